@@ -1,0 +1,265 @@
+"""The noun `Metric`: a function of a confusion matrix with its gradient and its declared structure.
+
+A metric is a frozen instance, not a class of its own. What a solver may do with it follows from its declared
+`structure` over the confusion matrices with fixed row sums, and from the `statistics` it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax import bounds
+from confmax.confusion import Array, Confusion, Gains
+from confmax.formulas import FirstOrder
+
+Structure = Literal["linear", "ratio", "concave", "quasiconvex", "general"]
+Statistics = Literal["diagonal", "columns", "matrix"]
+GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
+
+STRUCTURES = ("linear", "ratio", "concave", "quasiconvex", "general")
+STATISTICS = ("diagonal", "columns", "matrix")
+
+
+@dataclass(frozen=True, repr=False)
+class Metric:
+    """A function of the confusion matrix that is to be maximised.
+
+    Get one from the catalogue with `get`, or make one from a function with `from_function`.
+
+    Attributes
+    ----------
+    name : str
+        The field's name.
+    formula : callable
+        Maps a `Confusion` (and the parameters) to a `FirstOrder`: value and partial derivatives.
+    structure : {"linear", "ratio", "concave", "quasiconvex", "general"}
+        Shape over all confusion matrices with the same row sums.
+    statistics : {"diagonal", "columns", "matrix"}
+        What the metric reads beside the row sums; each includes the ones before it.
+    params : tuple of (name, value)
+        Parameters of the formula.
+    binary, ordered, divides_by_prior : bool
+        Whether it is defined for two classes only; whether it depends on the order of the classes or on a special
+        one; whether it divides by a class's prior, so that an absent class must be left out.
+    classes : tuple of int or None
+        The classes that it is computed over, in the metric's own order (None: all, in the table's order).
+    equal_weights : bool
+        Whether all classes have the same coefficient in the reduced gain, so that only offsets matter.
+    fixed : tuple of str
+        Parameters that are part of what the name means.
+    smoother : str or None
+        The parameter that makes it differentiable everywhere.
+    dual, denominator : callable or None
+        What its upper bound is made of (`confmax.bounds`).
+    """
+
+    name: str
+    formula: Callable[..., FirstOrder]
+    structure: Structure
+    statistics: Statistics
+    params: tuple[tuple[str, Any], ...] = ()
+    binary: bool = False
+    ordered: bool = False
+    divides_by_prior: bool = False
+    equal_weights: bool = False
+    fixed: tuple[str, ...] = ()
+    smoother: str | None = None
+    dual: Callable[[Array, float], float] | None = None
+    denominator: Callable[..., tuple[float, float]] | None = None
+    classes: tuple[int, ...] | None = None
+    description: str = field(default="", compare=False)
+
+    # --- what users call ---------------------------------------------------------------------------------------------
+
+    def value(self, C: ArrayLike) -> float:
+        """Return the metric at a confusion matrix.
+
+        Parameters
+        ----------
+        C : array-like (K, M)
+            Rows true, columns decided. Either fractions that sum to one, or integer counts.
+
+        Returns
+        -------
+        float
+            At 0/0 as scikit-learn's ``zero_division=0`` with all labels listed; kappa's 0/0 is 0.
+
+        Raises
+        ------
+        ValueError
+            If C is not a matrix of the right shape, or its entries do not sum to one.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> confmax.metrics.get("macro_f1").value([[50, 0], [25, 25]])
+        0.7333333333333334
+        """
+        return float(self.at(self._confusion(C)).value)
+
+    def gradient(self, C: ArrayLike) -> Array:
+        """Return the matrix of partial derivatives at a confusion matrix, all entries taken as independent.
+
+        Parameters
+        ----------
+        C : array-like (K, M)
+            As for `value`.
+
+        Returns
+        -------
+        ndarray (K, M)
+            Only differences within a row matter to a decision. NaN where no derivative exists (G-mean with a recall
+            of zero); a supergradient at the kinks of the other concave metrics.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> confmax.metrics.get("accuracy").gradient([[0.5, 0.0], [0.25, 0.25]])
+        array([[1., 0.],
+               [0., 1.]])
+        """
+        first = self.at(self._confusion(C))
+        if first.matrix is not None:
+            return np.array(first.matrix)
+        assert first.diagonal is not None and first.columns is not None and first.rows is not None
+        return np.diag(first.diagonal) + first.rows[:, None] + first.columns
+
+    def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
+        """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
+
+        None for metrics that read the whole matrix. Source: `gain_structure`, the identity before the table.
+        """
+        first = self.at(self._confusion(C))
+        if first.matrix is not None:
+            return None
+        assert first.diagonal is not None and first.columns is not None
+        return first.diagonal, first.columns
+
+    @property
+    def gain_form(self) -> GainForm:
+        """How the metric's gradients reduce: what a search over gains has to range over."""
+        if self.statistics == "matrix":
+            return "matrix"
+        if self.statistics == "diagonal":
+            return "weights"
+        return "offsets" if self.equal_weights else "weights and offsets"
+
+    # --- what solvers call -------------------------------------------------------------------------------------------
+
+    def at(self, S: Confusion) -> FirstOrder:
+        """Return value and derivatives at the statistics ``S``, which may be a batch."""
+        if self.classes is None:
+            return self.formula(S, **dict(self.params))
+        first = self.formula(S.select(self.classes), **dict(self.params))
+        return FirstOrder(first.value, *(self._scatter(part, S) for part in first[1:4]), self._scatter(first.matrix, S))
+
+    def gains(self, first: FirstOrder) -> Gains:
+        """Return the gradient as one gain, reduced where the metric allows."""
+        if first.matrix is not None:
+            return Gains.from_matrix(first.matrix)
+        assert first.diagonal is not None and first.columns is not None
+        return Gains.reduced(first.diagonal, first.columns)
+
+    def slope(self, first: FirstOrder, direction: Confusion, origin: Confusion) -> float:
+        """Return ``<gradient, direction - origin>``; both must have the same row sums."""
+        if first.matrix is not None:
+            assert direction.matrix is not None and origin.matrix is not None
+            return float((first.matrix * (direction.matrix - origin.matrix)).sum())
+        assert first.diagonal is not None and first.columns is not None
+        along = first.diagonal @ (direction.diagonal - origin.diagonal)
+        return float(along + first.columns @ (direction.columns - origin.columns))
+
+    def upper_bound(self, first: FirstOrder, S: Confusion, V: Confusion) -> float | None:
+        """Bound the metric over all rules, given an exact oracle's answer V to the gradient ``first`` at S.
+
+        None where the structure gives no bound from one answer.
+        """
+        if self.dual is not None and first.diagonal is not None:
+            kept = slice(None) if self.classes is None else list(self.classes)
+            height = float(first.diagonal @ V.diagonal)
+            return self.dual((first.diagonal * V.rows)[kept], height)
+        slope = max(0.0, self.slope(first, V, S))
+        if self.structure in ("linear", "concave"):
+            return float(first.value) + slope
+        if self.structure == "ratio" and self.denominator is not None:
+            kept_S = S if self.classes is None else S.select(self.classes)
+            return bounds.ratio_bound(float(first.value), slope, *self.denominator(kept_S, **dict(self.params)))
+        return None
+
+    def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
+        """Return the differentiable stand-in with parameter ``rho`` (paper, Table 2); itself where it has none."""
+        if self.smoother is None or rho == 0.0:
+            return self
+        change = {self.smoother: rho}
+        if smoothing is not None and "smoothing" in dict(self.params):
+            change["smoothing"] = smoothing  # type: ignore[assignment]
+        return replace(self, params=tuple({**dict(self.params), **change}.items()))
+
+    def over(self, classes: Sequence[int]) -> Metric:
+        """Return the same metric computed over the listed classes, in that order."""
+        if self.classes is not None:
+            raise ValueError(f"{self.name} is already restricted to the classes {self.classes}")
+        return replace(self, classes=tuple(int(k) for k in classes))
+
+    def check_table(self, n_classes: int, n_decisions: int) -> None:
+        """Refuse a table of ``n_classes`` columns that the metric is not defined for."""
+        given = n_classes if self.classes is None else len(self.classes)
+        if self.binary and given != 2:
+            near = {"f1": "macro_f1", "f_beta": "macro_f_beta", "jaccard": "macro_jaccard"}.get(self.name, "mcc")
+            raise ValueError(
+                f"{self.name} is a metric of two classes and the table has {given}; use {near}, or a table of two columns"
+            )
+        gain = dict(self.params).get("gain")
+        if gain is not None and (len(gain), len(gain[0])) != (n_classes, n_decisions):
+            raise ValueError(
+                f"the gain matrix of {self.name} has shape {(len(gain), len(gain[0]))} and the table has {n_classes} "
+                f"classes; give one row per class and one column per decision"
+            )
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _confusion(self, C: ArrayLike) -> Confusion:
+        raw = np.asarray(C)
+        if raw.ndim != 2 or raw.shape[0] < 2 or raw.shape[1] < raw.shape[0]:
+            raise ValueError(
+                f"a confusion matrix has K >= 2 rows (true classes) and at least as many columns (decisions); "
+                f"{self.name} was given shape {raw.shape}"
+            )
+        if raw.dtype.kind not in "iuf":
+            raise ValueError(f"a confusion matrix holds numbers; {self.name} was given dtype {raw.dtype}")
+        total = raw.sum()
+        if raw.dtype.kind in "iu":
+            if total <= 0 or (raw < 0).any():
+                raise ValueError(f"the counts given to {self.name} must be non-negative with a positive sum")
+            raw = raw / total
+        elif not abs(total - 1.0) <= 1e-2:
+            raise ValueError(
+                f"the entries of a confusion matrix sum to one; those given to {self.name} sum to {total:.6g}: "
+                f"divide by their sum, or pass integer counts"
+            )
+        self.check_table(*raw.shape)
+        return Confusion.from_matrix(raw)
+
+    def _scatter(self, part: Array | None, S: Confusion) -> Array | None:
+        """Put derivatives over the chosen classes back among all classes; the others get zero."""
+        if part is None or self.classes is None:
+            return None
+        index = np.array(self.classes)
+        if S.matrix is not None and part.ndim == S.matrix.ndim and part.shape[-2:] == (len(index), len(index)):
+            full = np.zeros(S.matrix.shape)
+            full[..., index[:, None], index] = part
+            return full
+        full = np.zeros(S.diagonal.shape)
+        full[..., index] = part
+        return full
+
+    def __repr__(self) -> str:
+        shown = [f"{key}={value}" for key, value in self.params if key not in ("gain", *self.fixed)]
+        if self.classes is not None:
+            shown.append(f"classes={self.classes}")
+        return f"{self.name}({', '.join(shown)})" if shown else self.name

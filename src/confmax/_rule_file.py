@@ -1,0 +1,152 @@
+"""The rule file: versioned JSON, checked against its schema on the way in. A file from a stranger is data."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import Array, Gains
+
+FORMAT = "confmax.rule"
+VERSION = 1
+MAX_BYTES = 256 * 2**20
+MAX_CLASSES = 1_000_000
+MAX_ATOMS = 10_000
+
+_FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
+
+
+def dump(gains: Gains, weights: Array, class_names: Sequence[Any], metric: str, seed: int) -> str:
+    """Return the JSON text of a rule."""
+    for name in class_names:
+        if not isinstance(name, (str, int, float)):
+            raise ValueError(f"a rule file holds class names that are strings or numbers; got {type(name).__name__}")
+    atoms: list[dict[str, Any]] = []
+    for k, weight in enumerate(weights):
+        if gains.full is not None:
+            atoms.append({"weight": float(weight), "gain": gains.full[k].tolist()})
+        else:
+            assert gains.a is not None and gains.b is not None
+            atoms.append({"weight": float(weight), "a": gains.a[k].tolist(), "b": gains.b[k].tolist()})
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "metric": metric,
+        "seed": int(seed),
+        "classes": list(class_names),
+        "atoms": atoms,
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int]:
+    """Return gains, weights, class names, metric and seed of a rule file's text.
+
+    Raises
+    ------
+    ValueError
+        With the reason, if anything is not as the schema says.
+    """
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON ({type(error).__name__})") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
+    version = document.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise ValueError(f"its version is {version!r} and this confmax reads version {VERSION}; update confmax")
+    unknown, missing = set(document) - _FIELDS, _FIELDS - set(document)
+    if unknown or missing:
+        raise ValueError(f"its fields are not those of a rule (missing {sorted(missing)}, unknown {sorted(unknown)})")
+    metric, seed = document["metric"], document["seed"]
+    if not isinstance(metric, str) or len(metric) > 10_000:
+        raise ValueError("its metric is not a short string")
+    if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >= 1 << 64:
+        raise ValueError("its seed is not a 64-bit integer")
+    names = _names(document["classes"])
+    gains, weights = _atoms(document["atoms"], len(names))
+    return gains, weights, names, metric, seed
+
+
+def read(path: Path) -> bytes:
+    """Return a file's bytes, at most `MAX_BYTES` of them."""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file beside its place, then rename it there: readers see the old file or the new one, whole."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(beside, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _names(values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list) or not 2 <= len(values) <= MAX_CLASSES:
+        raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
+    if not all(isinstance(value, (str, int, float)) for value in values) or len(set(values)) != len(values):
+        raise ValueError("its class names are not distinct strings or numbers")
+    return tuple(values)
+
+
+def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
+    if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
+        raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
+    keys = {frozenset(atom) if isinstance(atom, dict) else frozenset() for atom in values}
+    if keys == {frozenset(("weight", "a", "b"))}:
+        a = np.array([_numbers(atom["a"], n_names, "a") for atom in values])
+        b = np.array([_numbers(atom["b"], n_names, "b") for atom in values])
+        gains = Gains.reduced(a, b)
+    elif keys == {frozenset(("weight", "gain"))}:
+        matrices = [_matrix(atom["gain"], n_names) for atom in values]
+        if len({matrix.shape for matrix in matrices}) != 1:
+            raise ValueError("its gain matrices differ in shape")
+        gains = Gains.from_matrix(np.array(matrices))
+    else:
+        raise ValueError("its atoms do not all hold weight, a and b, or all weight and gain")
+    weights = _numbers([atom["weight"] for atom in values], len(values), "weight")
+    if (weights <= 0).any() or not math.isclose(weights.sum(), 1.0, abs_tol=1e-9):
+        raise ValueError("the weights of its atoms are not positive with sum one")
+    return gains, weights
+
+
+def _matrix(rows: Any, n_names: int) -> Array:
+    if not isinstance(rows, list) or not 2 <= len(rows) <= n_names:
+        raise ValueError("a gain matrix does not have one row per class")
+    return np.array([_numbers(row, n_names, "gain") for row in rows])
+
+
+def _numbers(values: Any, n: int, name: str) -> Array:
+    if not isinstance(values, list) or len(values) != n:
+        raise ValueError(f"{name} is not a list of {n} numbers")
+    if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        raise ValueError(f"{name} holds something that is not a number")
+    try:
+        array = np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} holds a number that is too large") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds a number that is not finite")
+    return array

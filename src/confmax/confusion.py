@@ -1,0 +1,158 @@
+"""Confusion matrices by their statistics, and the gains that are maximised over them.
+
+Nearly every metric reads only three vectors of a confusion matrix C: its row sums (the class priors), its diagonal
+and its column sums. `Confusion` holds these, and the matrix itself only when a metric needs it. A linear function of
+C is a *gain*; for the same metrics it reduces to two vectors, ``score_j = a_j p_j + b_j``. Both records carry an
+optional leading batch axis, so that one scan of a table, or one line search, answers for many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """Statistics of confusion matrices ``C[i, j] = P(Y = i, h(X) = j)``; entries of each C sum to one.
+
+    Parameters
+    ----------
+    rows : ndarray (..., K)
+        Row sums: the class priors, fractions of all weight.
+    diagonal : ndarray (..., K)
+        ``C[i, i]``, fractions of all weight.
+    columns : ndarray (..., M)
+        Column sums: how often each decision is taken, fractions of all weight.
+    matrix : ndarray (..., K, M) or None
+        C itself, kept only where a metric asks for it.
+    """
+
+    rows: Array
+    diagonal: Array
+    columns: Array
+    matrix: Array | None = None
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Confusion:
+        """Return the statistics of ``matrix`` (..., K, M), which is kept as it is."""
+        C = np.asarray(matrix, dtype=np.float64)
+        return cls(C.sum(axis=-1), np.diagonal(C, axis1=-2, axis2=-1), C.sum(axis=-2), C)
+
+    @classmethod
+    def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool = False) -> Confusion:
+        """Return the confusion of deciding at random, every decision with probability ``1 / n_decisions``."""
+        full = np.repeat(rows[:, None] / n_decisions, n_decisions, axis=1) if matrix else None
+        return cls(rows, rows / n_decisions, np.full(n_decisions, rows.sum() / n_decisions), full)
+
+    @classmethod
+    def stack(cls, parts: Sequence[Confusion]) -> Confusion:
+        """Join single confusions into one batch."""
+        matrix = None if parts[0].matrix is None else np.stack([part.matrix for part in parts])  # type: ignore[misc]
+        return cls(
+            np.stack([part.rows for part in parts]),
+            np.stack([part.diagonal for part in parts]),
+            np.stack([part.columns for part in parts]),
+            matrix,
+        )
+
+    def __len__(self) -> int:
+        return len(self.diagonal)
+
+    def __getitem__(self, index: int) -> Confusion:
+        """Return one confusion of the batch."""
+        rows = self.rows[index] if self.rows.ndim > 1 else self.rows
+        matrix = None if self.matrix is None else self.matrix[index]
+        return Confusion(rows, self.diagonal[index], self.columns[index], matrix)
+
+    def mix(self, weights: Array) -> Confusion:
+        """Return the average of the batch: the confusion of the rule that draws its members with ``weights`` (B,)."""
+        rows = weights @ self.rows if self.rows.ndim > 1 else self.rows
+        matrix = None if self.matrix is None else np.tensordot(weights, self.matrix, axes=1)
+        return Confusion(rows, weights @ self.diagonal, weights @ self.columns, matrix)
+
+    def toward(self, other: Confusion, steps: Array) -> Confusion:
+        """Return ``(1 - t) * self + t * other`` for every ``t`` in ``steps`` (B,), as a batch."""
+        t = steps[:, None]
+        matrix = None
+        if self.matrix is not None and other.matrix is not None:
+            matrix = (1 - t[:, :, None]) * self.matrix + t[:, :, None] * other.matrix
+        return Confusion(
+            (1 - t) * self.rows + t * other.rows,
+            (1 - t) * self.diagonal + t * other.diagonal,
+            (1 - t) * self.columns + t * other.columns,
+            matrix,
+        )
+
+    def select(self, classes: Sequence[int]) -> Confusion:
+        """Return the statistics of the listed classes only, in that order."""
+        index = np.asarray(classes, dtype=np.intp)
+        matrix = None if self.matrix is None else self.matrix[..., index[:, None], index]
+        return Confusion(self.rows[..., index], self.diagonal[..., index], self.columns[..., index], matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """A batch of B gains: linear functions of a confusion matrix, each of which an oracle can maximise exactly.
+
+    Either reduced, ``score_j(p) = a_j p_j + b_j`` (``a``, ``b`` of shape (B, K)), or full,
+    ``score_j(p) = sum_i G[i, j] p_i`` (``full`` of shape (B, K, M)); the other form is None.
+    """
+
+    a: Array | None = None
+    b: Array | None = None
+    full: Array | None = None
+
+    @classmethod
+    def reduced(cls, a: ArrayLike, b: ArrayLike | None = None) -> Gains:
+        """Return reduced gains from ``a`` and ``b`` of shape (K,) or (B, K); ``b`` is zero if left out."""
+        scale = np.atleast_2d(np.asarray(a, dtype=np.float64))
+        offset = np.zeros_like(scale) if b is None else np.atleast_2d(np.asarray(b, dtype=np.float64))
+        scale, offset = (np.ascontiguousarray(part) for part in np.broadcast_arrays(scale, offset))
+        return cls(scale, offset)
+
+    @classmethod
+    def from_matrix(cls, full: ArrayLike) -> Gains:
+        """Return full gains from ``full`` of shape (K, M) or (B, K, M)."""
+        G = np.ascontiguousarray(full, dtype=np.float64)
+        return cls(full=G if G.ndim == 3 else G[None])
+
+    @classmethod
+    def constant(cls, n_classes: int, decisions: Sequence[int]) -> Gains:
+        """Return the gains whose maximiser decides the same class for every row, one per entry of ``decisions``."""
+        return cls.reduced(np.zeros((len(decisions), n_classes)), np.eye(n_classes)[list(decisions)])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Gains]) -> Gains:
+        """Join batches; as soon as one is full, all become full."""
+        if all(part.full is None for part in parts):
+            return cls(np.concatenate([part.a for part in parts]), np.concatenate([part.b for part in parts]))  # type: ignore[misc]
+        return cls(full=np.concatenate([part.matrices() for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.a if self.full is None else self.full)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: int | slice) -> Gains:
+        """Return a part of the batch, as a batch."""
+        part = slice(index, index + 1) if isinstance(index, int) else index
+        if self.full is not None:
+            return Gains(full=self.full[part])
+        return Gains(self.a[part], self.b[part])  # type: ignore[index]
+
+    def matrices(self) -> Array:
+        """Return the gains as full matrices (B, K, M): ``diag(a) + 1 b^T`` for reduced ones."""
+        if self.full is not None:
+            return self.full
+        assert self.a is not None and self.b is not None
+        return np.eye(self.a.shape[1]) * self.a[:, :, None] + self.b[:, None, :]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every coefficient is a finite number."""
+        parts = (self.a, self.b, self.full)
+        return all(bool(np.isfinite(part).all()) for part in parts if part is not None)

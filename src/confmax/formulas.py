@@ -1,0 +1,324 @@
+"""Values and first derivatives of the catalogue's metrics, as functions of a confusion matrix's statistics.
+
+With row sums r, diagonal D and column sums c, a metric ``psi(r, D, c)`` has the gradient
+``G[i, j] = [i = j] dpsi/dD_i + dpsi/dr_i + dpsi/dc_j``. The part that is constant within a row does not change a
+decision, so the reduced gain is ``a = dpsi/dD``, ``b = dpsi/dc``. Every function here maps a `Confusion` (possibly a
+batch) to a `FirstOrder`. At 0/0 the value is scikit-learn's ``zero_division=0`` with all labels listed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion
+
+Smoothing = Literal["relative", "additive"]
+
+
+class FirstOrder(NamedTuple):
+    """A metric near one confusion matrix: its value and its partial derivatives."""
+
+    value: Array
+    diagonal: Array | None = None
+    columns: Array | None = None
+    rows: Array | None = None
+    matrix: Array | None = None
+
+
+def safe_ratio(numerator: Array, denominator: Array) -> Array:
+    """Return ``numerator / denominator``, 0 where the denominator is 0."""
+    numerator, denominator = np.broadcast_arrays(numerator, denominator)
+    return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator != 0)
+
+
+# --- functions of the recalls T = D / r -----------------------------------------------------------------------------
+
+
+def _recalls(S: Confusion, rho: float, smoothing: Smoothing, *, numerator_too: bool) -> tuple[Array, Array]:
+    """Return the (smoothed) recalls T and dT/dD; dT/dr is ``-T dT/dD`` (relative smoothing: ``-(T-T(0)) dT/dD``)."""
+    if rho == 0.0:
+        return safe_ratio(S.diagonal, S.rows), safe_ratio(np.ones_like(S.rows), S.rows)
+    shift = rho if numerator_too else 0.0
+    if smoothing == "additive":
+        slope = 1.0 / (S.rows + rho)
+        return (S.diagonal + shift) * slope, slope
+    slope = safe_ratio(np.ones_like(S.rows), S.rows) / (1.0 + rho)
+    return S.diagonal * slope + shift / (1.0 + rho), slope
+
+
+def _through_recalls(
+    S: Confusion, value: Array, partial: Array, rho: float, smoothing: Smoothing, *, numerator_too: bool = True
+) -> FirstOrder:
+    """Chain ``partial = dvalue/dT`` (..., K) through the recalls."""
+    T, slope = _recalls(S, rho, smoothing, numerator_too=numerator_too)
+    moving = T if smoothing == "additive" or rho == 0.0 else S.diagonal * slope
+    # an absent class has slope 0 (no smoothing): its gradient is set to zero
+    rate = safe_ratio(np.ones_like(S.rows), S.rows) if smoothing == "relative" else slope
+    return FirstOrder(value, partial * slope, np.zeros_like(S.columns), -partial * moving * rate)
+
+
+def accuracy(S: Confusion) -> FirstOrder:
+    """Sum of the diagonal."""
+    zero = np.zeros_like(S.diagonal)
+    return FirstOrder(S.diagonal.sum(-1), np.ones_like(S.diagonal), np.zeros_like(S.columns), zero)
+
+
+def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
+    """Mean recall; ``adjusted`` rescales it so that chance is 0: informedness, ``(K mean - 1) / (K - 1)``."""
+    T, _ = _recalls(S, 0.0, "relative", numerator_too=True)
+    K = T.shape[-1]
+    value, partial = T.mean(-1), np.full_like(T, 1.0 / K)
+    if adjusted:
+        value, partial = (K * value - 1.0) / (K - 1.0), partial * K / (K - 1.0)
+    return _through_recalls(S, value, partial, 0.0, "relative")
+
+
+def h_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
+    """Harmonic mean of the recalls. Where recalls vanish the gradient is the mean of K e_u over them: a supergradient."""
+    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
+    K = T.shape[-1]
+    dead = T <= 0.0
+    some_dead = dead.any(-1, keepdims=True)
+    safe = np.where(dead, 1.0, T)
+    total = (1.0 / safe).sum(-1, keepdims=True)
+    value = np.where(some_dead, 0.0, K / total)[..., 0]
+    at_zero = K * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
+    partial = np.where(some_dead, at_zero, K / (safe * total) ** 2)
+    return _through_recalls(S, value, partial, rho, smoothing)
+
+
+def g_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
+    """Geometric mean of the recalls. Where a recall vanishes the slope is infinite and the gradient is NaN."""
+    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
+    K = T.shape[-1]
+    some_dead = (T <= 0.0).any(-1, keepdims=True)
+    safe = np.where(T <= 0.0, 1.0, T)
+    value = np.where(some_dead, 0.0, np.exp(np.log(safe).mean(-1, keepdims=True)))
+    partial = np.where(some_dead, np.nan, value / (K * safe))
+    return _through_recalls(S, value[..., 0], partial, rho, smoothing)
+
+
+def q_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
+    """One minus the root mean square of ``1 - T``. At the perfect classifier the supergradient 0 is used."""
+    T, _ = _recalls(S, rho, smoothing, numerator_too=False)
+    K = T.shape[-1]
+    miss = 1.0 - T
+    norm = np.sqrt((miss * miss).sum(-1, keepdims=True))
+    value = 1.0 - norm[..., 0] / np.sqrt(K)
+    partial = safe_ratio(miss, norm) / np.sqrt(K)
+    return _through_recalls(S, value, partial, rho, smoothing, numerator_too=False)
+
+
+def min_recall(S: Confusion, *, rho: float = 0.0) -> FirstOrder:
+    """Smallest recall; with ``rho > 0`` the soft minimum ``-rho log mean exp(-T / rho)``, within rho log K above it."""
+    T, _ = _recalls(S, 0.0, "relative", numerator_too=True)
+    low = T.min(-1, keepdims=True)
+    if rho == 0.0:
+        partial = (low == T).astype(np.float64)
+        partial /= partial.sum(-1, keepdims=True)
+        return _through_recalls(S, low[..., 0], partial, 0.0, "relative")
+    partial = np.exp((low - T) / rho)
+    total = partial.sum(-1, keepdims=True)
+    value = (low - rho * np.log(total / T.shape[-1]))[..., 0]
+    return _through_recalls(S, value, partial / total, 0.0, "relative")
+
+
+# --- means of one score per class -----------------------------------------------------------------------------------
+
+
+class ClassScores(NamedTuple):
+    """One score per class and its derivatives by that class's own diagonal entry, column sum and row sum."""
+
+    value: Array
+    diagonal: Array
+    columns: Array
+    rows: Array
+
+
+def f_beta_scores(S: Confusion, beta: float = 1.0) -> ClassScores:
+    """Return ``F_k = (1 + beta^2) D_k / (beta^2 r_k + c_k)``; 0 at 0/0."""
+    square = beta * beta
+    per_unit = safe_ratio(np.ones_like(S.columns), square * S.rows + S.columns)
+    score = (1.0 + square) * S.diagonal * per_unit
+    return ClassScores(score, (1.0 + square) * per_unit, -score * per_unit, -square * score * per_unit)
+
+
+def jaccard_scores(S: Confusion) -> ClassScores:
+    """Return ``J_k = D_k / (r_k + c_k - D_k)``; 0 at 0/0."""
+    per_unit = safe_ratio(np.ones_like(S.columns), S.rows + S.columns - S.diagonal)
+    score = S.diagonal * per_unit
+    return ClassScores(score, (1.0 + score) * per_unit, -score * per_unit, -score * per_unit)
+
+
+def precision_scores(S: Confusion) -> ClassScores:
+    """Return ``P_k = D_k / c_k``; a class that is never decided has score and derivatives 0."""
+    per_unit = safe_ratio(np.ones_like(S.columns), S.columns)
+    score = S.diagonal * per_unit
+    return ClassScores(score, per_unit + 0.0, -score * per_unit, np.zeros_like(score))
+
+
+def _class_mean(scores: ClassScores) -> FirstOrder:
+    K = scores.value.shape[-1]
+    return FirstOrder(scores.value.mean(-1), scores.diagonal / K, scores.columns / K, scores.rows / K)
+
+
+def _positive_class(scores: ClassScores) -> FirstOrder:
+    positive = np.array([0.0, 1.0])
+    return FirstOrder(
+        scores.value[..., 1], scores.diagonal * positive, scores.columns * positive, scores.rows * positive
+    )
+
+
+def macro_f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
+    """Mean of the per-class F-beta scores."""
+    return _class_mean(f_beta_scores(S, beta))
+
+
+def macro_jaccard(S: Confusion) -> FirstOrder:
+    """Mean of the per-class Jaccard scores."""
+    return _class_mean(jaccard_scores(S))
+
+
+def macro_precision(S: Confusion) -> FirstOrder:
+    """Mean of the per-class precisions; it jumps where a class is decided for the first time."""
+    return _class_mean(precision_scores(S))
+
+
+def weighted_f1(S: Confusion) -> FirstOrder:
+    """Sum of ``r_k F_k``; the weights, too, are differentiated."""
+    F = f_beta_scores(S)
+    return FirstOrder(
+        (S.rows * F.value).sum(-1), S.rows * F.diagonal, S.rows * F.columns, F.value + S.rows * F.rows
+    )
+
+
+def f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
+    """F-beta of class 1 (erratum E3: the positive class is the second)."""
+    return _positive_class(f_beta_scores(S, beta))
+
+
+def jaccard(S: Confusion) -> FirstOrder:
+    """Jaccard score of class 1."""
+    return _positive_class(jaccard_scores(S))
+
+
+# --- one ratio, or one root, of sums --------------------------------------------------------------------------------
+
+
+def micro_f1(S: Confusion) -> FirstOrder:
+    """Micro F1 over classes 1..K-1, ``2 TP / (2 - r_0 - c_0)``: scikit-learn's, an error between two of them counts twice."""
+    front = np.ones(S.diagonal.shape[-1])
+    front[0] = 0.0
+    total = S.rows @ front + S.columns @ front
+    value = safe_ratio(2.0 * S.diagonal @ front, total)
+    unit = safe_ratio(np.ones_like(total), total)[..., None]
+    share = -(value[..., None] * unit) * front
+    return FirstOrder(value, 2.0 * unit * front, share, share)
+
+
+def micro_f1_once(S: Confusion) -> FirstOrder:
+    """Micro F1 of the paper's Table 1, each error counted once: ``2 TP / (2 TP + errors)`` (erratum E4)."""
+    front = np.ones(S.diagonal.shape[-1])
+    front[0] = 0.0
+    hits = S.diagonal @ front
+    total = 2.0 * hits + S.rows.sum(-1) - S.diagonal.sum(-1)
+    value = safe_ratio(2.0 * hits, total)[..., None]
+    unit = safe_ratio(np.ones_like(total), total)[..., None]
+    diagonal = unit * (2.0 * front - value * (2.0 * front - 1.0))
+    return FirstOrder(
+        value[..., 0], diagonal, np.zeros_like(S.columns), np.broadcast_to(-value * unit, diagonal.shape)
+    )
+
+
+def _chance(S: Confusion) -> tuple[Array, Array]:
+    """Return the observed agreement and the agreement expected by chance."""
+    return S.diagonal.sum(-1), (S.rows * S.columns).sum(-1)
+
+
+def cohen_kappa(S: Confusion) -> FirstOrder:
+    """``(po - pe) / (1 - pe)``; 0 at 0/0, where scikit-learn returns NaN."""
+    observed, chance = _chance(S)
+    unit = safe_ratio(np.ones_like(chance), 1.0 - chance)[..., None]
+    value = ((observed - chance)[..., None] * unit)[..., 0]
+    fall = (1.0 - observed)[..., None] * unit * unit
+    return FirstOrder(value, np.broadcast_to(unit, S.diagonal.shape), -S.rows * fall, -S.columns * fall)
+
+
+def mcc(S: Confusion) -> FirstOrder:
+    """Multi-class Matthews correlation; 0 with a NaN gradient where truth or decisions are constant."""
+    observed, chance = _chance(S)
+    spread_c = (1.0 - (S.columns**2).sum(-1))[..., None]
+    spread_r = (1.0 - (S.rows**2).sum(-1))[..., None]
+    # rounding leaves 1 - sum c^2 at a few ulp where all decisions agree: that is a zero
+    flat = np.minimum(spread_c, spread_r) <= 1e-15
+    scale = np.sqrt(np.where(flat, 1.0, spread_c * spread_r))
+    value = np.where(flat, 0.0, (observed - chance)[..., None] / scale)
+    by_columns = -S.rows / scale + value * S.columns / np.where(flat, 1.0, spread_c)
+    by_rows = -S.columns / scale + value * S.rows / np.where(flat, 1.0, spread_r)
+    parts = (np.broadcast_to(1.0 / scale, S.diagonal.shape), by_columns, by_rows)
+    return FirstOrder(value[..., 0], *(np.where(flat, np.nan, part) for part in parts))
+
+
+_AMS_VALUE = [1 / 56, -1 / 42, 1 / 30, -1 / 20, 1 / 12, -1 / 6, 1 / 2]
+_AMS_SLOPE = [-1 / 8, 1 / 7, -1 / 6, 1 / 5, -1 / 4, 1 / 3, -1 / 2]
+
+
+def ams(S: Confusion, *, b_reg: float = 0.0, b_min: float = 0.0) -> FirstOrder:
+    """Approximate median significance ``sqrt(2 ((s + b) log(1 + s / b) - s))``, s = C_11, b = max(C_01, b_min) + b_reg.
+
+    Infinite, with a NaN gradient, where no negative is accepted and ``b_reg = 0``; 0 with a NaN gradient at s = 0.
+    """
+    s = S.diagonal[..., 1]
+    b = S.columns[..., 1] - s
+    floored = b <= max(b_min, 1e-15)
+    b = np.where(floored, b_min, b) + b_reg
+    inside = (s > 0.0) & (b > 0.0)
+    b_in, x = np.where(inside, b, 1.0), np.where(inside, s, 1.0) / np.where(inside, b, 1.0)
+    log = np.log1p(x)
+    # both differences cancel for small x: there their series, to x^8
+    small = np.minimum(x, 0.01)
+    half_square = np.where(x < 0.01, small**2 * np.polyval(_AMS_VALUE, small), (1.0 + x) * log - x)
+    log_minus_x = np.where(x < 0.01, small**2 * np.polyval(_AMS_SLOPE, small), log - x)
+    value = np.where(inside, np.sqrt(2.0 * b_in * half_square), np.where(s > 0.0, np.inf, 0.0))
+    safe = np.where(inside, value, np.nan)
+    by_s, by_b = log / safe, np.where(floored & (b_min > 0.0), 0.0, log_minus_x / safe)
+    positive = np.array([0.0, 1.0])
+    none = np.zeros_like(S.rows)
+    return FirstOrder(value, (by_s - by_b)[..., None] * positive, by_b[..., None] * positive, none)
+
+
+def fowlkes_mallows(S: Confusion) -> FirstOrder:
+    """Geometric mean of precision and recall of class 1 (not scikit-learn's clustering score of that name)."""
+    hit, row, column = S.diagonal[..., 1], S.rows[..., 1], S.columns[..., 1]
+    unit = safe_ratio(np.ones_like(column), np.sqrt(row * column))
+    value = hit * unit
+    positive = np.array([0.0, 1.0])
+    by_column, by_row = -safe_ratio(value, 2.0 * column), -safe_ratio(value, 2.0 * row)
+    return FirstOrder(value, unit[..., None] * positive, by_column[..., None] * positive, by_row[..., None] * positive)
+
+
+# --- functions of the whole matrix ----------------------------------------------------------------------------------
+
+
+def linear(S: Confusion, *, gain: tuple[tuple[float, ...], ...]) -> FirstOrder:
+    """``<gain, C>`` for any gain matrix (K, M); a cost matrix is its negative."""
+    assert S.matrix is not None
+    G = np.array(gain)
+    return FirstOrder((S.matrix * G).sum((-2, -1)), matrix=np.broadcast_to(G, S.matrix.shape))
+
+
+def weighted_kappa(S: Confusion, *, power: int) -> FirstOrder:
+    """``1 - sum w C / sum w r c^T`` with ``w_ij = |i - j|^power``; 0 at 0/0, where scikit-learn returns NaN."""
+    assert S.matrix is not None
+    index = np.arange(S.rows.shape[-1], dtype=np.float64)
+    w = np.abs(index[:, None] - index) ** power / max(index[-1] ** power, 1.0)
+    observed = (S.matrix * w).sum((-2, -1))[..., None, None]
+    by_rows, by_columns = S.columns @ w, S.rows @ w
+    expected = (by_rows * S.rows).sum(-1)[..., None, None]
+    unit = safe_ratio(np.ones_like(expected), expected)
+    # the value is 0, not 1, at 0/0
+    value = np.where(expected[..., 0, 0] > 0.0, 1.0 - (observed * unit)[..., 0, 0], 0.0)
+    pull = by_rows[..., :, None] + by_columns[..., None, :]
+    return FirstOrder(value, matrix=-w * unit + observed * unit * unit * pull)

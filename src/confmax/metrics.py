@@ -1,0 +1,266 @@
+"""The catalogue of metrics: a table that can be held against Table 1 of the paper, and the ways to get a metric.
+
+The values and gradients are in `confmax.formulas`, the bounds in `confmax.bounds`; a row here adds what a solver needs
+to know: structure over fixed row sums, statistics read, parameters.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from confmax import bounds, formulas
+from confmax._metric import STRUCTURES, Metric, Structure
+from confmax.confusion import Array, Confusion
+from confmax.formulas import FirstOrder
+
+__all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]
+
+_RECALL: dict[str, Any] = {"structure": "concave", "statistics": "diagonal", "divides_by_prior": True}
+_RATIO2: dict[str, Any] = {"structure": "ratio", "statistics": "columns", "binary": True, "ordered": True}
+_SMOOTH: dict[str, Any] = {"params": (("rho", 0.0), ("smoothing", "relative")), "smoother": "rho"}
+
+_CATALOGUE: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", formulas.accuracy, "linear", "diagonal", description="share of correct decisions"),
+        Metric("balanced_accuracy", formulas.balanced_accuracy, "linear", "diagonal", divides_by_prior=True,
+               description="mean recall"),
+        Metric("informedness", formulas.balanced_accuracy, "linear", "diagonal", (("adjusted", True),),
+               divides_by_prior=True, fixed=("adjusted",), description="mean recall, rescaled so that chance is 0 (Youden)"),
+        Metric("linear", formulas.linear, "linear", "matrix", (("gain", ()),), ordered=True,
+               description="any table of gains or costs per (true class, decision)"),
+        Metric("f1", formulas.f_beta, params=(("beta", 1.0),), fixed=("beta",), denominator=bounds.f_beta_denominator, **_RATIO2,
+               description="F1 of class 1"),
+        Metric("f_beta", formulas.f_beta, params=(("beta", 1.0),), denominator=bounds.f_beta_denominator, **_RATIO2,
+               description="F-beta of class 1"),
+        Metric("jaccard", formulas.jaccard, denominator=bounds.jaccard_denominator, **_RATIO2,
+               description="Jaccard score of class 1"),
+        Metric("ams", formulas.ams, "quasiconvex", "columns", (("b_reg", 0.0), ("b_min", 0.0)), binary=True, ordered=True,
+               smoother="b_reg", description="approximate median significance of class 1"),
+        Metric("fowlkes_mallows", formulas.fowlkes_mallows, "quasiconvex", "columns", binary=True, ordered=True,
+               description="geometric mean of precision and recall of class 1"),
+        Metric("micro_f1", formulas.micro_f1, "ratio", "columns", ordered=True,
+               denominator=bounds.micro_f1_denominator, description="micro F1, background class 0 left out"),
+        Metric("micro_f1_once", formulas.micro_f1_once, "ratio", "diagonal", ordered=True,
+               denominator=bounds.micro_f1_once_denominator, description="micro F1 counting each error once"),
+        Metric("macro_f1", formulas.macro_f_beta, "general", "columns", (("beta", 1.0),), fixed=("beta",),
+               description="mean of the per-class F1 scores"),
+        Metric("macro_f_beta", formulas.macro_f_beta, "general", "columns", (("beta", 1.0),),
+               description="mean of the per-class F-beta scores"),
+        Metric("weighted_f1", formulas.weighted_f1, "general", "columns",
+               description="per-class F1 scores averaged by class size"),
+        Metric("macro_jaccard", formulas.macro_jaccard, "general", "columns",
+               description="mean of the per-class Jaccard scores"),
+        Metric("macro_precision", formulas.macro_precision, "general", "columns",
+               description="mean of the per-class precisions"),
+        Metric("h_mean", formulas.h_mean, dual=bounds.h_mean_bound, **_RECALL, **_SMOOTH,
+               description="harmonic mean of the recalls"),
+        Metric("q_mean", formulas.q_mean, dual=bounds.q_mean_bound, **_RECALL, **_SMOOTH,
+               description="one minus the root mean square of 1 - recall"),
+        Metric("g_mean", formulas.g_mean, dual=bounds.g_mean_bound, **_RECALL, **_SMOOTH,
+               description="geometric mean of the recalls"),
+        Metric("min_recall", formulas.min_recall, dual=bounds.min_recall_bound, params=(("rho", 0.0),),
+               smoother="rho", **_RECALL, description="smallest recall"),
+        Metric("cohen_kappa", formulas.cohen_kappa, "ratio", "columns", equal_weights=True,
+               denominator=bounds.cohen_kappa_denominator, description="agreement beyond chance"),
+        Metric("linear_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 1),), ordered=True, fixed=("power",),
+               denominator=bounds.weighted_kappa_denominator, description="kappa with weights |i - j|"),
+        Metric("quadratic_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 2),), ordered=True, fixed=("power",),
+               denominator=bounds.weighted_kappa_denominator, description="kappa with weights (i - j)^2"),
+        Metric("mcc", formulas.mcc, "general", "columns", equal_weights=True,
+               description="Matthews correlation coefficient"),
+    )
+}  # fmt: skip
+
+# scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy
+_ALIASES = {
+    "f1_macro": "macro_f1",
+    "f1_micro": "accuracy",
+    "f1_weighted": "weighted_f1",
+    "jaccard_macro": "macro_jaccard",
+    "matthews_corrcoef": "mcc",
+    "precision_macro": "macro_precision",
+    "precision_micro": "accuracy",
+    "recall_macro": "balanced_accuracy",
+    "recall_micro": "accuracy",
+    "recall_weighted": "accuracy",
+}
+
+
+def names() -> list[str]:
+    """Return the names of the catalogue, sorted.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> "macro_f1" in confmax.metrics.names()
+    True
+    """
+    return sorted(_CATALOGUE)
+
+
+def aliases() -> dict[str, str]:
+    """Return scikit-learn's scorer names with the catalogue's name of each."""
+    return dict(_ALIASES)
+
+
+def get(name: str, **params: Any) -> Metric:
+    """Return a metric by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`, or scikit-learn's scorer name for it.
+    **params
+        ``beta`` (``f_beta``, ``macro_f_beta``); ``rho`` and ``smoothing`` ("relative" to each class's prior, or
+        "additive", the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``; ``b_reg``,
+        added to the background, and ``b_min``, its floor, of ``ams``; ``gain`` or ``cost``, a (K, M) matrix, of ``linear``.
+
+    Raises
+    ------
+    ValueError
+        If the name or a parameter is unknown, or a value is out of range.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> confmax.metrics.get("f_beta", beta=2)
+    f_beta(beta=2.0)
+    """
+    if not isinstance(name, str):
+        raise ValueError(f"a metric's name is a string; got {type(name).__name__}")
+    metric = _CATALOGUE.get(_ALIASES.get(name, name))
+    if metric is None:
+        near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*_CATALOGUE, *_ALIASES], 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "confmax.metrics.names() lists them"
+        raise ValueError(f"there is no metric {name!r}; {hint}")
+    known = dict(metric.params)
+    if metric.name == "linear":
+        return _linear(metric, params)
+    free = [key for key in known if key not in metric.fixed]
+    for key, value in params.items():
+        if key not in free:
+            accepted = f"it takes {', '.join(free)}" if free else "it takes none"
+            raise ValueError(f"{name} has no parameter {key!r}; {accepted}")
+        known[key] = _checked(metric.name, key, value)
+    return replace(metric, params=tuple(known.items()))
+
+
+def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
+    """Return a `Metric` from a name, a metric or a function of C."""
+    if isinstance(metric, Metric):
+        return metric
+    if callable(metric):
+        return from_function(metric)
+    return get(metric)
+
+
+def _checked(name: str, key: str, value: Any) -> Any:
+    """Return the parameter's value if it is in range."""
+    if key == "smoothing":
+        if value not in ("relative", "additive"):
+            raise ValueError(f"smoothing of {name} is 'relative' or 'additive'; got {value!r}")
+        return value
+    lowest = 0.0
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ValueError(f"{key} of {name} is a number; got {value!r}")
+    if not np.isfinite(value) or value < lowest or (key == "beta" and value == 0):
+        needed = "positive" if key == "beta" else "zero or positive"
+        raise ValueError(f"{key} of {name} must be finite and {needed}; got {value!r}")
+    return float(value)
+
+
+def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
+    """Return the linear metric of a gain or cost matrix."""
+    if len(params) != 1 or next(iter(params)) not in ("gain", "cost"):
+        raise ValueError("linear needs its table: get('linear', gain=G) or get('linear', cost=costs), a (K, M) matrix")
+    key, table = next(iter(params.items()))
+    try:
+        G = np.array(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"the {key} matrix of linear must hold numbers, one row per true class") from None
+    if G.ndim != 2 or G.shape[0] < 2 or G.shape[1] < G.shape[0] or not np.isfinite(G).all():
+        raise ValueError(
+            f"the {key} matrix of linear is (K, M): finite, K >= 2 true classes, M >= K decisions; got shape {G.shape}"
+        )
+    signed = -G if key == "cost" else G
+    return replace(metric, params=(("gain", tuple(map(tuple, signed.tolist()))),))
+
+
+# --- a user's own function ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UserFormula:
+    """A function of the matrix as a formula, with the caller's gradient or second-order differences."""
+
+    psi: Callable[[Array], float]
+    gradient: Callable[[Array], Array] | None = None
+
+    def __call__(self, S: Confusion) -> FirstOrder:
+        """Return value and gradient at ``S``, one matrix after another."""
+        assert S.matrix is not None
+        flat = S.matrix.reshape(-1, *S.matrix.shape[-2:])
+        values = np.array([float(self.psi(C)) for C in flat]).reshape(S.matrix.shape[:-2])
+        slopes = self.gradient if self.gradient is not None else self._differences
+        return FirstOrder(values, matrix=np.array([slopes(C) for C in flat]).reshape(S.matrix.shape))
+
+    def _differences(self, C: Array, step: float = 1e-5) -> Array:
+        """Return the gradient by three-point differences: central, forward where an entry is too small for that."""
+        slope = np.empty_like(C)
+        base = float(self.psi(C))
+        for index in np.ndindex(*C.shape):
+            moved = C.copy()
+            below = C[index] >= step
+            moved[index] = C[index] + step
+            up = float(self.psi(moved))
+            moved[index] = C[index] - step if below else C[index] + 2 * step
+            other = float(self.psi(moved))
+            slope[index] = (up - other) / (2 * step) if below else (4 * up - 3 * base - other) / (2 * step)
+        return slope
+
+
+def from_function(
+    psi: Callable[[Array], float],
+    *,
+    gradient: Callable[[Array], Array] | None = None,
+    structure: Structure = "general",
+    name: str | None = None,
+) -> Metric:
+    """Return the metric of a function of the confusion matrix.
+
+    Parameters
+    ----------
+    psi : callable
+        Maps C (K, M), fractions that sum to one, to a number that is to be maximised.
+    gradient : callable or None
+        Maps C to the (K, M) partial derivatives; without it they are taken by differences, 2 K M calls of ``psi``.
+    structure : str
+        What you know of its shape over confusion matrices with the same row sums. Bounds rely on it.
+    name : str or None
+        Name in reports; the function's own if left out.
+
+    Raises
+    ------
+    ValueError
+        If ``psi`` is not callable, does not return a finite number at a matrix of two classes or three, or the
+        structure is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np, confmax
+    >>> worst = confmax.metrics.from_function(lambda C: np.min(np.diag(C) / C.sum(axis=1)), structure="concave")
+    >>> worst.value([[40, 10], [20, 30]])
+    0.6
+    """
+    if not callable(psi):
+        raise ValueError(f"a metric is a name, a Metric or a function of the confusion matrix; got {type(psi).__name__}")
+    if structure not in STRUCTURES:
+        raise ValueError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    label = name or getattr(psi, "__name__", type(psi).__name__)
+    return Metric("user function" if label == "<lambda>" else label, UserFormula(psi, gradient), structure, "matrix")

@@ -1,0 +1,26 @@
+"""Solvers, and the one loop that runs them."""
+
+from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, run
+from confmax.optimize._mixture import Mixture
+from confmax.optimize.auto import SOLVERS, choose
+from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
+from confmax.optimize.grid import BruteForce
+from confmax.optimize.threshold import ThresholdSearch
+
+__all__ = [
+    "SOLVERS",
+    "BayesCG",
+    "BruteForce",
+    "FrankWolfe",
+    "Mixture",
+    "Outcome",
+    "Problem",
+    "Progress",
+    "Solver",
+    "Status",
+    "Step",
+    "ThresholdSearch",
+    "baselines",
+    "choose",
+    "run",
+]

@@ -1,0 +1,228 @@
+"""The one loop. Solvers supply `init` and `step`; budget, best rules, bounds, history, status and callbacks live here."""
+
+from __future__ import annotations
+
+import enum
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from confmax._metric import Metric
+from confmax.confusion import Array, Confusion, Gains
+from confmax.optimize._mixture import Mixture
+from confmax.oracle import CountingOracle
+
+DEFAULT_MAX_PASSES = 200
+
+
+class Status(enum.Enum):
+    """How a run ended; the value says what to do about it."""
+
+    CONVERGED = "converged: the gap is within tol; nothing is left to do"
+    OPTIMAL = "optimal: every rule that the solver ranges over was compared; nothing is left to do"
+    STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is not excluded"
+    STALLED = "stalled: no step toward the last rule improves the metric; the best rule seen is returned"
+    MAX_PASSES = "max_passes: the budget was used before the gap fell to tol; raise max_passes or tol"
+    TRUNCATED = "truncated: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
+    FINISHED = "finished: all rounds that the algorithm prescribes were made"
+    STOPPED = "stopped: the callback asked for it; the best rule so far is returned"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One entry of the history.
+
+    Attributes
+    ----------
+    n_passes : int
+        Scans of the table so far.
+    value : float
+        The objective of the best rule so far, mixtures included.
+    deterministic_value : float
+        The objective of the best single rule so far.
+    upper_bound : float or None
+        Smallest proved bound so far.
+    iterate_value : float
+        The objective at the solver's current point, which need not be its best.
+    max_passes : int
+        The budget.
+    """
+
+    n_passes: int
+    value: float
+    deterministic_value: float
+    upper_bound: float | None
+    iterate_value: float
+    max_passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a solver is given: maximise ``metric`` over all rules on the oracle's table."""
+
+    metric: Metric
+    oracle: CountingOracle
+    n_decisions: int
+    starts: tuple[Mixture, ...]
+    max_passes: int
+    tol: float = 1e-6
+
+    @property
+    def needs_matrix(self) -> bool:
+        """Whether confusions must carry the matrix itself."""
+        return self.metric.statistics == "matrix"
+
+    def ask(self, gains: Gains) -> Confusion:
+        """Return the oracle's answers (a batch); one pass."""
+        return self.oracle.maximize(gains, matrix=self.needs_matrix)
+
+    def value(self, confusion: Confusion) -> float:
+        """Return the objective at one confusion, NaN as minus infinity."""
+        value = float(self.metric.at(confusion).value)
+        return -math.inf if math.isnan(value) else value
+
+    @property
+    def start(self) -> Mixture:
+        """The best of the starting rules."""
+        return max(self.starts, key=lambda rule: self.value(rule.confusion))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one step of a solver offers: rules it met, a bound it proved, and whether it is finished."""
+
+    iterate: Mixture
+    rules: tuple[Mixture, ...] = ()
+    upper_bound: float | None = None
+    status: Status | None = None
+
+
+class Solver(Protocol):
+    """Frozen settings; the state is separate. `init` starts it, `step` makes one round."""
+
+    @property
+    def name(self) -> str:
+        """Name in messages."""
+
+    @property
+    def budget(self) -> int:
+        """Passes allowed when the caller sets no limit."""
+
+    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
+        """Raise ValueError for a problem that it cannot solve."""
+
+    def init(self, problem: Problem) -> Any:
+        """Return the first state."""
+
+    def step(self, problem: Problem, state: Any) -> tuple[Any, Step]:
+        """Return the next state and what the step offers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Best rules and bound of a run."""
+
+    mixture: Mixture
+    single: Mixture
+    upper_bound: float | None
+    status: Status
+    history: tuple[Progress, ...] = field(default_factory=tuple)
+
+
+def baselines(oracle: CountingOracle, priors: Sequence[Array], n_decisions: int, *, matrix: bool) -> list[Mixture]:
+    """Return argmax(p) and argmax(p / prior) for every prior given, evaluated in one pass."""
+    K = len(oracle.rows)
+    scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > 0) for prior in priors]
+    gains = Gains.reduced(np.array(scales))
+    if n_decisions > K:
+        gains = Gains.from_matrix(np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0))
+    answers = oracle.maximize(gains, matrix=matrix)
+    return [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
+
+
+def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | None = None) -> Outcome:
+    """Run a solver until the bound meets the best rule, the solver ends, or the budget is used.
+
+    Parameters
+    ----------
+    solver, problem
+        What to run on what. The problem's starting rules take part from the beginning.
+    callback : callable or None
+XXX rule: a single rule within this much of a better mixture counts as the best.
+    """
+    keeper = _Keeper(problem)
+    state = solver.init(problem)
+    iterate = problem.start
+    status: Status | None = None
+    while True:
+        progress = keeper.record(iterate)
+        if callback is not None and callback(progress):
+            status = Status.STOPPED
+        elif keeper.is_closed():
+            status = Status.CONVERGED
+        elif status is None and problem.oracle.n_passes >= problem.max_passes:
+            status = Status.MAX_PASSES
+        if status is not None:
+            return Outcome(keeper.mixture, keeper.single, keeper.bound, status, tuple(keeper.history))
+        state, step = solver.step(problem, state)
+        keeper.take(step)
+        iterate, status = step.iterate, step.status
+
+
+class _Keeper:
+    """Best rules, best bound and history of one run."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.mixture = self.single = problem.start
+        self.value = self.single_value = problem.value(problem.start.confusion)
+        self.bound: float | None = None
+        self.history: list[Progress] = []
+        self.trusts_bounds = problem.oracle.exact
+
+    def take(self, step: Step) -> None:
+        for rule in (*step.rules, step.iterate):
+            value = self.problem.value(rule.confusion)
+            if value > self.value:
+                self.mixture, self.value = rule, value
+            if len(rule.atoms) == 1 and value > self.single_value:
+                self.single, self.single_value = rule, value
+        if step.upper_bound is not None and self.trusts_bounds and math.isfinite(step.upper_bound):
+            self.bound = step.upper_bound if self.bound is None else min(self.bound, step.upper_bound)
+        self._check_bound()
+
+    def _check_bound(self) -> None:
+        """A bound below a value that was reached means that the declared structure is wrong."""
+        if self.bound is None:
+            return
+        # decisions are exact in the table's dtype only: a row's scores may tie within its rounding
+        rounding = 16 * float(np.finfo(self.problem.oracle.table.proba.dtype).eps)
+        if self.bound < self.value - rounding * max(1.0, abs(self.value)):
+            warnings.warn(
+                f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
+                f"declared structure {self.problem.metric.structure!r} implies: the declaration is wrong, no gap is "
+                f"reported; declare structure='general'",
+                UserWarning,
+                stacklevel=5,
+            )
+            self.bound, self.trusts_bounds = None, False
+
+    def is_closed(self) -> bool:
+        """Whether the bound proves the best rule optimal within tol."""
+        return self.bound is not None and self.bound - self.value <= self.problem.tol
+
+    def record(self, iterate: Mixture) -> Progress:
+        progress = Progress(
+            self.problem.oracle.n_passes,
+            self.value,
+            self.single_value,
+            self.bound,
+            self.problem.value(iterate.confusion),
+            self.problem.max_passes,
+        )
+        self.history.append(progress)
+        return progress

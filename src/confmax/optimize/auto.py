@@ -1,0 +1,67 @@
+"""Which solver takes which metric: a table on declared structure, not a ladder of types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from confmax._metric import Metric
+from confmax.optimize._loop import Solver
+from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
+from confmax.optimize.grid import BruteForce
+from confmax.optimize.threshold import ThresholdSearch
+
+SOLVERS: dict[str, Callable[[], Solver]] = {
+    "frank_wolfe": FrankWolfe,
+    "bayes_cg": BayesCG,
+    "threshold_search": ThresholdSearch,
+    "brute_force": BruteForce,
+}
+
+# (structure, two classes) -> solver; for two classes a threshold is optimal except that a concave metric may need a
+# mixture, which only the conditional gradient finds
+_TABLE: dict[tuple[str, bool], Callable[[], Solver]] = {
+    ("linear", True): ThresholdSearch,
+    ("ratio", True): ThresholdSearch,
+    ("quasiconvex", True): ThresholdSearch,
+    ("general", True): ThresholdSearch,
+    ("concave", True): FrankWolfe,
+    ("linear", False): FrankWolfe,
+    ("ratio", False): FrankWolfe,
+    ("quasiconvex", False): FrankWolfe,
+    ("general", False): FrankWolfe,
+    ("concave", False): FrankWolfe,
+}
+
+
+def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, mixes: bool) -> Solver:
+    """Return the solver that was asked for, or the one that the metric's structure calls for.
+
+    Parameters
+    ----------
+    solver : "auto", a name from `SOLVERS`, or a solver
+        What the caller said.
+    metric : Metric
+        What is to be maximised.
+    n_classes, n_decisions : int
+        Columns of the table, and decisions to choose from.
+    mixes : bool
+        Whether a mixture is worth looking for: concave metrics on the model confusion, or a mixture asked for.
+
+    Raises
+    ------
+    ValueError
+        For a name that is no solver.
+    """
+    if isinstance(solver, str):
+        if solver == "auto":
+            two = n_classes == n_decisions == 2
+            structure = metric.structure if mixes or metric.structure != "concave" else "general"
+            return _TABLE[structure, two]()
+        if solver not in SOLVERS:
+            raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
+        return SOLVERS[solver]()
+    missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]
+    if isinstance(solver, type) or missing:
+        raise ValueError(f"solver must be an instance such as FrankWolfe() or a name; got {solver!r}")
+    return solver  # type: ignore[no-any-return]

@@ -1,0 +1,142 @@
+"""Algorithm 2: every gain of a grid is tried, as far as the number of gains allows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from confmax._metric import GainForm, Metric
+from confmax.confusion import Array, Gains
+from confmax.optimize._loop import Problem, Status, Step
+from confmax.optimize._mixture import Mixture
+
+CELLS_PER_SECOND = 3e8  # order of magnitude of one core; for the message only
+
+
+@dataclass(frozen=True)
+class BruteForceState:
+    """The grid that is left to try and the best rule so far."""
+
+    batches: Iterator[Gains]
+    best: Mixture
+
+
+@dataclass(frozen=True)
+class BruteForce:
+    """Search over a grid of gains (paper, Algorithm 2).
+
+    The grid is reduced as far as the metric's gradients reduce: weights per class (G-mean and other metrics of the
+    recalls), offsets per class (kappa, MCC), both (F-measures), or the full gain matrix in [-1, 1]. Weights are
+    relative to the class priors, ``score_j = w_j p_j / prior_j``, w in (0, 1]; a factor or an offset that all classes
+    share changes no decision and is searched once.
+
+    Parameters
+    ----------
+    resolution : int
+        Grid points per coefficient.
+    batch : int
+        Gains per pass.
+    max_operations : float
+        Refuse grids that need more than this many operations (gains x rows x coefficients).
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.optimize import BruteForce
+    >>> P = [[0.8, 0.1, 0.1], [0.5, 0.3, 0.2], [0.6, 0.1, 0.3]]
+    >>> confmax.maximize("g_mean", P, [0, 1, 2], solver=BruteForce(), confusion="labels").value
+    1.0
+    """
+
+    resolution: int = 10
+    batch: int = 64
+    max_operations: float = 1e11
+
+    def __post_init__(self) -> None:
+        """Refuse settings out of range."""
+        if not (isinstance(self.resolution, int) and self.resolution >= 2):
+            raise ValueError(f"resolution of BruteForce is an integer of at least 2; got {self.resolution!r}")
+        if not (isinstance(self.batch, int) and self.batch >= 1):
+            raise ValueError(f"batch of BruteForce is an integer of at least 1; got {self.batch!r}")
+
+    @property
+    def name(self) -> str:
+        """Name in messages."""
+        return "BruteForce"
+
+    @property
+    def budget(self) -> int:
+        """Passes allowed when the caller sets no limit: the grid is bounded by its cost."""
+        return 10**9
+
+    def n_gains(self, form: GainForm, n_classes: int) -> int:
+        """Return the number of gains in the grid."""
+        m, K = self.resolution, n_classes
+        normalised = m**K - (m - 1) ** K  # at least one coefficient at the end of its range
+        if form == "matrix":
+            return m ** (K * K)
+        return normalised**2 if form == "weights and offsets" else normalised
+
+    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
+        """Refuse a grid whose cost is absurd."""
+        per_row = n_classes**2 if metric.gain_form == "matrix" else n_classes
+        gains = self.n_gains(metric.gain_form, n_classes)
+        operations = float(gains) * n_rows * per_row
+        if operations > self.max_operations:
+            hours = operations / CELLS_PER_SECOND / 3600
+            raise ValueError(
+                f"BruteForce would try {gains:.3g} gains ({metric.gain_form} of {n_classes} classes at resolution "
+                f"{self.resolution}), about {hours:.2g} hours on {n_rows} rows; lower resolution, raise "
+                f"max_operations, or use solver='auto'"
+            )
+
+    def init(self, problem: Problem) -> BruteForceState:
+        """Lay out the grid."""
+        prior = problem.oracle.rows
+        return BruteForceState(_batches(self._grid(problem.metric.gain_form, prior), self.batch), problem.start)
+
+    def step(self, problem: Problem, state: BruteForceState) -> tuple[BruteForceState, Step]:
+        """Try one batch of gains in one pass."""
+        gains = next(state.batches, None)
+        if gains is None:
+            return state, Step(state.best, status=Status.OPTIMAL)
+        answers = problem.ask(gains)
+        values = np.nan_to_num(problem.metric.at(answers).value, nan=-np.inf)
+        k = int(np.argmax(values))
+        rule = Mixture.single(gains[k], answers[k])
+        best = max(state.best, rule, key=lambda r: problem.value(r.confusion))
+        return BruteForceState(state.batches, best), Step(best, (rule,))
+
+    def _grid(self, form: GainForm, prior: Array) -> Iterator[tuple[Array, Array] | Array]:
+        K = len(prior)
+        inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
+        if form == "matrix":
+            points = np.linspace(-1.0, 1.0, self.resolution)
+            for entries in itertools.product(points, repeat=K * K):
+                yield np.array(entries).reshape(K, K)
+            return
+        weights = np.arange(1, self.resolution + 1) / self.resolution
+        offsets = np.linspace(0.0, 1.0, self.resolution)
+        scales = [np.ones(K)] if form == "offsets" else None
+        for a in scales or (inverse * w for w in _with_end(weights, K, end=-1)):
+            for b in [np.zeros(K)] if form == "weights" else _with_end(offsets, K, end=0):
+                # offsets run over the range of the weighted probabilities
+                yield a, b * a.max()
+
+
+def _with_end(points: Array, K: int, *, end: int) -> Iterator[Array]:
+    """Yield the grid vectors in which some entry is the last (-1) or first (0) point: one per shared factor or offset."""
+    for entries in itertools.product(points, repeat=K):
+        if points[end] in entries:
+            yield np.array(entries)
+
+
+def _batches(grid: Iterator[tuple[Array, Array] | Array], size: int) -> Iterator[Gains]:
+    for chunk in iter(lambda: list(itertools.islice(grid, size)), []):
+        if isinstance(chunk[0], tuple):
+            yield Gains.reduced(np.array([pair[0] for pair in chunk]), np.array([pair[1] for pair in chunk]))
+        else:
+            yield Gains.from_matrix(np.array(chunk))

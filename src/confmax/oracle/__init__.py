@@ -1,0 +1,59 @@
+"""Oracles: one scan of a probability table maximises linear functions of the confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from confmax.oracle._numba import NumbaOracle, decide
+from confmax.oracle._numpy import NumpyOracle
+from confmax.oracle._protocol import Oracle
+from confmax.oracle._table import Table, checked_probabilities, make_table, refuse_too_few_classes
+from confmax.oracle._wrappers import CountingOracle
+
+__all__ = [
+    "BACKENDS",
+    "CountingOracle",
+    "Oracle",
+    "Table",
+    "checked_probabilities",
+    "decide",
+    "make_oracle",
+    "make_table",
+    "refuse_too_few_classes",
+]
+
+BACKENDS: dict[str, Callable[[Table, str], Oracle]] = {"numpy": NumpyOracle, "numba": NumbaOracle}
+
+
+def make_oracle(table: Table, confusion: str = "model", *, backend: str = "numba") -> Oracle:
+    """Return an oracle over a checked table.
+
+    Parameters
+    ----------
+    table : Table
+        From `make_table`.
+    confusion : {"model", "labels"}
+        ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact, or ``mean(1[y = i] h_j)``.
+    backend : {"numba", "numpy"}
+        The compiled scan, or the slow reference.
+
+    Raises
+    ------
+    ValueError
+        If a word is unknown, or labels are asked for and the table has none.
+
+    Examples
+    --------
+    >>> from confmax.confusion import Gains
+    >>> from confmax.oracle import make_oracle, make_table
+    >>> oracle = make_oracle(make_table([[0.8, 0.2], [0.4, 0.6]]))
+    >>> oracle.maximize(Gains.reduced([1.0, 1.0])).diagonal
+    array([[0.4, 0.3]])
+    """
+    if confusion not in ("model", "labels"):
+        raise ValueError(f"confusion is 'model' or 'labels'; got {confusion!r}")
+    if backend not in BACKENDS:
+        raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {backend!r}")
+    if confusion == "labels" and table.labels is None:
+        raise ValueError("confusion='labels' needs y, the true classes; pass y, or use confusion='model'")
+    return BACKENDS[backend](table, confusion)

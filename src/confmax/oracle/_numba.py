@@ -1,0 +1,216 @@
+"""The default oracle: compiled scans of a class-major copy of the table, in blocks that stay in the cache.
+
+A block holds 512 rows as (K, 512), so that the running argmax over classes vectorises over rows. Statistics are
+summed per chunk of blocks, chunks in a fixed order: the result does not depend on the number of threads. No fused
+multiply-add and no reassociation: decisions equal the reference's bit for bit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from confmax.confusion import Confusion, Gains
+from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._table import Table
+
+BLOCK = 512
+CHUNK = 64  # blocks per partial sum
+MATRIX_CELLS = 1 << 24  # partial matrices hold at most this many cells together
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    # threads do not survive a fork: a child starts its own
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run_parts(work: Callable[[int], Any], n_parts: int) -> None:
+    """Call ``work(part)`` for every part, over the thread pool when there is more than one."""
+    global _pool
+    if n_parts == 1 or numba.config.NUMBA_NUM_THREADS == 1:
+        for part in range(n_parts):
+            work(part)
+        return
+    if _pool is None:
+        _pool = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS, thread_name_prefix="confmax")
+    list(_pool.map(work, range(n_parts)))
+
+
+@njit(cache=True, nogil=True)
+def _decide_reduced(block, a, b, best, decision):  # type: ignore[no-untyped-def]
+    for r in range(block.shape[1]):
+        best[r] = a[0] * block[0, r] + b[0]
+        decision[r] = 0
+    for j in range(1, block.shape[0]):
+        aj, bj = a[j], b[j]
+        for r in range(block.shape[1]):
+            score = aj * block[j, r] + bj
+            better = score >= best[r]
+            best[r] = score if better else best[r]
+            decision[r] = j if better else decision[r]
+
+
+@njit(cache=True, nogil=True)
+def _decide_full(block, gain, best, score, decision):  # type: ignore[no-untyped-def]
+    for j in range(gain.shape[1]):
+        for r in range(block.shape[1]):
+            score[r] = block[0, r] * gain[0, j]
+        for i in range(1, block.shape[0]):
+            g = gain[i, j]
+            for r in range(block.shape[1]):
+                score[r] = score[r] + block[i, r] * g
+        for r in range(block.shape[1]):
+            better = j == 0 or score[r] >= best[r]
+            best[r] = score[r] if better else best[r]
+            decision[r] = j if better else decision[r]
+
+
+@njit(cache=True, nogil=True)
+def _accumulate(block, rows, decision, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    by_labels, weighted, K = labels.size > 0, weight.size > 0, block.shape[0]
+    for r in range(rows):
+        j = decision[r]
+        w = weight[r] if weighted else 1.0
+        columns[j] += w
+        if by_labels:
+            if labels[r] == j:
+                diagonal[j] += w
+            if matrix.size > 0:
+                matrix[labels[r], j] += w
+        else:
+            if j < K:
+                diagonal[j] += w * block[j, r]
+            if matrix.size > 0:
+                for i in range(K):
+                    matrix[i, j] += w * block[i, r]
+
+
+@njit(cache=True, nogil=True)
+def _scan(blocks, start, stop, n, first, second, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    size = blocks.shape[2]
+    best = np.empty(size, blocks.dtype)
+    score = np.empty(size, blocks.dtype)
+    decision = np.empty(size, np.int32)
+    for k in range(start, stop):
+        low = k * size
+        high = min(low + size, n)
+        y = labels[low:high] if labels.size > 0 else labels
+        w = weight[low:high] if weight.size > 0 else weight
+        for g in range(first.shape[0]):
+            if second.shape[0] > 0:
+                _decide_reduced(blocks[k], first[g, 0], second[g], best, decision)
+            else:
+                _decide_full(blocks[k], first[g], best, score, decision)
+            _accumulate(blocks[k], high - low, decision, y, w, diagonal[g], columns[g], matrix[g])
+
+
+@njit(cache=True, nogil=True)
+def _decide_rows(proba, start, stop, first, second, out):  # type: ignore[no-untyped-def]
+    n, K = proba.shape
+    block = np.empty((K, BLOCK), proba.dtype)
+    best = np.empty(BLOCK, proba.dtype)
+    score = np.empty(BLOCK, proba.dtype)
+    decision = np.empty(BLOCK, np.int32)
+    for k in range(start, stop):
+        low = k * BLOCK
+        rows = min(BLOCK, n - low)
+        for r in range(rows):
+            for j in range(K):
+                block[j, r] = proba[low + r, j]
+        for r in range(rows, BLOCK):
+            for j in range(K):
+                block[j, r] = 0.0
+        for g in range(first.shape[0]):
+            if second.shape[0] > 0:
+                _decide_reduced(block, first[g, 0], second[g], best, decision)
+            else:
+                _decide_full(block, first[g], best, score, decision)
+            for r in range(rows):
+                out[g, low + r] = decision[r]
+
+
+def _kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the coefficients as the kernels take them: first (B, 1 or K, K or M), second (B, K) or empty."""
+    first, second = gain_coefficients(gains, dtype)
+    if second is None:
+        return first, np.empty((0, 0), dtype)
+    return first[:, None, :], second
+
+
+def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
+    """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
+    first, second = _kernel_gains(gains, proba.dtype)
+    out = np.empty((len(gains), proba.shape[0]), dtype=np.int32)
+    n_blocks = -(-proba.shape[0] // BLOCK)
+
+    def work(part: int) -> None:
+        _decide_rows(proba, part * CHUNK, min((part + 1) * CHUNK, n_blocks), first, second, out)
+
+    run_parts(work, -(-n_blocks // CHUNK))
+    return out
+
+
+class NumbaOracle:
+    """Compiled oracle on a table in memory.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    confusion : {"model", "labels"}
+        Whether C is estimated from the probabilities themselves or from the labels.
+    """
+
+    def __init__(self, table: Table, confusion: str) -> None:
+        self.table = table
+        self.exact = confusion == "model"
+        n, K = table.proba.shape
+        n_blocks = -(-n // BLOCK)
+        self._blocks = np.zeros((n_blocks, K, BLOCK), table.proba.dtype)
+        whole = n // BLOCK
+        self._blocks[:whole] = table.proba[: whole * BLOCK].reshape(whole, BLOCK, K).transpose(0, 2, 1)
+        if whole < n_blocks:
+            self._blocks[whole, :, : n - whole * BLOCK] = table.proba[whole * BLOCK :].T
+        self._weight = np.empty(0) if table.weight is None else table.weight
+        self._total = float(n) if table.weight is None else float(table.weight.sum())
+        if self.exact or table.labels is None:
+            self._labels = np.empty(0, dtype=np.int64)
+            self.rows = table.mean_probability()
+        else:
+            self._labels = table.labels
+            self.rows = table.label_weight()
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain."""
+        first, second = _kernel_gains(gains, self._blocks.dtype)
+        n_blocks, K = self._blocks.shape[:2]
+        B, M = len(gains), first.shape[2]
+        parts = -(-n_blocks // CHUNK)
+        if matrix:
+            parts = max(1, min(parts, MATRIX_CELLS // (K * M)))
+        edges = np.linspace(0, n_blocks, parts + 1).astype(np.int64)
+        diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
+        matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
+
+        def work(part: int) -> None:
+            _scan(self._blocks, edges[part], edges[part + 1], self.table.n_rows, first, second, self._labels,
+                  self._weight, diagonal[part], columns[part], matrices[part])  # fmt: skip
+
+        run_parts(work, parts)
+        total = self._total
+        full = matrices.sum(axis=0) / total if matrix else None
+        return Confusion(self.rows, diagonal.sum(axis=0) / total, columns.sum(axis=0) / total, full)

@@ -1,0 +1,79 @@
+"""The reference oracle: the definition of the confusion matrix, slow and obvious. All others are tested against it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.oracle._table import Table
+
+
+def coefficients(values: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Round coefficients (B, ...) once to the table's dtype, after scaling each gain by a power of two.
+
+    The scaling is exact and changes no decision; it keeps large gains from overflowing in float32.
+    """
+    largest = np.abs(values).reshape(len(values), -1).max(axis=1)
+    exponent = np.where(largest > 0, np.frexp(largest)[1], 0)
+    return np.ldexp(values, -exponent.reshape((-1,) + (1,) * (values.ndim - 1))).astype(dtype)
+
+
+def gain_coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return ``(a, b)`` or ``(full, None)`` in the table's dtype; a and b share one scale."""
+    if gains.full is not None:
+        return coefficients(gains.full, dtype), None
+    assert gains.a is not None and gains.b is not None
+    both = coefficients(np.stack([gains.a, gains.b], axis=1), dtype)
+    return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+
+
+def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
+    """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
+    first, second = gain_coefficients(gains, proba.dtype)
+    decisions = []
+    for g in range(len(gains)):
+        if second is not None:
+            scores = proba * first[g] + second[g]
+        else:
+            scores = proba[:, :1] * first[g, 0]
+            for i in range(1, proba.shape[1]):
+                scores = scores + proba[:, i : i + 1] * first[g, i]
+        decisions.append(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
+    return np.array(decisions, dtype=np.int32)
+
+
+class NumpyOracle:
+    """Reference oracle on a table in memory.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    confusion : {"model", "labels"}
+        Whether C is estimated from the probabilities themselves or from the labels.
+    """
+
+    def __init__(self, table: Table, confusion: str) -> None:
+        self.table = table
+        self.exact = confusion == "model"
+        one_hot = np.eye(table.n_classes)[table.labels] if not self.exact else table.proba.astype(np.float64)
+        weight = np.ones(table.n_rows) if table.weight is None else table.weight
+        self._truth = one_hot * (weight / weight.sum())[:, None]
+        self.rows = self._truth.sum(axis=0)
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain."""
+        K = self.table.n_classes
+        M = K if gains.full is None else gains.full.shape[2]
+        parts = []
+        for decision in decide(self.table.proba, gains):
+            C = np.zeros((K, M))
+            np.add.at(C.T, decision, self._truth)
+            # the whole weight of a row goes to its decision; a row's truth sums to one only up to rounding
+            weight = np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
+            columns = np.bincount(decision, weights=weight, minlength=M) / weight.sum()
+            parts.append(Confusion(self.rows, np.diagonal(C).copy(), columns, C if matrix else None))
+        return Confusion.stack(parts)

@@ -1,0 +1,30 @@
+"""What an oracle is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.oracle._table import Table
+
+
+class Oracle(Protocol):
+    """Maximises linear functions of the confusion matrix over all rules, on one table (paper, Section 4).
+
+    ``exact`` tells whether the answers are true maximisers (model confusion) or plug-in ones (labels).
+    """
+
+    @property
+    def rows(self) -> Array:
+        """Row sums of every confusion (K,): the class priors, fractions of all weight."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the decisions maximise the gain over all rules."""
+
+    @property
+    def table(self) -> Table:
+        """The table that the oracle reads."""
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return, for each gain of the batch, the confusion of ``argmax_j score_j``; one scan of the table."""

@@ -1,0 +1,306 @@
+"""The probability table, checked once at the boundary: nothing deeper validates again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array
+
+ROW_SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A checked table of class probabilities.
+
+    Attributes
+    ----------
+    proba : ndarray (n, K), float32 or float64
+        Each row sums to one up to rounding.
+    labels : ndarray (n,) of int or None
+        True classes as column numbers.
+    weight : ndarray (n,) of float64 or None
+        Sample weights, any unit; None means equal weights.
+    classes : tuple
+        Names of the columns; 0..K-1 when nothing else is known.
+    """
+
+    proba: NDArray[Any]
+    labels: NDArray[np.int64] | None
+    weight: Array | None
+    classes: tuple[Any, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.proba.shape[0]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.proba.shape[1]
+
+    def label_weight(self) -> Array:
+        """Return the weight of each true class (K,), fractions of all weight; needs labels."""
+        assert self.labels is not None
+        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
+        return counts / counts.sum()
+
+    def mean_probability(self) -> Array:
+        """Return the weighted mean of each column (K,), float64."""
+        if self.weight is None:
+            return self.proba.mean(axis=0, dtype=np.float64)
+        return self.weight @ self.proba / self.weight.sum()
+
+
+def make_table(
+    proba: ArrayLike,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+) -> Table:
+    """Check probabilities, labels and weights and return them as one table.
+
+    Parameters
+    ----------
+    proba : array-like or data frame (n, K)
+        Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame whose columns are named like
+        the classes is read by name.
+    y : array-like (n,) or None
+        True classes: names, or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    classes : sequence or None
+        Class names in column order. Default: the sorted labels when there are K of them, else 0..K-1.
+
+    Raises
+    ------
+    ValueError
+        For anything that is not such a table; the sentence names the first offending row.
+    """
+    labels = None if y is None else _vector(y, "y", "one label")
+    order = _class_order(classes, _column_names(proba), labels)
+    P = checked_probabilities(proba, order)
+    n, K = P.shape
+    resolved = _resolve_classes(order, labels, K)
+    coded = None if labels is None else encode_labels(labels, resolved, n)
+    return Table(P, coded, _checked_weight(sample_weight, n), resolved)
+
+
+def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
+    """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
+
+    A frame whose columns are named like ``classes`` is read in the order of ``classes``.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
+        else than one.
+    """
+    P = np.asarray(proba)
+    names = _column_names(proba)
+    if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
+        position = {name: k for k, name in enumerate(names)}
+        P = P[:, [position[str(name)] for name in classes]]
+    if P.ndim == 1:
+        raise ValueError(
+            f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
+            f"positive class's probabilities p, pass numpy.column_stack([1 - p, p])"
+        )
+    if P.ndim != 2 or P.shape[1] < 2:
+        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
+    if P.shape[0] == 0:
+        raise ValueError("proba is empty: at least one row of probabilities is needed")
+    P = _as_float(P)
+    # a sum of a row is NaN or infinite as soon as one of its entries is; only then look closer
+    sums = P.sum(axis=1, dtype=np.float64)
+    if not np.isfinite(sums).all():
+        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
+    if P.min() < 0:
+        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    off = np.abs(sums - 1.0)
+    if off.max() > ROW_SUM_TOLERANCE:
+        row = int(np.argmax(off > ROW_SUM_TOLERANCE))
+        raise ValueError(
+            f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
+            f"predict_proba's output, or divide each row by its sum"
+        )
+    # rows that sum to one within rounding stay as they are, so that a second check changes nothing
+    loose = off > 8 * np.finfo(P.dtype).eps
+    if loose.any():
+        P = P.copy()
+        P[loose] = (P[loose] / sums[loose, None]).astype(P.dtype)
+    return np.ascontiguousarray(P)
+
+
+def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:
+    """Return labels (n,) as column numbers (n,).
+
+    Raises
+    ------
+    ValueError
+        For a wrong length or a label that is no class; the sentence names the first such row.
+    """
+    if labels.shape != (n,):
+        raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
+    code = {_plain(name): k for k, name in enumerate(classes)}
+    seen, inverse = np.unique(labels, return_inverse=True) if labels.dtype != object else _unique_objects(labels)
+    codes = np.array([code.get(_plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        shown = ", ".join(map(repr, map(_plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
+        raise ValueError(
+            f"row {row} of y holds the label {_plain(labels[row])!r}, which is none of the {len(classes)} classes "
+            f"({shown}); pass classes= with the names in column order"
+        )
+    return codes
+
+
+def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
+    """Return which classes carry weight (K,), by labels if there are any; at least two must.
+
+    Raises
+    ------
+    ValueError
+        If all weight lies in one class.
+    """
+    share = table.mean_probability() if table.labels is None else table.label_weight()
+    present = share > 0
+    if present.sum() < 2:
+        only = table.classes[int(np.argmax(present))]
+        source = "proba" if table.labels is None else "y"
+        raise ValueError(
+            f"{source} has weight in one class only ({_plain(only)!r}); at least two classes are needed to tune a rule"
+        )
+    return present
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _as_float(P: NDArray[Any]) -> NDArray[Any]:
+    """Return P as float32 or float64."""
+    if P.dtype in (np.float32, np.float64):
+        return P
+    if P.dtype == np.float16:
+        return P.astype(np.float32)
+    if np.iscomplexobj(P):
+        raise ValueError("proba holds complex numbers; pass real probabilities")
+    try:
+        return P.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}: drop the columns that are not probabilities") from None  # fmt: skip
+
+
+def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
+    row, column = (int(part) for part in np.unravel_index(int(np.argmax(bad)), bad.shape))
+    raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
+
+
+def _vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
+    """Return a one-dimensional array; a column (n, 1) is flattened."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must hold {each} per row, shape (n,); got shape {array.shape}")
+    return array
+
+
+def _checked_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    weight = _vector(sample_weight, "sample_weight", "one weight")
+    try:
+        weight = weight.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight must hold numbers; got dtype {weight.dtype}") from None
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight must have one weight per row of proba: {n}; got shape {weight.shape}")
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"row {row} of sample_weight is {weight[row]}; weights must be finite and not negative")
+    if weight.sum() <= 0:
+        raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
+    return weight
+
+
+def _column_names(proba: Any) -> list[str] | None:
+    """Return a frame's column names, None for arrays."""
+    columns = getattr(proba, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def _class_order(
+    classes: Sequence[Any] | None, names: list[str] | None, labels: NDArray[Any] | None
+) -> tuple[Any, ...] | None:
+    """Return the class order that was given, or that a frame's column names tell."""
+    if classes is not None:
+        order = tuple(_plain(name) for name in np.asarray(classes, dtype=object).reshape(-1))
+        if len(set(order)) != len(order):
+            raise ValueError("classes names a class twice; give each column its own name")
+        return order
+    if names is None or labels is None:
+        return None
+    found = {str(_plain(value)): _plain(value) for value in _distinct(labels)}
+    if set(found) == set(names):
+        return tuple(found[name] for name in names)
+    return None
+
+
+def _resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, K: int) -> tuple[Any, ...]:
+    if order is not None:
+        if len(order) != K:
+            raise ValueError(f"classes names {len(order)} classes and proba has {K} columns; give one name per column")
+        return order
+    if labels is None:
+        return tuple(range(K))
+    distinct = _distinct(labels)
+    if len(distinct) == K:
+        return tuple(sorted(distinct))
+    numbers = [value for value in distinct if isinstance(value, int) and not isinstance(value, bool)]
+    if len(numbers) != len(distinct):
+        raise ValueError(
+            f"y has {len(distinct)} distinct labels and proba has {K} columns, so the columns cannot be matched; pass "
+            f"classes= with the {K} names in column order"
+        )
+    return tuple(range(K))
+
+
+def _distinct(labels: NDArray[Any]) -> list[Any]:
+    """Return the distinct labels as plain Python values; missing ones are refused."""
+    seen = np.unique(labels) if labels.dtype != object else _unique_objects(labels)[0]
+    plain = [_plain(value) for value in seen]
+    for value in plain:
+        if value is None or (isinstance(value, float) and np.isnan(value)):
+            missing = [v is None or (isinstance(v, float) and np.isnan(v)) for v in labels.tolist()]
+            raise ValueError(f"row {missing.index(True)} of y has no label; drop such rows, or leave y out")
+    if len({isinstance(value, str) for value in plain}) > 1:
+        raise ValueError("y mixes strings and numbers; give all labels as one type")
+    return plain
+
+
+def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """``numpy.unique`` with inverse for objects that need not be comparable."""
+    position: dict[Any, int] = {}
+    inverse = np.empty(len(labels), dtype=np.intp)
+    for row, value in enumerate(labels.tolist()):
+        key = None if value is None or value != value else value
+        inverse[row] = position.setdefault(key, len(position))
+    seen = np.empty(len(position), dtype=object)
+    seen[:] = list(position)
+    return seen, inverse
+
+
+def _plain(value: Any) -> Any:
+    """Return a label as a plain Python value; whole floats become integers."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,261 @@
+"""The decision rule: what a solver found, as a small frozen record that can be applied, read and saved.
+
+A rule is a distribution over gains. Each gain decides ``argmax_j score_j``, ties to the largest index; a rule of one
+gain is deterministic.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax import _draw, _rule_file
+from confmax.confusion import Array, Confusion, Gains
+from confmax.oracle import Oracle, checked_probabilities, decide
+
+DUPLICATE_SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DecisionRule:
+    """A rule that turns class probabilities into decisions.
+
+    Attributes
+    ----------
+    gains : Gains
+        One gain per atom.
+    weights : ndarray (A,)
+        Probability of each atom; they sum to one.
+    class_names : tuple
+        Names of the K columns, in order (and of further decisions, when there are more decisions than classes).
+    metric : str
+        What the rule was tuned for.
+    seed : int
+        Seed of the draws of a randomised rule.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    >>> rule.classes[rule.predict([[0.7, 0.3], [0.8, 0.2]])].tolist()
+    ['yes', 'no']
+    """
+
+    gains: Gains
+    weights: Array
+    class_names: tuple[Any, ...]
+    metric: str = ""
+    seed: int = 0
+
+    @classmethod
+    def from_weights(
+        cls, weights: ArrayLike, offsets: ArrayLike | None = None, *, classes: Sequence[Any] | None = None
+    ) -> DecisionRule:
+        """Return the rule ``argmax_j weights_j p_j + offsets_j``; ``weights`` and ``offsets`` have shape (K,)."""
+        scale = np.asarray(weights, dtype=np.float64)
+        shift = np.zeros(scale.shape) if offsets is None else np.asarray(offsets, dtype=np.float64)
+        if scale.ndim != 1 or len(scale) < 2 or shift.shape != scale.shape:
+            raise ValueError(
+                f"weights and offsets need one number per class, shape (K,), K >= 2; got {scale.shape} and {shift.shape}"
+            )
+        if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+            raise ValueError("weights and offsets must be finite numbers")
+        names = tuple(range(len(scale))) if classes is None else tuple(classes)
+        if len(names) != len(scale):
+            raise ValueError(f"classes names {len(names)} classes and there are {len(scale)} weights; give one name each")
+        return cls(Gains.reduced(scale, shift), np.ones(1), names)
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Class names, indexed by decision (M,)."""
+        names = np.array(self.class_names)
+        if names.dtype.kind in "US" and not all(isinstance(name, str) for name in self.class_names):
+            names = np.array(self.class_names, dtype=object)
+        return names
+
+    @property
+    def n_classes(self) -> int:
+        """Number of probability columns K."""
+        return (self.gains.a if self.gains.full is None else self.gains.full).shape[1]  # type: ignore[union-attr]
+
+    @property
+    def n_decisions(self) -> int:
+        """Number of decisions M."""
+        return self.n_classes if self.gains.full is None else self.gains.full.shape[2]
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether the rule draws between several gains."""
+        return len(self.weights) > 1
+
+    # --- what it decides ----------------------------------------------------------------------------------------------
+
+    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Return the decided class index of every row.
+
+        Parameters
+        ----------
+        proba : array-like or data frame (n, K)
+            Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
+        keys : array-like (n,) or None
+            Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
+            probabilities are its key, so that equal rows get equal decisions.
+
+        Returns
+        -------
+        ndarray (n,) of int64
+            ``rule.classes[index]`` is the name.
+
+        Raises
+        ------
+        ValueError
+            If ``proba`` is not a table of probabilities of K columns.
+
+        Warns
+        -----
+        UserWarning
+            If a randomised rule draws without keys and many rows are duplicates of each other.
+        """
+        P = self._checked(proba)
+        if not self.is_randomized:
+            return decide(P, self.gains)[0].astype(np.int64)
+        decisions = decide(P, self.gains)
+        row_keys = _draw.row_keys(P) if keys is None else _draw.given_keys(keys, len(P))
+        if keys is None:
+            _warn_of_duplicates(row_keys, (decisions != decisions[0]).any(axis=0))
+        draw = _draw.uniform(self.seed, row_keys)
+        atom = np.minimum(np.searchsorted(np.cumsum(self.weights), draw, side="right"), len(self.weights) - 1)
+        return decisions[atom, np.arange(len(P))].astype(np.int64)
+
+    def decision_probabilities(self, proba: ArrayLike) -> Array:
+        """Return the exact probability of every decision (n, M), before any draw."""
+        P = self._checked(proba)
+        out = np.zeros((len(P), self.n_decisions))
+        rows = np.arange(len(P))
+        for weight, decision in zip(self.weights, decide(P, self.gains), strict=True):
+            out[rows, decision] += weight
+        return out
+
+    def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
+        """Return the exact confusion of the rule on the oracle's table; one pass."""
+        return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
+
+    def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
+        """Return the same rule for columns in another order of the same names."""
+        if sorted(map(str, class_names)) != sorted(map(str, self.class_names)):
+            raise ValueError(f"the rule's classes are {list(self.class_names)}; got {list(class_names)}")
+        index = [self.class_names.index(name) for name in class_names]
+        if self.gains.full is not None:
+            gains = Gains(full=np.ascontiguousarray(self.gains.full[:, index][:, :, index]))
+        else:
+            assert self.gains.a is not None and self.gains.b is not None
+            gains = Gains.reduced(self.gains.a[:, index], self.gains.b[:, index])
+        return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed)
+
+    def _checked(self, proba: ArrayLike) -> NDArray[Any]:
+        P = checked_probabilities(proba, self.class_names[: self.n_classes])
+        if P.shape[1] != self.n_classes:
+            raise ValueError(
+                f"the rule decides between {self.n_classes} classes and proba has {P.shape[1]} columns; pass the "
+                f"columns of {list(self.class_names)[:8]} in this order"
+            )
+        return P
+
+    # --- how it is kept -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the rule as versioned JSON."""
+        return _rule_file.dump(self.gains, self.weights, self.class_names, self.metric, self.seed)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> DecisionRule:
+        """Return the rule in a JSON text.
+
+        Raises
+        ------
+        ValueError
+            If the text is not a rule of a known version, or anything in it is out of bounds.
+        """
+        return cls(*_rule_file.parse(text))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the rule to a JSON file; the file appears whole or not at all."""
+        _rule_file.write_whole(Path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DecisionRule:
+        """Read a rule that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a rule, with the reason.
+        OSError
+            If it cannot be read.
+        """
+        try:
+            return cls.from_json(_rule_file.read(Path(path)))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a rule that can be used: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        """Rules are equal when they are written alike."""
+        return isinstance(other, DecisionRule) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+def _warn_of_duplicates(keys: NDArray[np.uint64], random: NDArray[np.bool_]) -> None:
+    """Warn where rows that share their key, and so their draw, are a real share of the table."""
+    _, counts = np.unique(keys[random], return_counts=True)
+    shared = counts[counts > 1].sum() / len(keys)
+    if shared > DUPLICATE_SHARE:
+        warnings.warn(
+            f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
+            f"pass keys=, an identifier per row, to draw for each row",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _describe(rule: DecisionRule, most: int = 12) -> str:
+    """Return a table of weights and offsets that a person can read."""
+    kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
+    tuned = f" for {rule.metric}" if rule.metric else ""
+    lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
+    if rule.gains.full is not None:
+        return "\n".join([*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"])  # fmt: skip
+    assert rule.gains.a is not None and rule.gains.b is not None
+    # the decision is unchanged by a common factor and a common offset
+    scale = np.array([float(a[a > 0].min()) if (a > 0).any() else 1.0 for a in rule.gains.a])
+    a = rule.gains.a / scale[:, None]
+    b = (rule.gains.b - rule.gains.b.max(axis=1, keepdims=True)) / scale[:, None]
+    offsets = bool(b.any())
+    lines.append("  decides the largest of  weight * p" + (" + offset" if offsets else ""))
+    shown = min(len(rule.weights), 4)
+    width = max(8, *(len(str(name)) for name in rule.class_names[:most])) + 2
+    if rule.is_randomized:
+        lines.append(" " * width + "".join(f"{f'{w:.1%}':>{22 if offsets else 12}}" for w in rule.weights[:shown]))
+    header = f"{'weight':>12}" + (f"{'offset':>10}" if offsets else "")
+    lines.append(f"  {'class':<{width - 2}}" + header * shown)
+    for k, name in enumerate(rule.class_names[:most]):
+        cells = "".join(f"{a[s, k]:>12.4g}" + (f"{b[s, k]:>10.4g}" if offsets else "") for s in range(shown))
+        lines.append(f"  {name!s:<{width - 2}}{cells}")
+    if rule.n_classes > most:
+        lines.append(f"  ... {rule.n_classes - most} more classes")
+    if len(rule.weights) > shown:
+        lines.append(f"  ... {len(rule.weights) - shown} more rules in the mixture")
+    return "\n".join(lines)

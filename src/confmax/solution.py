@@ -1,0 +1,292 @@
+"""`maximize`: from a table of probabilities to the best rule for a metric, with what is known about its optimality."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax._metric import Metric
+from confmax.confusion import Array, Confusion
+from confmax.metrics import resolve
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, choose, run
+from confmax.oracle import CountingOracle, Table, make_oracle, make_table, refuse_too_few_classes
+from confmax.rule import DecisionRule
+
+CONFUSIONS = ("auto", "model", "labels")
+RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
+MAX_MATRIX_CLASSES = 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """What `maximize` found.
+
+    Attributes
+    ----------
+    rule : DecisionRule
+        The rule to apply.
+    value : float
+        The metric of the rule on the table, under the confusion estimate used.
+    upper_bound, gap : float or None
+        No rule exceeds ``upper_bound``; ``gap = upper_bound - value``. None where nothing is proved: on labels, and
+        for metrics whose structure gives no bound.
+    randomization_loss : float
+        What the returned rule loses, being deterministic, to the best mixture of rules found; part of the gap.
+    status : Status
+        How the run ended and what to do about it.
+    n_passes : int
+        Scans of the table, the final evaluation included.
+    history : tuple of Progress
+        One entry per step.
+    confusion : ndarray (K, M) or None
+        Confusion matrix of the rule, fractions of all weight; None above 1000 classes.
+    statistics : Confusion
+        Its row sums, diagonal and column sums.
+    label_value : float or None
+        The metric of the rule on the labels, where there are any.
+    baselines : dict
+        The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)``.
+    metric : Metric
+        The metric that was maximised: over the present classes, if some are absent; AMS without a regulariser has a
+        floor of half a row under its background, where it is infinite.
+    mode : {"model", "labels"}
+        The confusion estimate used.
+    """
+
+    rule: DecisionRule
+    value: float
+    upper_bound: float | None
+    randomization_loss: float
+    status: Status
+    n_passes: int
+    history: tuple[Progress, ...]
+    statistics: Confusion
+    label_value: float | None
+    baselines: dict[str, float]
+    metric: Metric
+    mode: str
+
+    @property
+    def gap(self) -> float | None:
+        """``upper_bound - value``, None without a bound."""
+        return None if self.upper_bound is None else self.upper_bound - self.value
+
+    @property
+    def confusion(self) -> Array | None:
+        """Confusion matrix (K, M), None above 1000 classes."""
+        return self.statistics.matrix
+
+    def __repr__(self) -> str:
+        known = "no certificate" if self.gap is None else f"gap {self.gap:.2g}"
+        rows = [
+            f"Solution: {self.metric!r} = {self.value:.6g} ({self.mode}; {known}; {self.n_passes} passes)",
+            *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
+            f"  {self.status.value}",
+            str(self.rule),
+        ]
+        return "\n".join(rows)
+
+
+def maximize(
+    metric: str | Metric | Callable[[Array], float],
+    proba: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    confusion: str = "auto",
+    calibration: str | None = "auto",
+    solver: Any = "auto",
+    randomized: bool | str = "auto",
+    tol: float = 1e-6,
+    max_passes: int | None = None,
+    random_state: int = 0,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Solution:
+    """Return the decision rule that maximises a metric on a table of class probabilities.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, M).
+    proba : array-like or data frame (n, K)
+        Class probabilities on rows that the model was not fitted on.
+    y : array-like (n,) or None
+        True classes: names or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    classes : sequence or None
+        Class names in column order; needed for string labels when the metric depends on the order of the classes.
+    confusion : {"auto", "model", "labels"}
+        Estimate of the confusion matrix: from the probabilities themselves, where the result is certified but is as
+        good as the probabilities are calibrated; or from the labels, unbiased, without a certificate. "auto" is
+        "labels" when there is a ``y``.
+    calibration : "auto" or None
+        The probabilities are used as they are.
+    solver : "auto", str or solver
+        "auto" chooses by the metric's declared structure.
+    randomized : {"auto", True, False}
+        Whether the rule may draw between several rules; "auto" only where that gains more than 1e-3.
+    tol : float
+        Stop when ``gap - randomization_loss`` is at most this.
+    max_passes : int or None
+        Budget of scans of the table. The starting rules and the final evaluation are always made.
+    random_state : int
+        Seed of a randomised rule's draws.
+    callback : callable or None
+        Called with a `Progress` after each step; a true result stops.
+
+    Returns
+    -------
+    Solution
+        Never worse than ``argmax(p)`` and ``argmax(p / prior)`` on the estimate used.
+
+    Raises
+    ------
+    ValueError
+        For bad input, in one sentence: what, where, and the way out.
+
+    Warns
+    -----
+    UserWarning
+        If a class has no weight in ``y`` and the metric divides by its prior: it is left out.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
+    >>> solution = confmax.maximize("balanced_accuracy", P, confusion="model")
+    >>> solution.rule.predict(P).tolist(), solution.gap < 1e-6
+    ([0, 0, 1, 1], True)
+    """
+    chosen = resolve(metric)
+    _check_settings(confusion, calibration, randomized, tol, max_passes, random_state)
+    table = make_table(proba, y, sample_weight, classes)
+    chosen = _finite(_fit_metric(chosen, table, explicit=classes is not None), table)
+    mode = confusion if confusion != "auto" else ("model" if table.labels is None else "labels")
+    oracle = CountingOracle(make_oracle(table, mode))
+    gain = dict(chosen.params).get("gain")
+    n_decisions = table.n_classes if gain is None else len(gain[0])
+    mixes = mode == "model" or randomized is True
+    method = choose(solver, chosen, table.n_classes, n_decisions, mixes=mixes)
+    method.check(chosen, table.n_classes, table.n_rows)
+    matrix = chosen.statistics == "matrix"
+    priors = [table.mean_probability()] if table.labels is None else [table.label_weight(), table.mean_probability()]
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix)
+    # the final evaluation is counted too, on labels once more in model mode
+    reserved = 2 if mode == "model" and table.labels is not None else 1
+    budget = (method.budget if max_passes is None else max_passes) - reserved
+    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol)
+    outcome = run(method, problem, callback)
+    names = ["argmax", "p/prior", "p/mean(p)"] if len(starts) == 3 else ["argmax", "p/prior"]
+    base = {name: float(chosen.at(rule.confusion).value) for name, rule in zip(names, starts, strict=True)}
+    return _finish(chosen, table, oracle, outcome, base, randomized=randomized, seed=random_state)
+
+
+def _check_settings(
+    confusion: str, calibration: Any, randomized: Any, tol: Any, max_passes: Any, random_state: Any
+) -> None:
+    """Refuse settings that are none of the words, or out of range."""
+    if confusion not in CONFUSIONS:
+        raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
+    if calibration is not None and not (isinstance(calibration, str) and calibration == "auto"):
+        raise ValueError(f"calibration is 'auto' or None; got {calibration!r}: calibrate the probabilities beforehand")
+    if not (isinstance(randomized, (bool, np.bool_)) or (isinstance(randomized, str) and randomized == "auto")):
+        raise ValueError(f"randomized is True, False or 'auto'; got {randomized!r}")
+    if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
+        raise ValueError(f"tol must be finite and not negative; got {tol!r}")
+    whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
+    if max_passes is not None and not (whole and max_passes >= 1):
+        raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
+    if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool):
+        raise ValueError(f"random_state is an integer; got {random_state!r}")
+
+
+def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
+    """Return the metric for this table: its class order known, absent classes left out where it divides by priors."""
+    if metric.ordered and not explicit and any(isinstance(name, str) for name in table.classes):
+        shown = ", ".join(map(repr, table.classes[:6]))
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
+            f"names in column order (for two classes: the negative, then the positive)"
+        )
+    present = refuse_too_few_classes(table)
+    gain = dict(metric.params).get("gain")
+    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
+    if not metric.divides_by_prior or present.all():
+        return metric
+    kept = [k for k in (metric.classes or range(table.n_classes)) if present[k]]
+    absent = ", ".join(str(name) for k, name in enumerate(table.classes) if not present[k])
+    source = "y" if table.labels is not None else "proba"
+    warnings.warn(
+        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is taken over "
+        f"the {len(kept)} classes that are present",
+        UserWarning,
+        stacklevel=3,
+    )
+    return replace(metric, classes=tuple(kept))
+
+
+def _finite(metric: Metric, table: Table) -> Metric:
+    """Return AMS with a floor of half a row under its background, where it would be infinite; others as they are."""
+    params = dict(metric.params)
+    if metric.name != "ams" or params["b_reg"] or params["b_min"]:
+        return metric
+    return replace(metric, structure="general", params=(("b_reg", 0.0), ("b_min", 0.5 / table.n_rows)))
+
+
+def _finish(
+    metric: Metric,
+    table: Table,
+    oracle: CountingOracle,
+    outcome: Outcome,
+    base: dict[str, float],
+    *,
+    randomized: bool | str,
+    seed: int,
+) -> Solution:
+    """Choose between mixture and single rule, build the rule, and evaluate what was built."""
+    single_value = float(metric.at(outcome.single.confusion).value)
+    loss = max(0.0, float(metric.at(outcome.mixture.confusion).value) - single_value)
+    mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
+    rule, statistics, value = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
+    if mixed and value < single_value:
+        # the mixture lived on weights of rounding size, which a rule does not keep
+        mixed, loss = False, 0.0
+        rule, statistics, value = _evaluated(metric, table, oracle, outcome.single, seed)
+    label_value = None
+    if table.labels is not None:
+        label_value = value
+        if oracle.exact:
+            on_labels = CountingOracle(make_oracle(table, "labels"))
+            label_value = float(metric.at(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")).value)
+            oracle.n_passes += on_labels.n_passes
+    bound = outcome.upper_bound
+    # the last digit of a closed gap is rounding
+    upper = None if bound is None else max(bound, value)
+    mode = "model" if oracle.exact else "labels"
+    return Solution(rule, value, upper, 0.0 if mixed else loss, outcome.status, oracle.n_passes, outcome.history,
+                    statistics, label_value, base, metric, mode)  # fmt: skip
+
+
+def _evaluated(
+    metric: Metric, table: Table, oracle: CountingOracle, found: Mixture, seed: int
+) -> tuple[DecisionRule, Confusion, float]:
+    """Build the rule of a mixture, and return it with its statistics and its value on the table."""
+    gains, weights = found.gathered()
+    n_decisions = table.n_classes if gains.full is None else gains.full.shape[2]
+    names = (*table.classes, *_extra_names(table.classes, n_decisions))
+    rule = DecisionRule(gains, weights, names, repr(metric), int(seed))
+    statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
+    return rule, statistics, float(metric.at(statistics).value)
+
+
+def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
+    """Return names for decisions beyond the classes, such as abstaining."""
+    extra = range(len(classes), n_decisions)
+    return tuple(extra) if all(isinstance(name, int) for name in classes) else tuple(f"decision {k}" for k in extra)
