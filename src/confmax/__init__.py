@@ -5,9 +5,8 @@ a bound on how much better any rule could be.
 """
 
 from confmax import metrics
+from confmax._version import __version__
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 
-__version__ = "0.1.0"
-
-__all__ = ["DecisionRule", "Solution", "maximize", "metrics"]
+__all__ = ["DecisionRule", "Solution", "__version__", "maximize", "metrics"]

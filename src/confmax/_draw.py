@@ -57,4 +57,4 @@ def _word(value: Any) -> int:
 def uniform(seed: int, keys: NDArray[np.uint64]) -> Array:
     """Return one number in [0, 1) per key."""
     start = _mix(np.array([seed % (1 << 64)], dtype=np.uint64) + _GOLDEN)
-    return (_mix(keys * _GOLDEN + start) >> np.uint64(11)) * 2.0**-53
+    return (_mix(keys * _GOLDEN + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -126,7 +126,6 @@ class Metric:
         first = self.at(self._confusion(C))
         if first.matrix is not None:
             return np.array(first.matrix)
-        assert first.diagonal is not None and first.columns is not None and first.rows is not None
         return np.diag(first.diagonal) + first.rows[:, None] + first.columns
 
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
@@ -137,7 +136,6 @@ class Metric:
         first = self.at(self._confusion(C))
         if first.matrix is not None:
             return None
-        assert first.diagonal is not None and first.columns is not None
         return first.diagonal, first.columns
 
     @property
@@ -156,21 +154,25 @@ class Metric:
         if self.classes is None:
             return self.formula(S, **dict(self.params))
         first = self.formula(S.select(self.classes), **dict(self.params))
-        return FirstOrder(first.value, *(self._scatter(part, S) for part in first[1:4]), self._scatter(first.matrix, S))
+        index = np.array(self.classes)
+        if first.matrix is not None:
+            full = np.zeros((*S.rows.shape[:-1], S.rows.shape[-1], S.columns.shape[-1]))
+            full[..., index[:, None], index] = first.matrix
+            return FirstOrder(first.value, matrix=full)
+        parts = np.zeros((3, *S.diagonal.shape))
+        parts[..., index] = first[1:4]
+        return FirstOrder(first.value, *parts)
 
     def gains(self, first: FirstOrder) -> Gains:
         """Return the gradient as one gain, reduced where the metric allows."""
         if first.matrix is not None:
             return Gains.from_matrix(first.matrix)
-        assert first.diagonal is not None and first.columns is not None
         return Gains.reduced(first.diagonal, first.columns)
 
     def slope(self, first: FirstOrder, direction: Confusion, origin: Confusion) -> float:
         """Return ``<gradient, direction - origin>``; both must have the same row sums."""
-        if first.matrix is not None:
-            assert direction.matrix is not None and origin.matrix is not None
+        if first.matrix is not None and direction.matrix is not None and origin.matrix is not None:
             return float((first.matrix * (direction.matrix - origin.matrix)).sum())
-        assert first.diagonal is not None and first.columns is not None
         along = first.diagonal @ (direction.diagonal - origin.diagonal)
         return float(along + first.columns @ (direction.columns - origin.columns))
 
@@ -179,7 +181,7 @@ class Metric:
 
         None where the structure gives no bound from one answer.
         """
-        if self.dual is not None and first.diagonal is not None:
+        if self.dual is not None:
             kept = slice(None) if self.classes is None else list(self.classes)
             height = float(first.diagonal @ V.diagonal)
             return self.dual((first.diagonal * V.rows)[kept], height)
@@ -212,7 +214,7 @@ class Metric:
         if self.binary and given != 2:
             near = {"f1": "macro_f1", "f_beta": "macro_f_beta", "jaccard": "macro_jaccard"}.get(self.name, "mcc")
             raise ValueError(
-                f"{self.name} is a metric of two classes and the table has {given}; use {near}, or a table of two columns"
+                f"{self.name} is a metric of two classes and the table has {given}; use {near} or two columns"
             )
         gain = dict(self.params).get("gain")
         if gain is not None and (len(gain), len(gain[0])) != (n_classes, n_decisions):
@@ -245,21 +247,10 @@ class Metric:
         self.check_table(*raw.shape)
         return Confusion.from_matrix(raw)
 
-    def _scatter(self, part: Array | None, S: Confusion) -> Array | None:
-        """Put derivatives over the chosen classes back among all classes; the others get zero."""
-        if part is None or self.classes is None:
-            return None
-        index = np.array(self.classes)
-        if S.matrix is not None and part.ndim == S.matrix.ndim and part.shape[-2:] == (len(index), len(index)):
-            full = np.zeros(S.matrix.shape)
-            full[..., index[:, None], index] = part
-            return full
-        full = np.zeros(S.diagonal.shape)
-        full[..., index] = part
-        return full
-
     def __repr__(self) -> str:
-        shown = [f"{key}={value}" for key, value in self.params if key not in ("gain", *self.fixed)]
+        # zero smoothing, and the usual kind of it, are not worth a word
+        hidden = ("gain", *self.fixed)
+        shown = [f"{key}={value}" for key, value in self.params if key not in hidden and value not in (0.0, "relative")]
         if self.classes is not None:
             shown.append(f"classes={self.classes}")
         return f"{self.name}({', '.join(shown)})" if shown else self.name

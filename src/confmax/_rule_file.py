@@ -33,8 +33,8 @@ def dump(gains: Gains, weights: Array, class_names: Sequence[Any], metric: str, 
         if gains.full is not None:
             atoms.append({"weight": float(weight), "gain": gains.full[k].tolist()})
         else:
-            assert gains.a is not None and gains.b is not None
-            atoms.append({"weight": float(weight), "a": gains.a[k].tolist(), "b": gains.b[k].tolist()})
+            a, b = gains.pair()
+            atoms.append({"weight": float(weight), "a": a[k].tolist(), "b": b[k].tolist()})
     document = {
         "format": FORMAT,
         "version": VERSION,

@@ -53,7 +53,8 @@ class Confusion:
     @classmethod
     def stack(cls, parts: Sequence[Confusion]) -> Confusion:
         """Join single confusions into one batch."""
-        matrix = None if parts[0].matrix is None else np.stack([part.matrix for part in parts])  # type: ignore[misc]
+        matrices = [part.matrix for part in parts if part.matrix is not None]
+        matrix = np.stack(matrices) if matrices else None
         return cls(
             np.stack([part.rows for part in parts]),
             np.stack([part.diagonal for part in parts]),
@@ -131,25 +132,43 @@ class Gains:
     def concatenate(cls, parts: Sequence[Gains]) -> Gains:
         """Join batches; as soon as one is full, all become full."""
         if all(part.full is None for part in parts):
-            return cls(np.concatenate([part.a for part in parts]), np.concatenate([part.b for part in parts]))  # type: ignore[misc]
+            scales, offsets = zip(*(part.pair() for part in parts), strict=True)
+            return cls(np.concatenate(scales), np.concatenate(offsets))
         return cls(full=np.concatenate([part.matrices() for part in parts]))
 
     def __len__(self) -> int:
-        return len(self.a if self.full is None else self.full)  # type: ignore[arg-type]
+        return len(self.pair()[0] if self.full is None else self.full)
 
     def __getitem__(self, index: int | slice) -> Gains:
         """Return a part of the batch, as a batch."""
         part = slice(index, index + 1) if isinstance(index, int) else index
         if self.full is not None:
             return Gains(full=self.full[part])
-        return Gains(self.a[part], self.b[part])  # type: ignore[index]
+        a, b = self.pair()
+        return Gains(a[part], b[part])
 
     def matrices(self) -> Array:
         """Return the gains as full matrices (B, K, M): ``diag(a) + 1 b^T`` for reduced ones."""
         if self.full is not None:
             return self.full
-        assert self.a is not None and self.b is not None
-        return np.eye(self.a.shape[1]) * self.a[:, :, None] + self.b[:, None, :]
+        a, b = self.pair()
+        return np.eye(a.shape[1]) * a[:, :, None] + b[:, None, :]
+
+    def pair(self) -> tuple[Array, Array]:
+        """Return ``(a, b)`` of reduced gains, each (B, K)."""
+        if self.a is None or self.b is None:
+            raise TypeError("full gains have no reduced form")
+        return self.a, self.b
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.pair()[0].shape[1] if self.full is None else self.full.shape[1]
+
+    @property
+    def n_decisions(self) -> int:
+        """Number of decisions M."""
+        return self.n_classes if self.full is None else self.full.shape[2]
 
     @property
     def is_finite(self) -> bool:

@@ -18,12 +18,16 @@ Smoothing = Literal["relative", "additive"]
 
 
 class FirstOrder(NamedTuple):
-    """A metric near one confusion matrix: its value and its partial derivatives."""
+    """A metric near one confusion matrix: its value and its partial derivatives.
+
+    ``matrix`` (..., K, M) is None for metrics of the statistics alone; for the others it is the whole gradient, and
+    the three vectors (..., K) are empty.
+    """
 
     value: Array
-    diagonal: Array | None = None
-    columns: Array | None = None
-    rows: Array | None = None
+    diagonal: Array = np.empty(0)
+    columns: Array = np.empty(0)
+    rows: Array = np.empty(0)
     matrix: Array | None = None
 
 
@@ -76,7 +80,7 @@ def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
 
 
 def h_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
-    """Harmonic mean of the recalls. Where recalls vanish the gradient is the mean of K e_u over them: a supergradient."""
+    """Harmonic mean of the recalls. Where some vanish the gradient is the mean of K e_u over them, a supergradient."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=True)
     K = T.shape[-1]
     dead = T <= 0.0
@@ -189,9 +193,7 @@ def macro_precision(S: Confusion) -> FirstOrder:
 def weighted_f1(S: Confusion) -> FirstOrder:
     """Sum of ``r_k F_k``; the weights, too, are differentiated."""
     F = f_beta_scores(S)
-    return FirstOrder(
-        (S.rows * F.value).sum(-1), S.rows * F.diagonal, S.rows * F.columns, F.value + S.rows * F.rows
-    )
+    return FirstOrder((S.rows * F.value).sum(-1), S.rows * F.diagonal, S.rows * F.columns, F.value + S.rows * F.rows)
 
 
 def f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
@@ -208,7 +210,7 @@ def jaccard(S: Confusion) -> FirstOrder:
 
 
 def micro_f1(S: Confusion) -> FirstOrder:
-    """Micro F1 over classes 1..K-1, ``2 TP / (2 - r_0 - c_0)``: scikit-learn's, an error between two of them counts twice."""
+    """Micro F1 over classes 1..K-1, ``2 TP / (2 - r_0 - c_0)``: scikit-learn's; errors between two of them count twice."""
     front = np.ones(S.diagonal.shape[-1])
     front[0] = 0.0
     total = S.rows @ front + S.columns @ front
@@ -227,9 +229,7 @@ def micro_f1_once(S: Confusion) -> FirstOrder:
     value = safe_ratio(2.0 * hits, total)[..., None]
     unit = safe_ratio(np.ones_like(total), total)[..., None]
     diagonal = unit * (2.0 * front - value * (2.0 * front - 1.0))
-    return FirstOrder(
-        value[..., 0], diagonal, np.zeros_like(S.columns), np.broadcast_to(-value * unit, diagonal.shape)
-    )
+    return FirstOrder(value[..., 0], diagonal, np.zeros_like(S.columns), np.broadcast_to(-value * unit, diagonal.shape))
 
 
 def _chance(S: Confusion) -> tuple[Array, Array]:

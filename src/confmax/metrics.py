@@ -31,17 +31,18 @@ _CATALOGUE: dict[str, Metric] = {
         Metric("balanced_accuracy", formulas.balanced_accuracy, "linear", "diagonal", divides_by_prior=True,
                description="mean recall"),
         Metric("informedness", formulas.balanced_accuracy, "linear", "diagonal", (("adjusted", True),),
-               divides_by_prior=True, fixed=("adjusted",), description="mean recall, rescaled so that chance is 0 (Youden)"),
+               divides_by_prior=True, fixed=("adjusted",),
+               description="mean recall, rescaled so that chance is 0 (Youden)"),
         Metric("linear", formulas.linear, "linear", "matrix", (("gain", ()),), ordered=True,
                description="any table of gains or costs per (true class, decision)"),
-        Metric("f1", formulas.f_beta, params=(("beta", 1.0),), fixed=("beta",), denominator=bounds.f_beta_denominator, **_RATIO2,
-               description="F1 of class 1"),
+        Metric("f1", formulas.f_beta, params=(("beta", 1.0),), fixed=("beta",), **_RATIO2,
+               denominator=bounds.f_beta_denominator, description="F1 of class 1"),
         Metric("f_beta", formulas.f_beta, params=(("beta", 1.0),), denominator=bounds.f_beta_denominator, **_RATIO2,
                description="F-beta of class 1"),
         Metric("jaccard", formulas.jaccard, denominator=bounds.jaccard_denominator, **_RATIO2,
                description="Jaccard score of class 1"),
-        Metric("ams", formulas.ams, "quasiconvex", "columns", (("b_reg", 0.0), ("b_min", 0.0)), binary=True, ordered=True,
-               smoother="b_reg", description="approximate median significance of class 1"),
+        Metric("ams", formulas.ams, "quasiconvex", "columns", (("b_reg", 0.0), ("b_min", 0.0)), binary=True,
+               ordered=True, smoother="b_reg", description="approximate median significance of class 1"),
         Metric("fowlkes_mallows", formulas.fowlkes_mallows, "quasiconvex", "columns", binary=True, ordered=True,
                description="geometric mean of precision and recall of class 1"),
         Metric("micro_f1", formulas.micro_f1, "ratio", "columns", ordered=True,
@@ -68,10 +69,10 @@ _CATALOGUE: dict[str, Metric] = {
                smoother="rho", **_RECALL, description="smallest recall"),
         Metric("cohen_kappa", formulas.cohen_kappa, "ratio", "columns", equal_weights=True,
                denominator=bounds.cohen_kappa_denominator, description="agreement beyond chance"),
-        Metric("linear_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 1),), ordered=True, fixed=("power",),
-               denominator=bounds.weighted_kappa_denominator, description="kappa with weights |i - j|"),
-        Metric("quadratic_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 2),), ordered=True, fixed=("power",),
-               denominator=bounds.weighted_kappa_denominator, description="kappa with weights (i - j)^2"),
+        Metric("linear_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 1),), ordered=True,
+               fixed=("power",), denominator=bounds.weighted_kappa_denominator, description="kappa with weights |i - j|"),
+        Metric("quadratic_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 2),), ordered=True,
+               fixed=("power",), denominator=bounds.weighted_kappa_denominator, description="kappa with weights (i - j)^2"),
         Metric("mcc", formulas.mcc, "general", "columns", equal_weights=True,
                description="Matthews correlation coefficient"),
     )
@@ -119,7 +120,8 @@ def get(name: str, **params: Any) -> Metric:
     **params
         ``beta`` (``f_beta``, ``macro_f_beta``); ``rho`` and ``smoothing`` ("relative" to each class's prior, or
         "additive", the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``; ``b_reg``,
-        added to the background, and ``b_min``, its floor, of ``ams``; ``gain`` or ``cost``, a (K, M) matrix, of ``linear``.
+        added to the background, and ``b_min``, its floor, of ``ams``; ``gain`` or ``cost``, a (K, M) matrix, of
+        ``linear``.
 
     Raises
     ------
@@ -259,8 +261,10 @@ def from_function(
     0.6
     """
     if not callable(psi):
-        raise ValueError(f"a metric is a name, a Metric or a function of the confusion matrix; got {type(psi).__name__}")
+        raise ValueError(
+            f"a metric is a name, a Metric or a function of the confusion matrix; got {type(psi).__name__}"
+        )
     if structure not in STRUCTURES:
         raise ValueError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
-    label = name or getattr(psi, "__name__", type(psi).__name__)
+    label: str = name or str(getattr(psi, "__name__", type(psi).__name__))
     return Metric("user function" if label == "<lambda>" else label, UserFormula(psi, gradient), structure, "matrix")

@@ -63,13 +63,15 @@ class DecisionRule:
         shift = np.zeros(scale.shape) if offsets is None else np.asarray(offsets, dtype=np.float64)
         if scale.ndim != 1 or len(scale) < 2 or shift.shape != scale.shape:
             raise ValueError(
-                f"weights and offsets need one number per class, shape (K,), K >= 2; got {scale.shape} and {shift.shape}"
+                f"weights and offsets hold one number per class, shape (K,), K >= 2; got {scale.shape}, {shift.shape}"
             )
         if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
             raise ValueError("weights and offsets must be finite numbers")
         names = tuple(range(len(scale))) if classes is None else tuple(classes)
         if len(names) != len(scale):
-            raise ValueError(f"classes names {len(names)} classes and there are {len(scale)} weights; give one name each")
+            raise ValueError(
+                f"classes names {len(names)} classes and there are {len(scale)} weights; give one name each"
+            )
         return cls(Gains.reduced(scale, shift), np.ones(1), names)
 
     # --- what it is ---------------------------------------------------------------------------------------------------
@@ -85,12 +87,12 @@ class DecisionRule:
     @property
     def n_classes(self) -> int:
         """Number of probability columns K."""
-        return (self.gains.a if self.gains.full is None else self.gains.full).shape[1]  # type: ignore[union-attr]
+        return self.gains.n_classes
 
     @property
     def n_decisions(self) -> int:
         """Number of decisions M."""
-        return self.n_classes if self.gains.full is None else self.gains.full.shape[2]
+        return self.gains.n_decisions
 
     @property
     def is_randomized(self) -> bool:
@@ -157,8 +159,8 @@ class DecisionRule:
         if self.gains.full is not None:
             gains = Gains(full=np.ascontiguousarray(self.gains.full[:, index][:, :, index]))
         else:
-            assert self.gains.a is not None and self.gains.b is not None
-            gains = Gains.reduced(self.gains.a[:, index], self.gains.b[:, index])
+            a, b = self.gains.pair()
+            gains = Gains.reduced(a[:, index], b[:, index])
         return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed)
 
     def _checked(self, proba: ArrayLike) -> NDArray[Any]:
@@ -237,12 +239,12 @@ def _describe(rule: DecisionRule, most: int = 12) -> str:
     tuned = f" for {rule.metric}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.gains.full is not None:
-        return "\n".join([*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"])  # fmt: skip
-    assert rule.gains.a is not None and rule.gains.b is not None
+        shape = f"({rule.n_classes}, {rule.n_decisions})"
+        return "\n".join([*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G {shape}"])
+    a, b = rule.gains.pair()
     # the decision is unchanged by a common factor and a common offset
-    scale = np.array([float(a[a > 0].min()) if (a > 0).any() else 1.0 for a in rule.gains.a])
-    a = rule.gains.a / scale[:, None]
-    b = (rule.gains.b - rule.gains.b.max(axis=1, keepdims=True)) / scale[:, None]
+    scale = np.array([float(row[row > 0].min()) if (row > 0).any() else 1.0 for row in a])
+    a, b = a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
     offsets = bool(b.any())
     lines.append("  decides the largest of  weight * p" + (" + offset" if offsets else ""))
     shown = min(len(rule.weights), 4)

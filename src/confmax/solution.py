@@ -279,8 +279,7 @@ def _evaluated(
 ) -> tuple[DecisionRule, Confusion, float]:
     """Build the rule of a mixture, and return it with its statistics and its value on the table."""
     gains, weights = found.gathered()
-    n_decisions = table.n_classes if gains.full is None else gains.full.shape[2]
-    names = (*table.classes, *_extra_names(table.classes, n_decisions))
+    names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(gains, weights, names, repr(metric), int(seed))
     statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
     return rule, statistics, float(metric.at(statistics).value)

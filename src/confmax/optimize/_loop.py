@@ -1,4 +1,4 @@
-"""The one loop. Solvers supply `init` and `step`; budget, best rules, bounds, history, status and callbacks live here."""
+"""The one loop. Solvers supply `init` and `step`; budget, best rules, bounds, history and status live here."""
 
 from __future__ import annotations
 
@@ -139,7 +139,9 @@ def baselines(oracle: CountingOracle, priors: Sequence[Array], n_decisions: int,
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > 0) for prior in priors]
     gains = Gains.reduced(np.array(scales))
     if n_decisions > K:
-        gains = Gains.from_matrix(np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0))
+        gains = Gains.from_matrix(
+            np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0)
+        )
     answers = oracle.maximize(gains, matrix=matrix)
     return [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
 
@@ -147,12 +149,12 @@ def baselines(oracle: CountingOracle, priors: Sequence[Array], n_decisions: int,
 def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | None = None) -> Outcome:
     """Run a solver until the bound meets the best rule, the solver ends, or the budget is used.
 
-    Parameters
-    ----------
-    solver, problem
-        What to run on what. The problem's starting rules take part from the beginning.
-    callback : callable or None
-XXX rule: a single rule within this much of a better mixture counts as the best.
+        Parameters
+        ----------
+        solver, problem
+            What to run on what. The problem's starting rules take part from the beginning.
+        callback : callable or None
+    XXX rule: a single rule within this much of a better mixture counts as the best.
     """
     keeper = _Keeper(problem)
     state = solver.init(problem)

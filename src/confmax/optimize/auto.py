@@ -64,4 +64,4 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, mix
     missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]
     if isinstance(solver, type) or missing:
         raise ValueError(f"solver must be an instance such as FrankWolfe() or a name; got {solver!r}")
-    return solver  # type: ignore[no-any-return]
+    return solver

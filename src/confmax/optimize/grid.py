@@ -128,7 +128,7 @@ class BruteForce:
 
 
 def _with_end(points: Array, K: int, *, end: int) -> Iterator[Array]:
-    """Yield the grid vectors in which some entry is the last (-1) or first (0) point: one per shared factor or offset."""
+    """Yield the grid vectors with some entry at the last (-1) or first (0) point: one per shared factor or offset."""
     for entries in itertools.product(points, repeat=K):
         if points[end] in entries:
             yield np.array(entries)

@@ -41,12 +41,12 @@ if hasattr(os, "register_at_fork"):
 def run_parts(work: Callable[[int], Any], n_parts: int) -> None:
     """Call ``work(part)`` for every part, over the thread pool when there is more than one."""
     global _pool
-    if n_parts == 1 or numba.config.NUMBA_NUM_THREADS == 1:
+    if n_parts == 1 or numba.get_num_threads() == 1:
         for part in range(n_parts):
             work(part)
         return
     if _pool is None:
-        _pool = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS, thread_name_prefix="confmax")
+        _pool = ThreadPoolExecutor(numba.get_num_threads(), thread_name_prefix="confmax")
     list(_pool.map(work, range(n_parts)))
 
 

@@ -25,8 +25,7 @@ def gain_coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any],
     """Return ``(a, b)`` or ``(full, None)`` in the table's dtype; a and b share one scale."""
     if gains.full is not None:
         return coefficients(gains.full, dtype), None
-    assert gains.a is not None and gains.b is not None
-    both = coefficients(np.stack([gains.a, gains.b], axis=1), dtype)
+    both = coefficients(np.stack(gains.pair(), axis=1), dtype)
     return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
 
 
@@ -66,14 +65,15 @@ class NumpyOracle:
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
-        K = self.table.n_classes
-        M = K if gains.full is None else gains.full.shape[2]
-        parts = []
+        K, M = self.table.n_classes, gains.n_decisions
+        diagonals, sums, matrices = [], [], []
         for decision in decide(self.table.proba, gains):
             C = np.zeros((K, M))
             np.add.at(C.T, decision, self._truth)
             # the whole weight of a row goes to its decision; a row's truth sums to one only up to rounding
             weight = np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
             columns = np.bincount(decision, weights=weight, minlength=M) / weight.sum()
-            parts.append(Confusion(self.rows, np.diagonal(C).copy(), columns, C if matrix else None))
-        return Confusion.stack(parts)
+            diagonals.append(np.diagonal(C))
+            sums.append(columns)
+            matrices.append(C)
+        return Confusion(self.rows, np.array(diagonals), np.array(sums), np.array(matrices) if matrix else None)

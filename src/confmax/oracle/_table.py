@@ -195,7 +195,7 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
     try:
         return P.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}: drop the columns that are not probabilities") from None  # fmt: skip
+        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}: drop the other columns") from None
 
 
 def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:

@@ -1,0 +1,298 @@
+"""Which column of a file is what: probabilities, labels and weights, matched to the classes.
+
+The columns of probabilities are those that were named, else the ones named like the classes, else the only
+two-dimensional array, else every numeric column but label and weight, in file order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax._frame import Frame, as_names, no_column
+from confmax.oracle import checked_probabilities
+
+__all__ = ["Asked", "Rows", "keys_of", "listed", "read_rows"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says about a file; empty where it says nothing."""
+
+    label: str | None = None
+    weight: str | None = None
+    columns: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    positive: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A file's rows as the library takes them.
+
+    Attributes
+    ----------
+    proba : ndarray (n, K)
+        Checked probabilities, columns in the order of ``classes``.
+    labels : ndarray (n,) or None
+        True classes, as names.
+    weight : ndarray (n,) or None
+        Sample weights.
+    classes : tuple
+        Class names.
+    columns : tuple of str
+        The column that each class was read from.
+    block : str or None
+        The two-dimensional array that they come from (NPZ).
+    order_known : bool
+        Whether the order of the classes was given, or is that of numbers.
+    notes : tuple of str
+        What the reader should be warned of.
+    """
+
+    proba: NDArray[Any]
+    labels: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    classes: tuple[Any, ...]
+    columns: tuple[str, ...]
+    block: str | None
+    order_known: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the probabilities are: names of columns, or one block; and how that was decided."""
+
+    names: tuple[str, ...]
+    block: str | None
+    how: str
+
+
+def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> Rows:
+    """Return probabilities, labels and weights of a file.
+
+    Parameters
+    ----------
+    frame : Frame
+        The file.
+    asked : Asked
+        What the command line says.
+    rule_classes : sequence
+        Classes of the rule that is to be applied: they must be found in the file.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or ambiguous, the classes cannot be matched, or the probabilities are none.
+    """
+    labels = None if asked.label is None else frame.names_in(_existing(asked.label, frame, "--label"), "label column")
+    distinct = [] if labels is None else np.unique(labels).tolist()
+    wanted = _wanted(asked, rule_classes, distinct)
+    place = _choose(frame, asked, [str(name) for name in wanted or distinct], labels, bool(rule_classes))
+    proba = _probabilities(frame, place)
+    classes, notes = _class_names(place, proba.shape[1], wanted, distinct, asked.label)
+    order = _order(classes, wanted, asked.positive)
+    # a name stands for its column, whatever the order
+    proba = _checked(np.ascontiguousarray(proba[:, order]), frame, place, [place.names[k] for k in order])
+    classes = tuple(classes[k] for k in order)
+    known = bool(asked.classes or asked.positive) or not any(isinstance(name, str) for name in classes)
+    coded = None if labels is None else _as_classes(labels, classes, frame, asked.label)
+    weight = None if asked.weight is None else frame.numbers(_existing(asked.weight, frame, "--weight"))
+    for name, part in ((asked.label, coded), (asked.weight, weight)):
+        if part is not None and len(part) != len(proba):
+            raise ValueError(
+                f"{name} of {frame.path} has {len(part)} rows and the probabilities have {len(proba)}; name the table "
+                f"with --columns"
+            )
+    return Rows(proba, coded, weight, classes, tuple(place.names[k] for k in order), place.block, known, notes)
+
+
+def keys_of(frame: Frame, key: str | None) -> NDArray[Any] | None:
+    """Return the keys that a randomised rule draws from, None where no column was named."""
+    return None if key is None else frame.names_in(_existing(key, frame, "--key"), "key column")
+
+
+def listed(names: Sequence[Any], most: int = 8) -> str:
+    """Return names with commas, the later ones left out."""
+    return ", ".join(map(str, names[:most])) + (f", ... ({len(names)})" if len(names) > most else "")
+
+
+# --- which columns ---------------------------------------------------------------------------------------------------
+
+
+def _existing(name: str, frame: Frame, option: str) -> str:
+    if name not in frame.columns:
+        raise no_column(name, frame, option)
+    return name
+
+
+def _wanted(asked: Asked, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
+    """Return the classes in the order that was asked for, with the types of the rule or the labels; else nothing."""
+    repeated = next((name for k, name in enumerate(asked.classes) if name in asked.classes[:k]), None)
+    if repeated is not None:
+        raise ValueError(f"--classes names {repeated!r} twice; name each class once")
+    if not asked.classes:
+        return list(rule_classes)
+    known = {str(name): name for name in rule_classes or distinct}
+    if rule_classes and set(known) != set(asked.classes):
+        raise ValueError(f"the rule's classes are {listed(rule_classes)}; got --classes {','.join(asked.classes)}")
+    if set(known) <= set(asked.classes) and not all(isinstance(name, str) for name in known.values()):
+        typed = as_names(asked.classes).tolist()
+        return [known.get(name, value) for name, value in zip(asked.classes, typed, strict=True)]
+    return list(asked.classes) if known else as_names(asked.classes).tolist()
+
+
+def _choose(frame: Frame, asked: Asked, wanted: Sequence[str], labels: NDArray[Any] | None, of_rule: bool) -> _Place:
+    """Return where the probabilities are."""
+    if asked.columns:
+        return _named(frame, asked.columns)
+    n = None if labels is None else len(labels)
+    taken = (asked.label, asked.weight, asked.key)
+    free = [name for name in frame.columns if name not in taken and n in (None, len(frame.columns[name]))]
+    if wanted and set(wanted) <= set(free):
+        return _Place(tuple(name for name in free if name in set(wanted)), None, "named like the classes")
+    blocks = {
+        name: block
+        for name, block in frame.blocks.items()
+        if n in (None, len(block)) and (not of_rule or block.shape[1] == len(wanted))
+    }
+    if len(blocks) > 1:
+        shapes = ", ".join(f"{name} {block.shape}" for name, block in blocks.items())
+        raise ValueError(f"{frame.path} holds several tables of probabilities ({shapes}); choose with --columns NAME")
+    if blocks:
+        return _named(frame, tuple(blocks))
+    missing = [name for name in wanted if name not in free]
+    if len(missing) < len(wanted):
+        raise no_column(missing[0], frame, "it, or name the columns of the classes in their order with --columns")
+    return _numeric(frame, free, wanted if of_rule else ())
+
+
+def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
+    """Return the place that --columns names."""
+    if len(columns) == 1 and columns[0] in frame.blocks:
+        width = frame.blocks[columns[0]].shape[1]
+        return _Place(tuple(f"{columns[0]}[:, {k}]" for k in range(width)), columns[0], "named")
+    for k, name in enumerate(columns):
+        _existing(name, frame, "--columns")
+        if name in columns[:k]:
+            raise ValueError(f"--columns names {name!r} twice; name each column once")
+    return _Place(columns, None, "named")
+
+
+def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> _Place:
+    """Return every numeric column; for a rule of numbered classes as many as it has classes."""
+    numeric = [name for name in free if frame.is_numeric(name)]
+    if rule_classes and not as_names(rule_classes).dtype.kind == "i":
+        raise ValueError(
+            f"{frame.path} has no columns of the rule's classes {listed(rule_classes)} (it has "
+            f"{listed([*frame.columns])}); name the columns in this order with --columns"
+        )
+    if rule_classes and len(numeric) != len(rule_classes):
+        fractions = [name for name in numeric if not frame.is_whole(name)]
+        if len(fractions) != len(rule_classes):
+            raise ValueError(
+                f"the rule has {len(rule_classes)} classes and {frame.path} has {len(numeric)} numeric columns "
+                f"({listed(numeric)}); name those of the classes in their order with --columns"
+            )
+        numeric = fractions
+    return _Place(tuple(numeric), None, "every numeric column")
+
+
+# --- what they mean --------------------------------------------------------------------------------------------------
+
+
+def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
+    """Return the columns side by side (n, K)."""
+    if place.block is not None:
+        return frame.blocks[place.block]
+    if len(place.names) < 2:
+        found = f"one column of probabilities ({place.names[0]})" if place.names else "no column of probabilities"
+        raise ValueError(f"{frame.path} has {found}; at least two are needed, one per class, also for two classes")
+    parts = [frame.numbers(name) for name in place.names]
+    if len({len(part) for part in parts}) > 1:
+        sizes = listed([f"{name} {len(part)}" for name, part in zip(place.names, parts, strict=True)])
+        raise ValueError(f"the columns of {frame.path} differ in length ({sizes}); choose with --columns")
+    return np.column_stack(parts)
+
+
+def _class_names(
+    place: _Place, K: int, wanted: Sequence[Any], distinct: Sequence[Any], label: str | None
+) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the class of every column, and what to warn of."""
+    by_name = {str(name): name for name in wanted or distinct}
+    if by_name and set(by_name) <= set(place.names) and (not wanted or len(wanted) == K):
+        named = [by_name.get(name, name) for name in place.names]
+        mixed = len({isinstance(name, str) for name in named}) > 1
+        return (as_names(place.names).tolist() if mixed else named), ()
+    if wanted:
+        if len(wanted) != K:
+            raise ValueError(
+                f"there are {len(wanted)} classes ({listed(wanted)}) and {K} columns of probabilities "
+                f"({listed(place.names)}); name the columns in the order of the classes with --columns"
+            )
+        return list(wanted), ()
+    if not distinct:
+        return (list(range(K)) if place.block is not None else as_names(place.names).tolist()), ()
+    if len(distinct) == K:
+        pairs = listed([f"{column} = {name}" for column, name in zip(place.names, distinct, strict=True)])
+        note = f"no column is named like a class: sorted labels were taken in column order ({pairs}); --classes sets it"
+        return list(distinct), ((note,) if isinstance(distinct[0], str) else ())
+    if all(isinstance(name, int) and 0 <= name < K for name in distinct):
+        return list(range(K)), ()
+    raise ValueError(
+        f"column {label!r} holds {len(distinct)} labels ({listed(distinct)}) and there are {K} columns of "
+        f"probabilities ({listed(place.names)}); name the classes in column order with --classes, or the columns with "
+        f"--columns"
+    )
+
+
+def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) -> list[int]:
+    """Return the columns in the order of the classes: as asked, numbers by size, the positive class last."""
+    order = list(range(len(classes)))
+    if wanted:
+        order = [list(classes).index(name) for name in wanted]
+    elif not any(isinstance(name, str) for name in classes):
+        order.sort(key=lambda k: classes[k])
+    if positive is None:
+        return order
+    if len(classes) != 2:
+        raise ValueError(
+            f"--positive is for two classes and there are {len(classes)} ({listed(classes)}); give the order of all "
+            f"with --classes"
+        )
+    if positive not in map(str, classes):
+        raise ValueError(f"--positive {positive} is none of the classes ({listed(classes)}); name one of them")
+    return sorted(order, key=lambda k: str(classes[k]) == positive)
+
+
+def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, label: str | None) -> NDArray[Any]:
+    """Return labels as class names, matched as they are written."""
+    seen, inverse = np.unique(labels, return_inverse=True)
+    code = {str(name): k for k, name in enumerate(classes)}
+    codes = np.array([code.get(str(value), -1) for value in seen.tolist()])[inverse.reshape(-1)]
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        raise ValueError(
+            f"row {row} of label column {label!r} of {frame.path} holds {labels[row].item()!r}, which is none of the "
+            f"classes ({listed(classes)}); name all classes with --classes"
+        )
+    return np.array(classes)[codes]
+
+
+def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[str]) -> NDArray[Any]:
+    """Return the library's check of the probabilities; errors name file and column."""
+    try:
+        return checked_probabilities(proba)
+    except ValueError as error:
+        message = re.sub(r"column (\d+) of proba", lambda found: f"column {names[int(found[1])]!r}", str(error))
+        message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
+        if place.how != "named":
+            message += f" (columns taken: {listed(names)}, {place.how}; --columns and --classes choose others)"
+        raise ValueError(f"{frame.path}: {message}") from None

@@ -1,0 +1,188 @@
+"""A file's columns, whatever its format: names, numbers and labels are asked of a `Frame`.
+
+Cells of a CSV file stay text until a column is asked for its numbers, so that an identifier such as ``007`` passes
+through `confmax apply` as it came.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+__all__ = ["INTEGER", "Frame", "as_names", "is_number", "no_column", "typed_column"]
+
+INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # as a program writes it, and within 64 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The columns of one file.
+
+    Attributes
+    ----------
+    path : Path
+        Where it came from.
+    columns : dict of str to pyarrow.ChunkedArray
+        One-dimensional columns, in file order.
+    arrays : dict of str to ndarray
+        For NPZ, every array of the file; its one-dimensional ones are in ``columns`` too.
+    is_text : bool
+        Whether cells are text whose type is not known: CSV.
+    table : pyarrow.Table or None
+        The table as it was read, None for NPZ.
+    """
+
+    path: Path
+    columns: Mapping[str, pa.ChunkedArray]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    is_text: bool = False
+    table: pa.Table | None = None
+
+    @property
+    def blocks(self) -> dict[str, NDArray[Any]]:
+        """The two-dimensional numeric arrays with at least two columns (NPZ only)."""
+        return {
+            name: array
+            for name, array in self.arrays.items()
+            if array.ndim == 2 and array.shape[1] >= 2 and array.dtype.kind in "fiu"
+        }
+
+    def is_numeric(self, name: str) -> bool:
+        """Return whether a column holds numbers; for text its first cell that is not empty decides."""
+        column = self.columns[name]
+        if self.is_text:
+            cell = next((text for text in column.slice(0, 1000).to_pylist() if text.strip()), "")
+            return is_number(cell)
+        kind = column.type
+        return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+    def is_whole(self, name: str) -> bool:
+        """Return whether a numeric column holds whole numbers only: a label, a key or a count, not a probability."""
+        numbers = self.numbers(name)
+        return bool((np.isnan(numbers) | (numbers == np.floor(numbers))).all())
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """Return a column (n,) as float32 or float64, empty cells of typed files as NaN.
+
+        Raises
+        ------
+        ValueError
+            If a cell is not a number; the sentence names the first such row.
+        """
+        column = self.columns[name]
+        if self.is_text:
+            return _parsed(column, name, self.path)
+        if not self.is_numeric(name):
+            raise ValueError(
+                f"column {name!r} of {self.path} holds {column.type}, not numbers; choose the columns of probabilities "
+                f"with --columns"
+            )
+        kept = column.type in (pa.float32(), pa.float16())
+        values = column if kept else pc.cast(column, pa.float64(), safe=False)
+        return np.asarray(values.to_numpy())
+
+    def names_in(self, name: str, role: str) -> NDArray[Any]:
+        """Return a column (n,) of labels or keys: strings, integers or (not whole) floats.
+
+        Raises
+        ------
+        ValueError
+            If a cell is empty, or the column holds neither strings nor numbers.
+        """
+        column = self.columns[name]
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            column = pc.cast(column, kind.value_type)
+            kind = column.type
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if not (text or self.is_numeric(name) or pa.types.is_boolean(kind)):
+            raise ValueError(f"{role} {name!r} of {self.path} holds {kind}; it must hold strings or numbers")
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            column = pc.cast(column, pa.float64(), safe=False)
+        distinct = column.combine_chunks().dictionary_encode()
+        distinct = distinct.combine_chunks() if isinstance(distinct, pa.ChunkedArray) else distinct
+        seen = distinct.dictionary.to_pylist()
+        empty = np.array([value is None or value != value or (text and not value.strip()) for value in seen], bool)
+        codes = distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        missing = codes < 0 if not empty.any() else (codes < 0) | empty[codes]
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise ValueError(
+                f"row {row} of {role} {name!r} of {self.path} is empty; drop such rows, or leave the option out"
+            )
+        return (as_names(seen) if self.is_text else _whole(np.array(seen)))[codes]
+
+
+def no_column(name: str, frame: Frame, option: str) -> ValueError:
+    """Return the error of a column that is not there, with the nearest names that are."""
+    known = [*frame.columns, *frame.blocks]
+    near = difflib.get_close_matches(name, known, 3, 0.5)
+    near += [other for other in known if other.lower() == name.lower() and other not in near]
+    more = ", ..." if len(known) > 12 else ""
+    hint = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(known[:12])}{more}"
+    return ValueError(f"{frame.path} has no column {name!r}; {hint}: correct {option}")
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+
+def is_number(cell: str) -> bool:
+    """Return whether text is a number, as CSV readers take it."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _parsed(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
+    """Return text as numbers, as exactly as Python reads them."""
+    trimmed = pc.utf8_trim_whitespace(column)
+    try:
+        return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy())
+    except pa.ArrowInvalid:
+        cells = column.to_pylist()
+        row = next((k for k, cell in enumerate(cells) if not is_number(cell)), 0)
+        what = f"holds {cells[row]!r}, which is not a number" if cells[row].strip() else "is empty"
+        way_out = "drop such rows, or choose other columns with --columns"
+        raise ValueError(f"row {row} of column {name!r} of {path} {what}; {way_out}") from None
+
+
+def as_names(values: Sequence[str]) -> NDArray[Any]:
+    """Return names read from text: integers where all of them are written so, also as 1.0; else strings."""
+    whole = [re.sub(r"\.0+$", "", value.strip()) for value in values]
+    if all(map(INTEGER.fullmatch, whole)):
+        return np.array(whole, dtype=np.int64)
+    return np.array(values, dtype=str)
+
+
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole floats as integers."""
+    if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.floor(values)).all():
+        return values.astype(np.int64)
+    return values
+
+
+def typed_column(column: pa.ChunkedArray) -> Any:
+    """Return a column of text as integers, else as floats, where every cell is one and nothing is lost, else as text."""
+    cells = column.to_pylist()
+    if all(map(INTEGER.fullmatch, cells)):
+        return np.array(cells, dtype=np.int64)
+    try:
+        return pc.cast(pc.utf8_trim_whitespace(column), pa.float64()).to_numpy() if _is_plain(cells) else cells
+    except pa.ArrowInvalid:
+        return cells
+
+
+def _is_plain(cells: Sequence[str]) -> bool:
+    """Return whether no cell has leading zeros that a number would lose."""
+    return not any(cell[:1] == "0" and cell[1:2].isdigit() for cell in cells)

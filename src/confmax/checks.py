@@ -1,0 +1,292 @@
+"""Conformance checks for metrics, oracles and solvers: ours are held to them, and yours can be.
+
+Each check returns nothing and raises `AssertionError` with one sentence when the thing breaks a promise. All use
+random inputs from a seed, so that a failure can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax._metric import Metric
+from confmax.confusion import Array, Confusion, Gains
+from confmax.optimize import Mixture, Problem, Solver, baselines, run
+from confmax.oracle import CountingOracle, Oracle, Table, make_oracle, make_table
+
+__all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "random_table"]
+
+
+def random_table(
+    rng: np.random.Generator, n: int, n_classes: int, *, ties: bool = False, weights: bool = False
+) -> Table:
+    """Return a random table whose labels are drawn from its probabilities; ``ties`` rounds these to tenths."""
+    P = rng.dirichlet(np.ones(n_classes), size=n)
+    if ties:
+        P = np.round(P, 1) + 1e-3
+        P /= P.sum(axis=1, keepdims=True)
+    y = (rng.random(n)[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, n_classes - 1)
+    y[:n_classes] = np.arange(n_classes)  # every class is present
+    weight = rng.random(n) + 0.1 if weights else None
+    return make_table(P, y, weight, range(n_classes))
+
+
+def random_confusion(rng: np.random.Generator, rows: Array, n_decisions: int) -> Array:
+    """Return a random confusion matrix (K, M) with the given row sums, better than chance on average."""
+    K = len(rows)
+    spread = rng.dirichlet(np.ones(n_decisions), size=K)
+    return (0.6 * spread + 0.4 * np.eye(K, n_decisions)) * rows[:, None]
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def check_metric(metric: Metric, *, n_classes: int = 3, n_decisions: int | None = None, seed: int = 0) -> None:
+    """Check a metric's gradient, reduced gain and declared structure at random confusion matrices.
+
+    Parameters
+    ----------
+    metric : Metric
+        The metric.
+    n_classes, n_decisions : int
+        Shape of the matrices; binary metrics need ``n_classes=2``.
+    seed : int
+        Seed of the random matrices.
+
+    Raises
+    ------
+    AssertionError
+        If the gradient differs from central differences, the reduced gain from the gradient by more than a constant
+        in each row, a batch from its members, or a random segment refutes the structure.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.checks import check_metric
+    >>> check_metric(confmax.metrics.get("macro_f1"))
+    """
+    rng = np.random.default_rng(seed)
+    M = n_decisions or n_classes
+    for _ in range(20):
+        rows = rng.dirichlet(np.full(n_classes, 2.0)) * 0.9 + 0.1 / n_classes
+        A, B = (random_confusion(rng, rows, M) for _ in range(2))
+        _check_gradient(metric, A)
+        _check_reduced(metric, A)
+        _check_segment(metric, A, B)
+
+
+def _check_gradient(metric: Metric, C: Array, step: float = 1e-6) -> None:
+    """Compare the gradient with central differences in every entry, up to a constant in each row."""
+    analytic = metric.gradient(C)
+    numeric = np.empty_like(C)
+    for index in np.ndindex(*C.shape):
+        up, down = C.copy(), C.copy()
+        up[index] += step
+        down[index] -= step
+        numeric[index] = (metric.value(up) - metric.value(down)) / (2 * step)
+    error = np.abs((analytic - analytic[:, :1]) - (numeric - numeric[:, :1])).max()
+    scale = max(1.0, np.abs(numeric).max())
+    assert error <= 1e-5 * scale, f"the gradient of {metric.name} differs from its differences by {error:.2g}"
+
+
+def _check_reduced(metric: Metric, C: Array) -> None:
+    reduced = metric.reduced_gain(C)
+    if reduced is None:
+        return
+    difference = metric.gradient(C) - (np.diag(reduced[0]) + reduced[1])
+    spread = np.ptp(difference, axis=1).max()
+    scale = max(1.0, float(np.abs(difference).max()))
+    assert spread <= 1e-9 * scale, f"the reduced gain of {metric.name} decides differently from its gradient"
+
+
+def _check_segment(metric: Metric, A: Array, B: Array) -> None:
+    """Refute the declared structure on the segment from A to B, which have the same row sums."""
+    t = np.linspace(0.0, 1.0, 33)
+    ends = [Confusion.from_matrix(C) for C in (A, B)]
+    batch = metric.at(ends[0].toward(ends[1], t)).value
+    values = np.array([metric.value((1 - s) * A + s * B) for s in t])
+    assert np.allclose(batch, values, rtol=1e-9, atol=1e-12), f"{metric.name} differs between a batch and its members"
+    bend = values[:-2] + values[2:] - 2 * values[1:-1]
+    inner, low, high = values[1:-1], min(values[0], values[-1]), max(values[0], values[-1])
+    wrong = {
+        "linear": np.abs(bend).max() > 1e-10,
+        "concave": bend.max() > 1e-10,
+        "ratio": inner.min() < low - 1e-10 or inner.max() > high + 1e-10,
+        "quasiconvex": low >= 0 and inner.max() > high + 1e-10,
+        "general": False,
+    }
+    assert not wrong[metric.structure], f"a random segment refutes that {metric.name} is {metric.structure}"
+
+
+# --- oracles ----------------------------------------------------------------------------------------------------------
+
+
+def check_oracle(make: Callable[[Table, str], Oracle], *, seed: int = 0, rtol: float = 1e-12) -> None:
+    """Check an oracle against the reference and against what must not matter.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(table, confusion)`` returns the oracle.
+    seed : int
+        Seed of the random tables.
+    rtol : float
+        Allowed difference of a statistic, as a fraction of all weight.
+
+    Raises
+    ------
+    AssertionError
+        If statistics differ from the reference's, from a batch's members, from a permuted or split table's, or from
+        repeated rows in place of integer weights; or if an exact oracle's answer is not a maximum.
+
+    Examples
+    --------
+    >>> from confmax.checks import check_oracle
+    >>> from confmax.oracle import BACKENDS
+    >>> check_oracle(BACKENDS["numba"])
+    """
+    rng = np.random.default_rng(seed)
+    for n, K in ((1, 2), (37, 2), (600, 3), (1500, 7)):
+        for weights in (False, True):
+            table = random_table(rng, max(n, K), K, ties=True, weights=weights)
+            for mode in ("model", "labels"):
+                _check_statistics(make, table, mode, _random_gains(rng, K), rtol)
+            _check_maximum(make(table, "model"), rng, K)
+
+
+def _random_gains(rng: np.random.Generator, K: int) -> list[Gains]:
+    return [
+        Gains.reduced(np.ones(K)),
+        Gains.reduced(rng.random((3, K)), rng.normal(size=(3, K)) * 0.2),
+        Gains.constant(K, range(K)),
+        Gains.from_matrix(rng.normal(size=(2, K, K))),
+        Gains.from_matrix(rng.normal(size=(2, K, K + 1))),
+    ]
+
+
+def _check_statistics(
+    make: Callable[[Table, str], Oracle], table: Table, mode: str, batches: list[Gains], rtol: float
+) -> None:
+    oracle, reference = make(table, mode), make_oracle(table, mode, backend="numpy")
+    order = np.random.default_rng(0).permutation(table.n_rows)
+    assert table.labels is not None
+    permuted = make(_rows(table, order), mode)
+    for gains in batches:
+        expected = reference.maximize(gains, matrix=True)
+        for matrix in (False, True):
+            _compare(oracle.maximize(gains, matrix=matrix), expected, rtol, "the reference")
+        _compare(permuted.maximize(gains, matrix=True), expected, rtol, "its answer on permuted rows")
+        single = Confusion.stack([oracle.maximize(gains[k], matrix=True)[0] for k in range(len(gains))])
+        _compare(single, expected, rtol, "its answer to each gain alone")
+    if table.weight is not None:
+        counts = np.random.default_rng(1).integers(0, 3, table.n_rows)
+        counts[: table.n_classes] = 1
+        weighted = make(Table(table.proba, table.labels, counts.astype(float), table.classes), mode)
+        plain = Table(table.proba, table.labels, None, table.classes)
+        repeated = make(_rows(plain, np.repeat(np.arange(table.n_rows), counts)), mode)
+        first, second = (each.maximize(batches[1], matrix=True) for each in (weighted, repeated))
+        _compare(first, second, rtol, "rows repeated in place of integer weights")
+
+
+def _rows(table: Table, index: NDArray[np.intp]) -> Table:
+    labels = None if table.labels is None else table.labels[index]
+    weight = None if table.weight is None else table.weight[index]
+    return Table(table.proba[index], labels, weight, table.classes)
+
+
+def _compare(got: Confusion, expected: Confusion, rtol: float, what: str) -> None:
+    for name in ("rows", "diagonal", "columns", "matrix"):
+        mine, theirs = getattr(got, name), getattr(expected, name)
+        if mine is None or theirs is None:
+            continue
+        mine, theirs = np.broadcast_arrays(mine, theirs)
+        error = np.abs(mine - theirs).max()
+        assert error <= rtol, f"{name} of the oracle differs by {error:.2g} from {what}"
+
+
+def _check_maximum(oracle: Oracle, rng: np.random.Generator, K: int) -> None:
+    """An exact answer is at least every constant rule's and every random rule's value of the same gain."""
+    G = rng.normal(size=(1, K, K))
+    best = oracle.maximize(Gains.from_matrix(G), matrix=True)[0]
+    others = oracle.maximize(Gains.from_matrix(rng.normal(size=(20, K, K))), matrix=True)
+    constants = oracle.maximize(Gains.constant(K, range(K)), matrix=True)
+    for rival in (others, constants):
+        assert rival.matrix is not None
+        assert best.matrix is not None
+        ahead = (rival.matrix * G).sum((1, 2)).max() - (best.matrix * G[0]).sum()
+        assert ahead <= 1e-9, f"another rule exceeds the oracle's maximum of a gain by {ahead:.2g}"
+
+
+# --- solvers ----------------------------------------------------------------------------------------------------------
+
+
+def check_solver(solver: Solver, metric: Metric, *, n_classes: int = 3, seed: int = 0, n_tables: int = 3) -> None:
+    """Check what a solver returns for a metric on random tables, in both modes.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver.
+    metric : Metric
+        A metric that it accepts.
+    n_classes : int
+        Columns of the random tables.
+    seed, n_tables : int
+        Seed and number of random tables.
+
+    Raises
+    ------
+    AssertionError
+        If weights are negative or do not sum to one, the value is not that of the rule, it is below argmax's or
+        p / prior's, a bound is below it or, with labels, given at all, the history is not monotone, or the budget of
+        passes is exceeded.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.checks import check_solver
+    >>> from confmax.optimize import FrankWolfe
+    >>> check_solver(FrankWolfe(), confmax.metrics.get("h_mean"))
+    """
+    rng = np.random.default_rng(seed)
+    for k in range(n_tables):
+        table = random_table(rng, 40 if k else 8, n_classes, ties=k % 2 == 1, weights=k == 2)
+        for mode in ("model", "labels"):
+            _check_run(solver, metric, table, mode)
+
+
+def _check_run(solver: Solver, metric: Metric, table: Table, mode: str) -> None:
+    K, matrix = table.n_classes, metric.statistics == "matrix"
+    solver.check(metric, K, table.n_rows)
+    oracle = CountingOracle(make_oracle(table, mode))
+    starts = baselines(oracle, [table.label_weight()], K, matrix=matrix)
+    budget = min(solver.budget, 60)
+    problem = Problem(metric, oracle, K, tuple(starts), budget)
+    outcome = run(solver, problem)
+    assert oracle.n_passes <= budget + 1, f"{solver.name} made {oracle.n_passes} passes of {budget}"
+    reference = make_oracle(table, mode, backend="numpy")
+    for found in (outcome.mixture, outcome.single):
+        _check_rule(solver, metric, found, reference, matrix=matrix)
+    best = problem.value(outcome.mixture.confusion)
+    for start in starts:
+        worse = problem.value(start.confusion) - best
+        assert worse <= 1e-12, f"{solver.name} ended {worse:.2g} below a starting rule for {metric.name}"
+    single = problem.value(outcome.single.confusion)
+    assert len(outcome.single.atoms) == 1 and single <= best + 1e-12, "the best single rule is not a single rule"
+    if mode == "labels":
+        assert outcome.upper_bound is None, f"{solver.name} gave a bound on labels, where none is valid"
+    if outcome.upper_bound is not None:
+        assert outcome.upper_bound >= best - 1e-9, f"{solver.name} gave a bound below the value of {metric.name}"
+    values = [entry.value for entry in outcome.history]
+    assert values == sorted(values), f"the best value of {solver.name} fell along its history"
+
+
+def _check_rule(solver: Solver, metric: Metric, found: Mixture, reference: Oracle, *, matrix: bool) -> None:
+    gains, weights = found.gathered()
+    assert (weights > 0).all(), f"{solver.name} returned a weight that is not positive"
+    assert abs(weights.sum() - 1) <= 1e-12, f"{solver.name} returned weights that do not sum to one"
+    again = reference.maximize(gains, matrix=matrix).mix(weights)
+    error = abs(float(metric.at(again).value) - float(metric.at(found.confusion).value))
+    assert error <= 1e-7, f"the value that {solver.name} reports differs by {error:.2g} from that of its rule"

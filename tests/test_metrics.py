@@ -1,0 +1,179 @@
+"""Metrics as a user meets them: scikit-learn's values, names, parameters, refusals."""
+
+import copy
+import gzip
+import json
+import pickle
+from decimal import Decimal, getcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn import metrics as sk
+from sklearn.metrics import get_scorer
+
+from confmax import metrics
+from tests.helpers import labels_from_counts
+
+CASES = json.loads(gzip.decompress((Path(__file__).parent / "data" / "golden.json.gz").read_bytes()))["matrices"]
+SMALL = [case for case in CASES if case["total"] <= 5000]
+
+
+def informedness(y, p, labels):
+    return (len(labels) * sk.recall_score(y, p, labels=labels, average="macro", zero_division=0) - 1) / (
+        len(labels) - 1
+    )
+
+
+def macro(function, **params):
+    def score(y, p, labels):
+        return function(y, p, labels=labels, average="macro", zero_division=0, **params)
+
+    return score
+
+
+SAME_CONVENTION = {
+    ("accuracy", ()): lambda y, p, labels: sk.accuracy_score(y, p),
+    ("balanced_accuracy", ()): macro(sk.recall_score),
+    ("informedness", ()): informedness,
+    ("macro_f1", ()): macro(sk.f1_score),
+    ("macro_f_beta", (("beta", 2.0),)): macro(sk.fbeta_score, beta=2.0),
+    ("macro_f_beta", (("beta", 0.5),)): macro(sk.fbeta_score, beta=0.5),
+    ("macro_jaccard", ()): macro(sk.jaccard_score),
+    ("macro_precision", ()): macro(sk.precision_score),
+    ("weighted_f1", ()): lambda y, p, labels: sk.f1_score(y, p, labels=labels, average="weighted", zero_division=0),
+    ("micro_f1", ()): lambda y, p, labels: sk.f1_score(y, p, labels=labels[1:], average="micro", zero_division=0),
+    ("mcc", ()): lambda y, p, labels: sk.matthews_corrcoef(y, p),
+    ("cohen_kappa", ()): lambda y, p, labels: sk.cohen_kappa_score(y, p, labels=labels),
+    ("linear_kappa", ()): lambda y, p, labels: sk.cohen_kappa_score(y, p, labels=labels, weights="linear"),
+    ("quadratic_kappa", ()): lambda y, p, labels: sk.cohen_kappa_score(y, p, labels=labels, weights="quadratic"),
+}
+BINARY = {
+    ("f1", ()): lambda y, p, labels: sk.f1_score(y, p, pos_label=1, zero_division=0),
+    ("f_beta", (("beta", 2.0),)): lambda y, p, labels: sk.fbeta_score(y, p, beta=2, pos_label=1, zero_division=0),
+    ("jaccard", ()): lambda y, p, labels: sk.jaccard_score(y, p, pos_label=1, zero_division=0),
+    ("fowlkes_mallows", ()): lambda y, p, labels: np.sqrt(
+        sk.precision_score(y, p, zero_division=0) * sk.recall_score(y, p, zero_division=0)
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # scikit-learn warns of 0/0 and of single labels
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case["id"])
+def test_equal_to_scikit_learn_on_rebuilt_labels(case):
+    y, p = labels_from_counts(case["counts"])
+    labels = list(range(case["n"]))
+    table = {**SAME_CONVENTION, **(BINARY if case["n"] == 2 else {})}
+    for (name, params), reference in table.items():
+        expected = reference(y, p, labels)
+        metric = metrics.get(name, **dict(params))
+        if np.isnan(expected) and "kappa" in name:
+            expected = 0.0  # our convention at 0/0
+        assert metric.value(case["C"]) == pytest.approx(expected, rel=1e-12, abs=1e-12), name
+        assert metric.value(np.array(case["counts"])) == pytest.approx(expected, rel=1e-12, abs=1e-12), name
+
+
+@pytest.mark.parametrize("alias", metrics.aliases())
+def test_aliases_are_scikit_learns_scorers_and_mean_the_same(alias):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 30, (3, 3))
+    y, p = labels_from_counts(counts)
+    score = get_scorer(alias)._score_func(y, p, **get_scorer(alias)._kwargs)
+    assert metrics.get(alias).value(counts) == pytest.approx(score, rel=1e-12)
+
+
+def test_catalogue_has_every_promised_name():
+    promised = (
+        "accuracy balanced_accuracy informedness f1 f_beta jaccard ams fowlkes_mallows micro_f1 micro_f1_once macro_f1 "
+        "macro_f_beta weighted_f1 macro_jaccard macro_precision h_mean q_mean g_mean min_recall cohen_kappa "
+        "linear_kappa quadratic_kappa mcc linear"
+    ).split()
+    assert sorted(promised) == metrics.names()
+
+
+def test_equal_metrics_are_equal_and_survive_pickle_and_copy():
+    metric = metrics.get("f_beta", beta=2)
+    assert metric == metrics.get("f_beta", beta=2.0)
+    assert metric != metrics.get("f_beta", beta=1)
+    assert hash(metric) == hash(metrics.get("f_beta", beta=2))
+    assert pickle.loads(pickle.dumps(metric)) == metric
+    assert copy.deepcopy(metric) == metric
+    with pytest.raises(AttributeError):
+        metric.name = "other"
+
+
+def test_smoothing_tends_to_the_metric():
+    C = np.array(CASES[0]["C"])
+    for name in ("h_mean", "q_mean", "g_mean"):
+        for kind in ("relative", "additive"):
+            distance = [
+                abs(metrics.get(name, rho=rho, smoothing=kind).value(C) - metrics.get(name).value(C))
+                for rho in (1e-2, 1e-4, 1e-6)
+            ]
+            assert distance[0] > distance[1] > distance[2]
+            assert distance[2] < 1e-4
+    assert metrics.get("min_recall", rho=1e-9).value(C) == pytest.approx(metrics.get("min_recall").value(C), abs=1e-8)
+
+
+def test_additive_smoothing_hides_rare_classes_and_relative_does_not():
+    """A class of prior .001 that is never right: joint smoothing gives it a recall of .9, relative one of .01."""
+    C = np.diag([0.999, 0.0]) + np.array([[0, 0], [0.001, 0]])
+    joint, relative = (metrics.get("h_mean", rho=0.01, smoothing=kind).value(C) for kind in ("additive", "relative"))
+    assert joint > 0.9
+    assert relative < 0.03
+
+
+def test_cost_and_gain_are_opposite_signs():
+    table = [[0.0, 1.0], [5.0, 0.0]]
+    C = [[0.4, 0.1], [0.2, 0.3]]
+    assert metrics.get("linear", cost=table).value(C) == pytest.approx(-1.1)
+    assert metrics.get("linear", gain=table).value(C) == pytest.approx(1.1)
+
+
+def test_ams_series_meets_the_formula():
+    """s << b, where the printed formula cancels: compare with 40 digits."""
+    getcontext().prec = 40
+    for ratio in (1e-8, 1e-5, 1e-3, 9.99e-3, 1.01e-2, 0.3, 20.0):
+        b = 0.5 / (1 + ratio)
+        s = 0.5 - b
+        S, B = Decimal(s), Decimal(b)
+        exact = (2 * ((S + B) * (1 + S / B).ln() - S)).sqrt()
+        C = [[0.5 - b, b], [0.5 - s, s]]
+        s_seen, b_seen = s, (b + s) - s
+        shift = abs(b_seen / b - 1) + abs(s_seen / s - 1)
+        assert metrics.get("ams").value(C) == pytest.approx(float(exact), rel=1e-13 + 2 * shift)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: metrics.get("macro-f1"), "no metric 'macro-f1'; did you mean macro_f1"),
+        (lambda: metrics.get("gmean"), "did you mean .*g_mean"),
+        (lambda: metrics.get("zzz"), r"confmax.metrics.names\(\) lists them"),
+        (lambda: metrics.get(3), "a metric's name is a string; got int"),
+        (lambda: metrics.get("f_beta", beta=0), "beta of f_beta must be finite and positive; got 0"),
+        (lambda: metrics.get("f_beta", beta="2"), "beta of f_beta is a number; got '2'"),
+        (lambda: metrics.get("f_beta", alpha=1), "f_beta has no parameter 'alpha'; it takes beta"),
+        (lambda: metrics.get("f1", beta=2), "f1 has no parameter 'beta'; it takes none"),
+        (lambda: metrics.get("g_mean", rho=-1), "rho of g_mean must be finite and zero or positive; got -1"),
+        (lambda: metrics.get("g_mean", smoothing="joint"), "'relative' or 'additive'; got 'joint'"),
+        (lambda: metrics.get("linear"), "linear needs its table"),
+        (lambda: metrics.get("linear", cost=[[1, 2]]), "got shape"),
+        (lambda: metrics.get("linear", cost=[[1, "x"], [0, 1]]), "must hold numbers"),
+        (lambda: metrics.get("accuracy").value([[0.5, 0.5]]), "K >= 2 rows"),
+        (lambda: metrics.get("accuracy").value([[5.0, 0.0], [0.0, 5.0]]), "sum to 10: divide by their sum"),
+        (lambda: metrics.get("accuracy").value([["a", "b"], ["c", "d"]]), "holds numbers"),
+        (lambda: metrics.get("accuracy").value([[0, 0], [0, 0]]), "positive sum"),
+        (
+            lambda: metrics.get("f1").value(np.eye(3) / 3),
+            "f1 is a metric of two classes and the table has 3; use macro_f1",
+        ),
+        (lambda: metrics.get("linear", cost=np.ones((3, 3))).value(np.eye(2) / 2), r"has shape \(3, 3\)"),
+        (lambda: metrics.from_function(3), "is a name, a Metric or a function"),
+        (lambda: metrics.from_function(np.trace, structure="convex"), "structure is one of linear"),
+        (lambda: metrics.get("g_mean").over([0, 1]).over([0]), "already restricted"),
+    ],
+)
+def test_refusals(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()

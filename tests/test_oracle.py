@@ -1,0 +1,151 @@
+"""Oracles: enumeration on tiny tables, equality of backends, ties, invariances."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confmax.confusion import Gains
+from confmax.oracle import BACKENDS, CountingOracle, decide, make_oracle, make_table
+from confmax.oracle._numpy import decide as reference_decide
+from tests.helpers import all_deterministic_confusions, confusion_of
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    return request.param
+
+
+def simplex(rng, n, K, dtype=np.float64, digits=None):
+    P = rng.dirichlet(np.ones(K), n)
+    if digits is not None:
+        P = np.round(P, digits) + 10.0 ** (-digits - 2)
+        P /= P.sum(axis=1, keepdims=True)
+    return P.astype(dtype)
+
+
+def test_an_answer_is_the_best_of_all_deterministic_rules(backend):
+    rng = np.random.default_rng(0)
+    for K, n in ((2, 7), (3, 5)):
+        P, weight = simplex(rng, n, K, digits=1), rng.random(n)
+        everything = all_deterministic_confusions(P, weight)
+        oracle = make_oracle(make_table(P, None, weight), backend=backend)
+        for G in rng.normal(size=(20, K, K)):
+            C = oracle.maximize(Gains.from_matrix(G), matrix=True).matrix[0]
+            assert (C * G).sum() == pytest.approx((everything * G).sum((1, 2)).max(), abs=1e-12)
+            assert np.abs(everything - C).max((1, 2)).min() < 1e-12
+
+
+def test_labels_count_what_was_true(backend):
+    rng = np.random.default_rng(1)
+    P, y, weight = simplex(rng, 50, 3), rng.integers(0, 3, 50), rng.random(50)
+    gains = Gains.reduced([1.0, 2.0, 0.5], [0.1, 0.0, 0.2])
+    oracle = make_oracle(make_table(P, y, weight), "labels", backend=backend)
+    C = oracle.maximize(gains, matrix=True)
+    expected = confusion_of(np.eye(3)[y] * weight[:, None] / weight.sum(), (P * gains.a + gains.b).argmax(1), 3)
+    np.testing.assert_allclose(C.matrix[0], expected, atol=1e-14)
+    np.testing.assert_allclose(C.diagonal[0], np.diag(expected), atol=1e-14)
+    np.testing.assert_allclose(C.columns[0], expected.sum(0), atol=1e-14)
+    np.testing.assert_allclose(oracle.rows, expected.sum(1), atol=1e-14)
+
+
+@pytest.mark.parametrize("decider", [decide, reference_decide])
+def test_ties_go_to_the_largest_index(decider):
+    P = np.array([[0.25, 0.25, 0.25, 0.25], [0.4, 0.4, 0.1, 0.1]])
+    assert decider(P, Gains.reduced(np.ones(4)))[0].tolist() == [3, 1]
+    assert decider(P, Gains.reduced(np.zeros(4)))[0].tolist() == [3, 3]
+    assert decider(P, Gains.from_matrix(np.eye(4)))[0].tolist() == [3, 1]
+    assert decider(P, Gains.from_matrix(np.zeros((4, 4))))[0].tolist() == [3, 3]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 1100),
+    K=st.integers(2, 9),
+    digits=st.sampled_from([1, 2, None]),
+    single=st.booleans(),
+    full=st.booleans(),
+)
+def test_backends_decide_identically_even_on_ties(seed, n, K, digits, single, full):
+    """Both multiply, then add, in the table's dtype, without fusing: no near-tie may fall differently."""
+    rng = np.random.default_rng(seed)
+    P = make_table(simplex(rng, n, K, np.float32 if single else np.float64, digits)).proba
+    if full:
+        gains = Gains.from_matrix(np.round(rng.normal(size=(3, K, K)), 1))
+    else:
+        gains = Gains.reduced(np.round(rng.random((3, K)), 1), np.round(rng.normal(size=(3, K)), 1))
+    np.testing.assert_array_equal(decide(P, gains), reference_decide(P, gains))
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32 - 1), power=st.integers(-200, 200))
+def test_a_power_of_two_on_a_gain_changes_no_decision(seed, power):
+    """Gains are scaled before they are rounded to float32, so even 2^200 neither overflows nor flips a row."""
+    rng = np.random.default_rng(seed)
+    P = simplex(rng, 60, 4, np.float32)
+    P = make_table(P).proba
+    a, b = rng.random(4), rng.normal(size=4)
+    scaled = Gains.reduced(np.ldexp(a, power), np.ldexp(b, power))
+    np.testing.assert_array_equal(decide(P, scaled), decide(P, Gains.reduced(a, b)))
+
+
+def test_float32_statistics_are_summed_in_double(backend):
+    rng = np.random.default_rng(2)
+    P = make_table(simplex(rng, 200_000, 3, np.float32)).proba
+    C = make_oracle(make_table(P), backend=backend).maximize(Gains.reduced(np.ones(3)))
+    decision = reference_decide(P, Gains.reduced(np.ones(3)))[0]
+    exact = [P[decision == k, k].astype(np.longdouble).sum() / len(P) for k in range(3)]
+    np.testing.assert_allclose(C.diagonal[0], np.array(exact, float), rtol=1e-12)
+
+
+def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from confmax.oracle import _numba
+
+    rng = np.random.default_rng(3)
+    table = make_table(simplex(rng, 150_000, 5), rng.integers(0, 5, 150_000), rng.random(150_000))
+    gains = Gains.reduced(rng.random((4, 5)))
+    answers = []
+    for threads in (1, 2, 8):
+        monkeypatch.setattr(_numba.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_numba, "_pool", ThreadPoolExecutor(threads))
+        answers.append(make_oracle(table, "labels").maximize(gains, matrix=True))
+    for other in answers[1:]:
+        for name in ("diagonal", "columns", "matrix"):
+            assert getattr(other, name).tobytes() == getattr(answers[0], name).tobytes()
+
+
+def test_one_call_is_one_pass():
+    oracle = CountingOracle(make_oracle(make_table([[0.5, 0.5]])))
+    oracle.maximize(Gains.reduced(np.random.default_rng(0).random((7, 2))))
+    assert oracle.n_passes == 1
+
+
+def test_many_classes(backend):
+    rng = np.random.default_rng(4)
+    table = make_table(simplex(rng, 300, 400, np.float32))
+    C = make_oracle(table, backend=backend).maximize(Gains.reduced(np.ones(400)), matrix=True)
+    np.testing.assert_allclose(C.matrix[0].sum(1), C.rows, atol=1e-12)
+    assert C.columns.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_refusals():
+    table = make_table([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="confusion is 'model' or 'labels'; got 'truth'"):
+        make_oracle(table, "truth")
+    with pytest.raises(ValueError, match="backend is one of numpy, numba; got 'cuda'"):
+        make_oracle(table, backend="cuda")
+    with pytest.raises(ValueError, match="confusion='labels' needs y"):
+        make_oracle(table, "labels")
+
+
+def test_enumeration_is_complete():
+    """The witness itself: on two points and two classes there are four rules."""
+    found = all_deterministic_confusions(np.array([[0.9, 0.1], [0.2, 0.8]]))
+    assert len(found) == 4
+    assert len({C.tobytes() for C in found}) == 4
+    assert list(itertools.product(range(2), repeat=2)) == [(0, 0), (0, 1), (1, 0), (1, 1)]

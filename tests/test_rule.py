@@ -1,0 +1,243 @@
+"""The rule: decisions, draws, the file, and what a person reads."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import confmax
+from confmax import DecisionRule
+from confmax.confusion import Gains
+
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet([1, 1, 1], 500)
+
+
+def mixture(seed=0, classes=("a", "b", "c")):
+    gains = Gains.reduced([[1, 1, 1], [1, 4, 1]], [[0, 0, 0], [0, 0, 0.3]])
+    return DecisionRule(gains, np.array([0.25, 0.75]), tuple(classes), "g_mean", seed)
+
+
+def test_predict_is_the_argmax_of_the_scores():
+    rule = DecisionRule.from_weights([1, 2, 3], [0.1, 0, -0.2])
+    np.testing.assert_array_equal(rule.predict(P), (P * [1, 2, 3] + [0.1, 0, -0.2]).argmax(1))
+    assert rule.predict(P).dtype == np.int64
+    assert rule.predict(P[:1]).shape == (1,)
+
+
+def test_decision_probabilities_are_exact():
+    first, second = (P * 1).argmax(1), (P * [1, 4, 1] + [0, 0, 0.3]).argmax(1)
+    expected = 0.25 * np.eye(3)[first] + 0.75 * np.eye(3)[second]
+    np.testing.assert_allclose(mixture().decision_probabilities(P), expected, atol=1e-15)
+
+
+def test_draws_follow_the_decision_probabilities():
+    rule = mixture()
+    keys = np.arange(20_000)
+    row = P[np.flatnonzero(rule.decision_probabilities(P).max(1) < 1)[0]]
+    drawn = rule.predict(np.tile(row, (20_000, 1)), keys=keys)
+    share = np.bincount(drawn, minlength=3) / 20_000
+    np.testing.assert_allclose(share, rule.decision_probabilities(row[None])[0], atol=4 * np.sqrt(0.25 / 20_000))
+
+
+def test_draws_depend_on_seed_and_key_alone():
+    rule = mixture()
+    whole = rule.predict(P)
+    order = RNG.permutation(len(P))
+    np.testing.assert_array_equal(rule.predict(P[order]), whole[order])
+    np.testing.assert_array_equal(np.concatenate([rule.predict(part) for part in np.array_split(P, 7)]), whole)
+    assert (mixture(seed=1).predict(P) != whole).any()
+    keys = [f"row-{k}" for k in range(len(P))]
+    np.testing.assert_array_equal(rule.predict(P[order], keys=np.array(keys)[order]), rule.predict(P, keys=keys)[order])
+    single = P.astype(np.float32)
+    np.testing.assert_array_equal(rule.predict(single), rule.predict(single))
+
+
+def test_draws_are_the_same_in_another_process():
+    code = (
+        "import numpy as np, confmax; P = np.random.default_rng(5).dirichlet([1, 1, 1], 200);"
+        "print(confmax.DecisionRule.from_json(open(0).read()).predict(P).tolist())"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], input=mixture().to_json(), text=True, capture_output=True, check=True
+    ).stdout
+    assert json.loads(output) == mixture().predict(np.random.default_rng(5).dirichlet([1, 1, 1], 200)).tolist()
+
+
+def test_equal_rows_share_a_draw_and_a_warning_says_so():
+    rule = mixture()
+    row = P[np.flatnonzero(rule.decision_probabilities(P).max(1) < 1)[0]]
+    with pytest.warns(UserWarning, match="100% of the rows are duplicates .* pass keys="):
+        drawn = rule.predict(np.tile(row, (50, 1)))
+    assert len(set(drawn.tolist())) == 1
+
+
+def test_keys_are_checked():
+    with pytest.raises(ValueError, match="one key per row of proba: 500"):
+        mixture().predict(P, keys=[1, 2])
+    with pytest.raises(ValueError, match="integers or strings; got float"):
+        mixture().predict(P, keys=P[:, 0])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_by_name(frame):
+    rule = mixture()
+    shuffled = frame({"c": P[:, 2], "a": P[:, 0], "b": P[:, 1]})
+    np.testing.assert_array_equal(rule.predict(shuffled), rule.predict(P))
+
+
+def test_wrong_number_of_columns():
+    with pytest.raises(ValueError, match="between 3 classes and proba has 2 columns"):
+        mixture().predict([[0.5, 0.5]])
+
+
+def test_reordered():
+    rule = mixture()
+    other = rule.reordered(["c", "a", "b"])
+    order = [2, 0, 1]
+    np.testing.assert_allclose(
+        other.decision_probabilities(P[:, order]), rule.decision_probabilities(P)[:, order], atol=1e-15
+    )
+    with pytest.raises(ValueError, match="the rule's classes are"):
+        rule.reordered(["a", "b", "x"])
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    a=st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=3),
+    b=st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=3),
+    names=st.lists(st.text(max_size=5), min_size=3, max_size=3, unique=True),
+)
+def test_round_trip_keeps_every_bit(a, b, names):
+    rule = DecisionRule.from_weights(a, b, classes=names)
+    again = DecisionRule.from_json(rule.to_json())
+    assert again == rule
+    assert again.gains.a.tobytes() == rule.gains.a.tobytes()
+    assert again.class_names == tuple(names)
+
+
+def test_save_and_load(tmp_path):
+    path = tmp_path / "rule.json"
+    mixture().save(path)
+    assert DecisionRule.load(path) == mixture()
+    np.testing.assert_array_equal(DecisionRule.load(path).predict(P), mixture().predict(P))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rule.json"]
+
+
+def test_full_gains_round_trip():
+    rule = DecisionRule(Gains.from_matrix(RNG.normal(size=(1, 3, 4))), np.ones(1), (0, 1, 2, 3))
+    again = DecisionRule.from_json(rule.to_json())
+    assert again.n_decisions == 4
+    np.testing.assert_array_equal(again.predict(P), rule.predict(P))
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    path = tmp_path / "rule.json"
+    mixture().save(path)
+    before = path.read_bytes()
+    bad = DecisionRule(mixture().gains, mixture().weights, ("a", "b", ("c",)))
+    with pytest.raises(ValueError, match="strings or numbers; got tuple"):
+        bad.save(path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def edited(**changes):
+    document = json.loads(mixture().to_json())
+    document.update(changes)
+    return json.dumps({key: value for key, value in document.items() if value is not ...})
+
+
+ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("\x00\x01", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        ("[]", "not a rule"),
+        ('{"a": 1}', "not a rule"),
+        (edited(version=2), "version is 2 and this confmax reads version 1; update"),
+        (edited(version=True), "version is True"),
+        (edited(atoms=...), r"missing \['atoms'\]"),
+        (edited(extra=1), r"unknown \['extra'\]"),
+        (edited(metric=3), "metric"),
+        (edited(seed="x"), "seed"),
+        (edited(seed=2**64), "seed"),
+        (edited(classes="abc"), "list of 2 to"),
+        (edited(classes=["a"]), "list of 2 to"),
+        (edited(classes=["a", "a", "b"]), "distinct"),
+        (edited(classes=["a", "b", None]), "distinct strings or numbers"),
+        (edited(classes=["a", "b", ["c"]]), "distinct strings or numbers"),
+        (edited(atoms=[]), "list of 1 to"),
+        (edited(atoms=[3]), "weight, a and b"),
+        (edited(atoms=[{**ATOM, "c": 1}]), "weight, a and b"),
+        (edited(atoms=[{**ATOM, "a": [1, 1]}]), "a is not a list of 3 numbers"),
+        (edited(atoms=[{**ATOM, "a": [1, 1, "x"]}]), "not a number"),
+        (edited(atoms=[{**ATOM, "a": [1, 1, True]}]), "not a number"),
+        (edited(atoms=[{**ATOM, "a": [1, 1, 10**400]}]), "too large"),
+        (mixture().to_json().replace("0.3", "NaN"), "not JSON"),
+        (mixture().to_json().replace("0.3", "1e999"), "not finite"),
+        (edited(atoms=[{**ATOM, "weight": 0.5}]), "sum one"),
+        (edited(atoms=[{**ATOM, "weight": -1.0}, {**ATOM, "weight": 2.0}]), "positive"),
+        (edited(atoms=[{"weight": 1.0, "gain": [[1, 2, 3]]}]), "one row per class"),
+        (edited(atoms=[{"weight": 1.0, "gain": [[1, 2], [1, 2]]}]), "gain is not a list of 3 numbers"),
+    ],
+)
+def test_files_that_are_no_rules(text, reason, tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=f"bad.json is not a rule that can be used: .*{reason}"):
+        DecisionRule.load(path)
+
+
+def test_loading_runs_nothing(tmp_path):
+    """A pickle that would run code is just text that is not JSON."""
+    path = tmp_path / "evil.json"
+    path.write_bytes(b"cos\nsystem\n(S'touch pwned'\ntR.")
+    with pytest.raises(ValueError, match="not JSON"):
+        DecisionRule.load(path)
+
+
+# --- what a person reads ----------------------------------------------------------------------------------------------
+
+
+def test_repr_shows_weights_per_class():
+    rule = confmax.maximize("g_mean", P, classes=["VF", "F", "L"], confusion="model").rule
+    text = repr(rule)
+    assert "DecisionRule for g_mean: 3 classes, deterministic" in text
+    a = rule.gains.a[0] / rule.gains.a[0].min()
+    for name, weight in zip(["VF", "F", "L"], a, strict=True):
+        assert any(line.split() == [name, f"{weight:.4g}"] for line in text.splitlines())
+
+
+def test_repr_of_mixtures_offsets_matrices_and_many_classes():
+    assert "draws between 2 rules" in repr(mixture())
+    assert "25.0%" in repr(mixture())
+    assert "offset" in repr(mixture())
+    assert "p @ G" in repr(DecisionRule(Gains.from_matrix(np.eye(3)[None]), np.ones(1), (0, 1, 2)))
+    assert "88 more classes" in repr(DecisionRule.from_weights(np.ones(100)))
+
+
+def test_from_weights_refuses():
+    for weights, offsets, classes in (
+        ([1.0], None, None),
+        ([1, 2], [1], None),
+        ([1, np.inf], None, None),
+        ([1, 2], None, "abc"),
+    ):
+        with pytest.raises(ValueError, match="weights|finite|names"):
+            DecisionRule.from_weights(weights, offsets, classes=classes)

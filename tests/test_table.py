@@ -1,0 +1,133 @@
+"""The boundary: what is accepted, how class order is found, and one sentence for everything else."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import confmax
+from confmax.oracle import make_table
+
+GOOD = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
+
+
+def broken(row, column, value):
+    P = np.array(GOOD)
+    P[row, column] = value
+    return P
+
+
+@pytest.mark.parametrize(
+    ("proba", "sentence"),
+    [
+        ([0.3, 0.7], r"shape \(n, K\); got shape \(2,\): for two classes .* numpy.column_stack"),
+        (np.zeros((2, 2, 2)), r"shape \(n, K\) with K >= 2 classes; got shape \(2, 2, 2\)"),
+        ([[1.0], [1.0]], "K >= 2"),
+        (np.zeros((0, 3)), "proba is empty"),
+        (broken(1, 2, np.nan), "row 1, column 2 of proba is not a finite number"),
+        (broken(2, 0, np.inf), "row 2, column 0 of proba is not a finite number"),
+        (broken(2, 0, -np.inf), "row 2, column 0 of proba is not a finite number"),
+        ([[1.2, -0.2, 0.0], *GOOD], r"row 0, column 1 of proba is negative \(-0.2\)"),
+        (broken(1, 1, 0.81), "row 1 of proba sums to 1.01, not to one"),
+        ([["a", "b"], ["c", "d"]], "proba must hold numbers"),
+        (np.array(GOOD) + 0j, "complex"),
+    ],
+)
+def test_bad_probabilities(proba, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make_table(proba)
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("accuracy", proba)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "sentence"),
+    [
+        ({"y": [0, 1]}, r"one label per row of proba: 3 labels; got shape \(2,\)"),
+        ({"y": [[0, 1], [1, 0], [0, 0]]}, "y must hold one label per row"),
+        ({"y": [0, 7, 7]}, r"row 1 of y holds the label 7, which is none of the 3 classes \(0, 1, 2\); pass classes="),
+        ({"y": [0, 1, -1], "classes": [0, 1, 2]}, "row 2 of y holds the label -1"),
+        ({"y": ["a", "b", "a"]}, "2 distinct labels and proba has 3 columns"),
+        ({"y": ["a", "b", "x"], "classes": ["a", "b", "c"]}, "row 2 of y holds the label 'x'"),
+        ({"y": ["a", None, "b"]}, "row 1 of y has no label"),
+        ({"y": [0.0, np.nan, 1.0]}, "row 1 of y has no label"),
+        ({"y": np.array(["a", 1, 2], dtype=object)}, "mixes strings and numbers"),
+        ({"classes": ["a", "b"]}, "names 2 classes and proba has 3 columns"),
+        ({"classes": ["a", "a", "b"]}, "names a class twice"),
+        ({"sample_weight": [1, 2]}, "one weight per row of proba: 3"),
+        ({"sample_weight": [1, -2, 1]}, "row 1 of sample_weight is -2.0"),
+        ({"sample_weight": [1, np.nan, 1]}, "row 1 of sample_weight is nan"),
+        ({"sample_weight": [0, 0, 0]}, "sums to zero"),
+        ({"sample_weight": ["a", "b", "c"]}, "sample_weight must hold numbers"),
+    ],
+)
+def test_bad_labels_and_weights(kwargs, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("accuracy", GOOD, **kwargs)
+
+
+def test_one_class_only():
+    with pytest.raises(ValueError, match="y has weight in one class only \\(1\\); at least two"):
+        confmax.maximize("accuracy", GOOD, [1, 1, 1])
+    with pytest.raises(ValueError, match="y has weight in one class only \\(0\\)"):
+        confmax.maximize("accuracy", GOOD, [0, 1, 1], sample_weight=[1, 0, 0])
+    with pytest.raises(ValueError, match="proba has weight in one class only"):
+        confmax.maximize("accuracy", [[1.0, 0.0], [1.0, 0.0]])
+
+
+def test_rows_are_renormalised_once():
+    P = np.array(GOOD) * 1.0005
+    once = make_table(P).proba
+    np.testing.assert_allclose(once.sum(1), 1, atol=1e-15)
+    assert make_table(once).proba.tobytes() == once.tobytes()
+    exact = np.array(GOOD)
+    assert make_table(exact).proba is exact  # nothing to do, nothing copied
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kept"),
+    [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), ("i8", "f8"), ("?", "f8"), (object, "f8")],
+)
+def test_dtypes(dtype, kept):
+    P = np.array([[1, 0], [0, 1]]).astype(dtype)
+    assert make_table(P).proba.dtype == np.dtype(kept)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (["b", "c", "a"], ("a", "b", "c")),
+        ([3, 1, 2], (1, 2, 3)),
+        ([10, 30, 20], (10, 20, 30)),
+        ([0, 2, 2], (0, 1, 2)),
+        ([0.0, 1.0, 2.0], (0, 1, 2)),
+        (np.array([2, 1, 0], dtype=np.uint8), (0, 1, 2)),
+        (pd.Series(["b", "c", "a"]), ("a", "b", "c")),
+        (pd.Series(["b", "c", "a"], dtype="category"), ("a", "b", "c")),
+        (pl.Series(["b", "c", "a"]), ("a", "b", "c")),
+        ([["b"], ["c"], ["a"]], ("a", "b", "c")),
+    ],
+)
+def test_default_class_order(y, classes):
+    assert make_table(GOOD, y).classes == classes
+
+
+def test_boolean_labels():
+    table = make_table([[0.4, 0.6], [0.7, 0.3]], [True, False])
+    assert table.classes == (False, True)
+    assert table.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_are_read_by_column_name(frame):
+    y = ["VF", "L", "M"]
+    table = frame({"VF": [0.7, 0.1, 0.2], "M": [0.2, 0.8, 0.2], "L": [0.1, 0.1, 0.6]})
+    by_name = make_table(table, y)
+    assert by_name.classes == ("VF", "M", "L")  # the frame's order, not the sorted one
+    assert by_name.labels.tolist() == [0, 2, 1]
+    chosen = make_table(table, y, classes=["L", "M", "VF"])
+    np.testing.assert_array_equal(chosen.proba, by_name.proba[:, ::-1])
+
+
+def test_labels_of_a_class_order_are_coded_in_that_order():
+    assert make_table(GOOD, ["x", "z", "y"], classes=["z", "y", "x"]).labels.tolist() == [2, 0, 1]
