@@ -173,7 +173,7 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def typed_column(column: pa.ChunkedArray) -> Any:
-    """Return a column of text as integers, else as floats, where every cell is one and nothing is lost, else as text."""
+    """Return a column of text as integers, else as floats, where every cell is one and loses nothing; else as text."""
     cells = column.to_pylist()
     if all(map(INTEGER.fullmatch, cells)):
         return np.array(cells, dtype=np.int64)

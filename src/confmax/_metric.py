@@ -181,7 +181,7 @@ class Metric:
 
         None where the structure gives no bound from one answer.
         """
-        if self.dual is not None:
+        if self.dual is not None and self.bounds_any_gain:
             kept = slice(None) if self.classes is None else list(self.classes)
             height = float(first.diagonal @ V.diagonal)
             return self.dual((first.diagonal * V.rows)[kept], height)
@@ -192,6 +192,11 @@ class Metric:
             kept_S = S if self.classes is None else S.select(self.classes)
             return bounds.ratio_bound(float(first.value), slope, *self.denominator(kept_S, **dict(self.params)))
         return None
+
+    @property
+    def bounds_any_gain(self) -> bool:
+        """Whether an answer to any gain bounds it, not only one to its own gradient: unsmoothed metrics of recalls."""
+        return self.dual is not None and not dict(self.params).get("rho")
 
     def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
         """Return the differentiable stand-in with parameter ``rho`` (paper, Table 2); itself where it has none."""

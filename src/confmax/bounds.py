@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from confmax.confusion import Array, Confusion
-from confmax.formulas import safe_ratio
 
 # --- concave functions of the recalls T: from h = max <weights, T>, weights >= 0 ------------------------------------
 
@@ -80,5 +79,6 @@ def ratio_bound(value: float, slope: float, denominator: float, floor: float) ->
 
     ``slope`` is ``max <grad psi(C), V - C>`` over the attainable set.
     """
-    factor = safe_ratio(np.array(denominator), np.array(floor)) if floor > 0.0 else np.array(np.inf)
-    return value if slope <= 0.0 else float(value + slope * factor)
+    if slope <= 0.0:
+        return value
+    return value + slope * denominator / floor if floor > 0.0 else np.inf

@@ -192,7 +192,7 @@ def _linear_step(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mi
         gains = surrogate.gains(first)
     answer = problem.ask(gains)[0]
     bound = None
-    if problem.oracle.exact and (surrogate is problem.metric or problem.metric.dual is not None):
+    if problem.oracle.exact and (surrogate == problem.metric or problem.metric.bounds_any_gain):
         bound = problem.metric.upper_bound(first, rule.confusion, answer)
     return rule, Mixture.single(gains, answer), bound, surrogate.slope(first, answer, rule.confusion)
 

@@ -1,0 +1,29 @@
+"""``python -m confmax`` and the command ``confmax``."""
+
+from __future__ import annotations
+
+import sys
+
+_EXTRA = ("click", "rich", "pyarrow")
+
+
+def main() -> None:
+    """Run the command line; without its libraries say how to get them."""
+    try:
+        from confmax.cli import confmax
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA:
+            raise
+        print(
+            f"error: the command line needs {error.name}; install it with: pip install 'confmax[cli]'", file=sys.stderr
+        )
+        sys.exit(2)
+    for stream in (sys.stdout, sys.stderr):
+        # a class name that the terminal's encoding lacks must not end the run
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    confmax(prog_name="confmax")
+
+
+if __name__ == "__main__":
+    main()

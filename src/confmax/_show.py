@@ -1,0 +1,242 @@
+"""What people see: documents printed with rich, readable on a terminal and plain in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from confmax.optimize import Progress as Step
+
+__all__ = ["Bar", "Page", "clean", "print_json", "show_apply", "show_demo", "show_metrics", "show_score", "show_tune"]
+
+PIPED_WIDTH = 200  # a pipe has no width; lines are for programs and pagers
+SHOW_AFTER = 0.5  # seconds: shorter work needs no bar
+
+Document = dict[str, Any]
+
+
+def clean(text: str) -> str:
+    """Return text that can only be read: no control codes, which names in a stranger's file could hold."""
+    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
+
+
+def print_json(document: Document) -> None:
+    """Print one JSON document on stdout."""
+    print(json.dumps(document, indent=1, allow_nan=False))
+
+
+def number(value: float | None) -> str:
+    """Return a metric's value with four decimals."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def small(value: float | None) -> str:
+    """Return a gap: four decimals, or its order of magnitude where they would all be zero."""
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if value == 0 or value >= 5e-5 else f"{value:.0e}"
+
+
+class Page:
+    """Where a report is printed: the width of the terminal, or unlimited lines in a pipe."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stdout.isatty()
+        width = None if self.is_terminal else PIPED_WIDTH
+        self.console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+
+    def say(self, sentence: str = "", style: str = "") -> None:
+        """Print prose, folded between words on a terminal."""
+        self.console.print(Text(clean(sentence), style=style), soft_wrap=not self.is_terminal)
+
+    def item(self, name: str, text: str, width: int = 9) -> None:
+        """Print a name and what belongs to it, folded under itself on a terminal."""
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(min_width=width, style="bold", no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(clean(name), clean(text))
+        self.console.print(grid)
+
+    def block(self, text: str) -> None:
+        """Print lines as they are."""
+        for line in text.splitlines():
+            self.console.print(Text(clean(line)), soft_wrap=True)
+
+    def table(self, names: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True, best: int = -1) -> None:
+        """Print a table: the first column left, numbers right, the column ``best`` bold."""
+        grid = Table(box=box.SIMPLE_HEAD if self.is_terminal else None, pad_edge=False, header_style="bold")
+        for k, name in enumerate(names):
+            is_number = right and k > 0
+            style = "bold" if k == best else ""
+            grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number or k == 0, style=style)
+        for row in rows:
+            grid.add_row(*map(clean, row))
+        self.console.print(grid)
+
+
+class Bar:
+    """A progress bar on stderr, only on a terminal and only for work that takes a while."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        self.what, self.unit = what, unit
+        self.began = time.monotonic()
+        self.live: Progress | None = None
+        self.is_terminal = sys.stderr.isatty()
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def update(self, done: int, total: int, told: str = "") -> None:
+        """Show how far the work is."""
+        if not self.is_terminal or time.monotonic() - self.began < SHOW_AFTER:
+            return
+        if self.live is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+            self.live = Progress(*columns, console=Console(stderr=True, markup=False), transient=True)
+            self.live.start()
+            self.live.add_task(self.what, total=total, told="")
+        shown = f"{done}/{total} {self.unit} {told}".rstrip()
+        self.live.update(self.live.task_ids[0], completed=done, total=total, told=shown)
+
+    def step(self, progress: Step) -> None:
+        """Show a step of `maximize`; returns nothing, so that the run goes on."""
+        told = f"value {progress.value:.4f}"
+        if progress.upper_bound is not None:
+            told += f", at most {progress.upper_bound:.4f}"
+        self.update(progress.n_passes, progress.max_passes, told)
+
+
+# --- the reports -----------------------------------------------------------------------------------------------------
+
+
+def _show_source(page: Page, about: Document) -> None:
+    """Print which rows and columns were used."""
+    classes, columns = list(map(str, about["classes"])), about["columns"]
+    pairs = [name if name == column else f"{name} from {column}" for name, column in zip(classes, columns, strict=True)]
+    page.item("file", f"{about['file']}, {about['rows']} rows")
+    page.item("classes", ", ".join(pairs[:20]) + (f", ... ({len(pairs)})" if len(pairs) > 20 else ""))
+    page.item("labels", about["label"] or "none")
+    if about["weight"]:
+        page.item("weights", about["weight"])
+
+
+def show_tune(page: Page, document: Document, out: str) -> None:
+    """Print what `tune` found."""
+    on_labels = document["confusion"] == "labels"
+    _show_source(page, document)
+    page.say()
+    how = "counted on the labels" if on_labels else "expected from the probabilities themselves"
+    unit = f", {document['unit']}" if document["unit"] else ""
+    page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
+    rows = [("argmax", number(document["argmax"])), ("p/prior", number(document["p_prior"])), ("tuned", number(document["tuned"]))]  # fmt: skip
+    if not on_labels and document["tuned_on_labels"] is not None:
+        rows.append(("tuned, counted on the labels", number(document["tuned_on_labels"])))
+    gap = small(document["gap"])
+    if document["gap"] is None:
+        gap = f"none: {document['no_gap_because']}"
+    else:
+        gap += f": no rule exceeds {number(document['upper_bound'])} on these probabilities"
+    for name, value in rows:
+        page.item(name, value)
+    page.item("gap", gap)
+    page.item("status", f"{document['advice']} ({document['passes']} passes)")
+    page.say()
+    page.block(document["rule"])
+    page.say()
+    page.say(
+        f"Rule written to {out}. The values above are those of the rows that it was tuned on, so they flatter it: "
+        f"run 'confmax score' on other rows."
+    )
+
+
+def show_score(page: Page, document: Document) -> None:
+    """Print the metrics of every rule."""
+    _show_source(page, document)
+    if document["tuned_for"] is not None:
+        page.item("rule", f"tuned for {document['tuned_for'] or 'an unnamed metric'}")
+    page.say()
+    names = {"argmax": "argmax", "p_prior": "p/prior", "rule": "rule"}
+    shown = [name for name in names if any(name in row for row in document["values"])]
+    body = [[row["metric"], *(number(row[name]) for name in shown)] for row in document["values"]]
+    page.table(["metric", *(names[name] for name in shown)], body, best=3)
+    page.say()
+    page.say("p/prior takes the class sizes from these same rows.")
+    reasons: dict[str, list[str]] = {}
+    for entry in document["skipped"]:
+        reasons.setdefault(entry["why"], []).append(entry["metric"])
+    for why, left_out in reasons.items():
+        page.say(f"Left out: {', '.join(left_out)} ({why}).")
+
+
+def show_apply(page: Page, document: Document) -> None:
+    """Print where the decisions went, and how often each was taken."""
+    _show_source(page, document)
+    taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
+    page.item("decided", ", ".join(taken[:20]) + (", ..." if len(taken) > 20 else ""))
+    page.item("written", document["out"])
+
+
+def show_metrics(page: Page, document: Document) -> None:
+    """Print the catalogue."""
+    body = []
+    for entry in document["metrics"]:
+        told = entry["description"]
+        if entry["parameters"]:
+            told += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
+        if entry["aliases"]:
+            told += "; also called " + ", ".join(entry["aliases"])
+        needs = "two classes" if entry["two_classes"] else ("their order" if entry["needs_order"] else "")
+        body.append([entry["name"], entry["structure"], needs, told])
+    page.table(["name", "structure", "needs", "what it is"], body, right=False)
+    page.say()
+    page.say(
+        "linear, ratio and concave metrics come with a certificate (confmax tune --confusion model); 'needs' says what "
+        "must be given: --positive or --classes. Parameters are set with --param; linear takes --costs."
+    )
+
+
+def show_demo(page: Page, document: Document, out: str) -> None:
+    """Print the comparison on held-out rows, how to read it, and the rule."""
+    page.item("data", document["data"])
+    sizes = ", ".join(f"{name} {count}" for name, count in document["classes"].items())
+    page.item("rows", f"{document['rows']} ({sizes})")
+    page.say()
+    body = [
+        [
+            row["metric"],
+            *(number(row[key]) for key in ("argmax", "p_prior", "tuned", "tuned_on_model")),
+            small(row["gap"]),
+        ]
+        for row in document["results"]
+    ]
+    page.table(["metric", "argmax", "p/prior", "tuned", "tuned on model", "gap on model"], body, best=3)
+    page.say()
+    folds = document["folds"]
+    page.say(
+        f"The first four are values on held-out rows: each rule was tuned on {folds - 1} folds and judged by the labels "
+        f"of the other; the counts of the {folds} folds are pooled."
+    )
+    page.item("tuned", f"the default: confusion matrices counted on the {document['confusion']}")
+    page.item("on model", "confusion matrices expected from the probabilities, which here are poorly calibrated")
+    page.item("gap", "proved: what any rule could still gain on the model confusion of all rows; -: no certificate")
+    page.say()
+    page.say(f"The rule for g_mean, tuned on all {document['rows']} rows:", "bold")
+    page.block(document["rule"])
+    page.say()
+    page.say(f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv")

@@ -1,0 +1,316 @@
+"""What the commands do, apart from reading options and printing: each returns a document that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confmax import metrics
+from confmax._columns import Asked, Rows, keys_of, listed, read_rows
+from confmax._files import read_cells, write_decisions
+from confmax._frame import Frame, is_number
+from confmax._metric import Metric
+from confmax.confusion import Confusion
+from confmax.optimize import Progress
+from confmax.oracle import make_oracle, make_table
+from confmax.rule import DecisionRule
+from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
+
+Document = dict[str, Any]
+Warn = Callable[[str], None]
+
+
+# --- tune ------------------------------------------------------------------------------------------------------------
+
+
+def tune(
+    frame: Frame,
+    asked: Asked,
+    metric: str,
+    params: Mapping[str, Any],
+    costs: Path | None,
+    *,
+    warn: Warn,
+    callback: Callable[[Progress], Any] | None = None,
+    **settings: Any,
+) -> tuple[DecisionRule, Document]:
+    """Return the rule that maximises a metric on a file's rows, and what is to be told of it.
+
+    Parameters
+    ----------
+    frame, asked
+        The file, and which columns of it are meant.
+    metric : str
+        Name or alias.
+    params : mapping
+        Parameters of the metric.
+    costs : Path or None
+        Table of costs of the metric ``linear``.
+    warn : callable
+        Takes sentences that the reader should see.
+    callback : callable or None
+        Takes each step's `Progress`.
+    **settings
+        Further keywords of `maximize`.
+    """
+    chosen = named_metric(metric, params, costs)
+    rows = read_rows(frame, asked)
+    extra: tuple[str, ...] = ()
+    order_known = rows.order_known
+    if costs is not None:
+        table, extra, by_name = read_costs(costs, rows.classes)
+        chosen, order_known = metrics.get("linear", cost=table), order_known or by_name
+    if chosen.ordered and not order_known:
+        raise ValueError(_order_needed(chosen, rows))
+    for note in rows.notes:
+        warn(note)
+    solution = maximize(
+        chosen, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, callback=callback, **settings
+    )
+    rule = solution.rule
+    if extra:
+        rule = replace(rule, class_names=(*rows.classes, *extra))
+    return rule, {**_about(frame, asked, rows), **_found(solution, costs), "rule": str(rule)}
+
+
+def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
+    """Return a metric by name or alias; the table of ``linear`` comes later, when the classes are known."""
+    if costs is None and name != "linear":
+        return metrics.get(name, **params)
+    if name != "linear":
+        raise ValueError(f"--costs is for the metric linear; got {name}: leave one of them out")
+    if params:
+        raise ValueError(f"linear takes its table from --costs, not --param {next(iter(params))}")
+    if costs is None:
+        raise ValueError("the metric linear needs a table of costs; give it with --costs FILE.csv")
+    return metrics.get("linear", cost=np.zeros((2, 2)))
+
+
+def _order_needed(metric: Metric, rows: Rows) -> str:
+    found = listed(rows.classes)
+    positive = " (or --positive NAME)" if len(rows.classes) == 2 else ""
+    return (
+        f"{metric.name} depends on the order of the classes and these have names ({found}); give the order with "
+        f"--classes{positive}, for two classes the negative first"
+    )
+
+
+def _about(frame: Frame, asked: Asked, rows: Rows) -> Document:
+    """Return which rows and columns were used."""
+    return {
+        "file": str(frame.path),
+        "rows": len(rows.proba),
+        "label": asked.label,
+        "weight": asked.weight,
+        "classes": list(rows.classes),
+        "columns": list(rows.columns),
+    }
+
+
+def _found(solution: Solution, costs: Path | None) -> Document:
+    """Return values, gap and status of a solution."""
+    metric, base = solution.metric, solution.baselines
+    why = None
+    if solution.gap is None and solution.mode == "labels":
+        why = "labels prove no bound; --confusion model gives one where the metric has it"
+    elif solution.gap is None:
+        why = f"no bound is known for {metric.name}, whose structure is {metric.structure}"
+    return {
+        "metric": repr(metric),
+        "unit": None if costs is None else "minus the mean cost of a row",
+        "confusion": solution.mode,
+        "argmax": finite(base["argmax"]),
+        "p_prior": finite(base["p/prior"]),
+        "tuned": finite(solution.value),
+        "tuned_on_labels": finite(solution.label_value),
+        "upper_bound": finite(solution.upper_bound),
+        "gap": finite(solution.gap),
+        "no_gap_because": why,
+        "randomization_loss": finite(solution.randomization_loss),
+        "status": solution.status.name.lower(),
+        "advice": solution.status.value,
+        "passes": solution.n_passes,
+    }
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number as JSON can hold it."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+# --- the table of costs ----------------------------------------------------------------------------------------------
+
+
+def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], tuple[str, ...], bool]:
+    """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names told the order.
+
+    The file has one row per true class and one column per decision. A first row of names, and a first column of
+    names, are matched to the classes; with a first row alone, the rows follow the order of the columns.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a table.
+    """
+    names = [str(name) for name in classes]
+    cells = read_cells(path)
+    header = None
+    if cells and (not all(map(is_number, cells[0][1:])) or (set(names) <= set(cells[0]) and len(cells) > len(names))):
+        header, cells = cells[0], cells[1:]
+    row_names = None
+    if cells and (not is_number(cells[0][0]) or (header is not None and header[0] not in names and header[1:])):
+        row_names, cells = [row[0] for row in cells], [row[1:] for row in cells]
+        if header is not None and len(header) > len(cells[0]):
+            header = header[1:]
+    width = len(cells[0]) if header is None else len(header)
+    for k, row in enumerate(cells):
+        bad = next((cell for cell in row if not is_number(cell)), None)
+        if len(row) != width or bad is not None:
+            what = f"has {len(row)} costs, not {width}" if bad is None else f"holds {bad!r}, which is not a number"
+            raise ValueError(f"row {k} of the cost table {path} {what}; give one number per decision")
+    if len(cells) != len(names) or width < len(names):
+        raise ValueError(
+            f"the cost table {path} has {len(cells)} rows and {width} columns for {len(names)} classes "
+            f"({listed(names)}); give one row per true class and one column per decision"
+        )
+    columns = list(range(width)) if header is None else _positions(header, names, path, "first row")
+    inner = [name for name in header if name in names] if header is not None else names
+    lines = _positions(row_names or inner, names, path, "first column")
+    table = [[float(cells[i][j]) for j in columns] for i in lines]
+    extra = () if header is None else tuple(header[j] for j in columns[len(names) :])
+    return table, extra, header is not None or row_names is not None
+
+
+def _positions(given: Sequence[str], names: Sequence[str], path: Path, where: str) -> list[int]:
+    """Return where each name stands in ``given``, then the positions of the others."""
+    if not set(names) <= set(given) or len(set(given)) != len(given):
+        raise ValueError(
+            f"the {where} of the cost table {path} names {listed(given)}; it must name each class once: {listed(names)}"
+        )
+    return [given.index(name) for name in names] + [k for k, name in enumerate(given) if name not in names]
+
+
+# --- score -----------------------------------------------------------------------------------------------------------
+
+
+def score(
+    frame: Frame,
+    asked: Asked,
+    names: Sequence[str],
+    params: Mapping[str, Any],
+    rule: DecisionRule | None,
+    *,
+    warn: Warn,
+) -> Document:
+    """Return every applicable metric of argmax, p/prior and a rule on a file's labels; with ``names`` only those."""
+    own = () if rule is None else rule.class_names[: rule.n_classes]
+    rows = read_rows(frame, asked, own)
+    for note in rows.notes:
+        warn(note)
+    if rule is not None and own != rows.classes:
+        rule = rule.reordered(rows.classes)
+    tuned_for = "" if rule is None else rule.metric.split("(")[0]
+    ordered = tuned_for in metrics.names() and metrics.get(tuned_for).ordered if tuned_for != "linear" else False
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    present = table.label_weight() > 0
+    chosen = [metrics.get(name, **params) for name in names if name != "linear"]
+    if "linear" in names:
+        raise ValueError("score has no table of costs for linear; confmax tune --costs shows its values")
+    if not names:
+        chosen = [metrics.get(name) for name in metrics.names() if name != "linear"]
+    confusions = _confusions(rows, table.label_weight(), rule, make_oracle(table, "labels"))
+    values, skipped = [], []
+    for metric in chosen:
+        why = _not_applicable(metric, rows, order_known=rows.order_known or ordered)
+        if why and names:
+            raise ValueError(
+                _order_needed(metric, rows) if "order" in why else f"{metric.name} cannot be scored: {why}"
+            )
+        if why:
+            skipped.append({"metric": metric.name, "why": why})
+            continue
+        used = (
+            metric.over(np.flatnonzero(present).tolist()) if metric.divides_by_prior and not present.all() else metric
+        )
+        values.append({"metric": repr(metric), **{name: _value(used, S) for name, S in confusions.items()}})
+    if not present.all():
+        absent = listed([name for name, here in zip(rows.classes, present, strict=True) if not here])
+        warn(f"no row has the label {absent}: metrics that divide by class sizes are taken over the other classes")
+    return {**_about(frame, asked, rows), "tuned_for": rule and rule.metric, "values": values, "skipped": skipped}
+
+
+def _confusions(rows: Rows, prior: Any, rule: DecisionRule | None, oracle: Any) -> dict[str, Confusion]:
+    """Return the label confusion of each rule, under the name of its column in the report."""
+    inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
+    rules = {
+        "argmax": DecisionRule.from_weights(np.ones(len(prior))),
+        "p_prior": DecisionRule.from_weights(inverse),
+    }
+    if rule is not None:
+        rules["rule"] = rule
+    return {name: each.evaluate(oracle, matrix=len(rows.classes) <= MAX_MATRIX_CLASSES) for name, each in rules.items()}
+
+
+def _value(metric: Metric, confusion: Confusion) -> float | None:
+    """Return a metric's value; None where there are more decisions than classes and it counts decisions."""
+    if metric.statistics != "diagonal" and confusion.columns.shape != confusion.diagonal.shape:
+        return None
+    return finite(float(metric.at(confusion).value))
+
+
+def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
+    """Return why a metric has no value on these rows, nothing if it has."""
+    K = len(rows.classes)
+    if metric.binary and K != 2:
+        return f"it is for two classes and the file has {K}"
+    if metric.statistics == "matrix" and K > MAX_MATRIX_CLASSES:
+        return f"the confusion matrix of {K} classes is too large"
+    return "the order of the classes is not known; give it with --classes" if metric.ordered and not order_known else ""
+
+
+# --- apply, metrics --------------------------------------------------------------------------------------------------
+
+
+def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Warn) -> Document:
+    """Decide every row of a file and write its columns with the decisions."""
+    rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
+    names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
+    decisions = rule.predict(rows.proba, keys=keys_of(frame, asked.key))
+    left_out = write_decisions(
+        out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
+    )
+    if left_out:
+        warn(
+            f"{listed(left_out)} of {frame.path} cannot be columns of {len(decisions)} rows and were left out of {out}"
+        )
+    shares = np.bincount(decisions, minlength=len(names)) / len(decisions)
+    return {
+        **_about(frame, asked, rows),
+        "out": str(out),
+        "decided": {str(name): float(share) for name, share in zip(names.tolist(), shares, strict=True)},
+    }
+
+
+def catalogue() -> Document:
+    """Return the metrics with what there is to know of each."""
+    entries = []
+    for name in metrics.names():
+        metric = metrics.get("linear", cost=np.zeros((2, 2))) if name == "linear" else metrics.get(name)
+        free = {} if name == "linear" else {key: value for key, value in metric.params if key not in metric.fixed}
+        entries.append(
+            {
+                "name": name,
+                "aliases": sorted(alias for alias, target in metrics.aliases().items() if target == name),
+                "structure": metric.structure,
+                "parameters": free,
+                "two_classes": metric.binary,
+                "needs_order": metric.ordered,
+                "description": metric.description,
+            }
+        )
+    return {"metrics": entries}

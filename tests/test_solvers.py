@@ -1,0 +1,258 @@
+"""Solvers against enumeration: exact searches find the best, certificates are never violated."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import confmax
+from confmax import metrics
+from confmax.confusion import Confusion, Gains
+from confmax.metrics import Metric
+from confmax.optimize import BayesCG, BruteForce, FrankWolfe, Status, ThresholdSearch
+from confmax.optimize.step_size import line_search, open_loop
+from confmax.oracle import make_table
+from tests.helpers import all_deterministic_confusions, confusion_of
+
+CONCAVE = ["g_mean", "h_mean", "q_mean", "min_recall"]
+RATIO = ["cohen_kappa", "linear_kappa", "quadratic_kappa", "micro_f1", "micro_f1_once"]
+LINEAR = ["accuracy", "balanced_accuracy", "informedness"]
+BINARY = ["f1", "f_beta", "jaccard", "fowlkes_mallows"]
+GENERAL = ["macro_f1", "weighted_f1", "macro_jaccard", "macro_precision", "mcc"]
+
+
+def population(seed, n, K):
+    """A small discrete population: n points with weights; every other one has exact ties."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(K), n)
+    if seed % 2:
+        P = np.round(P * 4) + 0.25
+        P /= P.sum(1, keepdims=True)
+    weight = rng.integers(1, 4, n).astype(float)
+    return P, weight
+
+
+def best_mixture(metric: Metric, confusions: np.ndarray) -> float:
+    """Maximise over the convex hull of all deterministic confusions: an LP for the smallest recall, else ascent."""
+    hull = Confusion.from_matrix(confusions)
+    if metric.name == "min_recall":
+        recalls = hull.diagonal / hull.rows
+        n, K = recalls.shape
+        result = linprog(
+            np.append(np.zeros(n), -1.0),
+            A_ub=np.hstack([-recalls.T, np.ones((K, 1))]),
+            b_ub=np.zeros(K),
+            A_eq=[np.append(np.ones(n), 0.0)],
+            b_eq=[1.0],
+            bounds=[(0, None)] * n + [(None, None)],
+        )
+        return -result.fun
+    weights = np.full(len(confusions), 1.0 / len(confusions))
+    for j in range(1, 3000):
+        first = metric.at(hull.mix(weights))
+        vertex = np.argmax(hull.diagonal @ first.diagonal)
+        weights *= 1 - 2 / (j + 2)
+        weights[vertex] += 2 / (j + 2)
+    return float(metric.at(hull.mix(weights)).value)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("n", "K"), [(6, 2), (5, 3)])
+@pytest.mark.parametrize("name", LINEAR + CONCAVE + RATIO)
+def test_certificates_hold_against_enumeration(name, n, K, seed):
+    P, weight = population(seed, n, K)
+    confusions = all_deterministic_confusions(P, weight)
+    metric = metrics.get(name)
+    deterministic = max(metric.value(C) for C in confusions)
+    solution = confmax.maximize(name, P, sample_weight=weight, solver=FrankWolfe(), randomized=True, max_passes=400)
+    optimum = best_mixture(metric, confusions) if name in CONCAVE else deterministic
+    assert solution.upper_bound >= optimum - 1e-9
+    assert solution.value <= solution.upper_bound + 1e-12
+    if name not in CONCAVE:
+        # linear functions, and ratios of them, have a deterministic optimum, which the gradient finds
+        assert solution.value == pytest.approx(deterministic, abs=1e-9)
+        assert solution.status is Status.CONVERGED
+    else:
+        assert solution.value >= optimum - 0.02
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", CONCAVE)
+def test_a_deterministic_rule_pays_its_randomization_loss(name, seed):
+    P, weight = population(seed, 5, 3)
+    mixed = confmax.maximize(name, P, sample_weight=weight, randomized=True)
+    single = confmax.maximize(name, P, sample_weight=weight, randomized=False)
+    assert not single.rule.is_randomized
+    assert single.value + single.randomization_loss == pytest.approx(mixed.value, abs=1e-9)
+    assert mixed.randomization_loss == 0.0
+    deterministic = max(metrics.get(name).value(C) for C in all_deterministic_confusions(P, weight))
+    assert single.value <= deterministic + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("mode", ["model", "labels"])
+@pytest.mark.parametrize("name", [*BINARY, *GENERAL, *LINEAR, *CONCAVE, "cohen_kappa", "quadratic_kappa"])
+def test_threshold_search_is_the_best_of_all_cuts(name, mode, seed):
+    rng = np.random.default_rng(seed)
+    P = np.round(rng.dirichlet([1, 1], 30), 1 if seed % 2 else 6)
+    y = (rng.random(30) < P[:, 1]).astype(int)
+    y[:2] = [0, 1]
+    weight = rng.random(30)
+    solution = confmax.maximize(
+        name, P, y, sample_weight=weight, confusion=mode, solver=ThresholdSearch(), randomized=False
+    )
+    truth = (P if mode == "model" else np.eye(2)[y]) * weight[:, None] / weight.sum()
+    cuts = [-1.0, *np.unique(P[:, 1]), 2.0]
+    values = [metrics.get(name).value(confusion_of(truth, (P[:, 1] > t).astype(int), 2)) for t in cuts]
+    assert solution.value == pytest.approx(max(values), abs=1e-12)
+    assert solution.status in (Status.OPTIMAL, Status.CONVERGED)
+
+
+@pytest.mark.parametrize("name", [*BINARY, "accuracy", "balanced_accuracy", "cohen_kappa"])
+def test_threshold_search_is_globally_optimal_on_the_model(name):
+    """Linear, ratio and quasi-convex metrics have a deterministic optimum, at a threshold."""
+    for seed in range(6):
+        P, weight = population(seed, 8, 2)
+        best = max(metrics.get(name).value(C) for C in all_deterministic_confusions(P, weight))
+        solution = confmax.maximize(name, P, sample_weight=weight, solver=ThresholdSearch())
+        assert solution.value == pytest.approx(best, abs=1e-12)
+        assert solution.gap == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cuts_separate_neighbouring_floats(dtype):
+    """No float lies between the two probabilities, yet the rule must tell them apart."""
+    low = dtype(0.3)
+    high = np.nextafter(low, dtype(1))
+    P = np.array([[1 - low, low], [1 - high, high]], dtype=dtype)
+    solution = confmax.maximize("f1", P, [0, 1], confusion="labels", solver=ThresholdSearch())
+    assert solution.value == 1.0
+    assert solution.rule.predict(P).tolist() == [0, 1]
+
+
+def test_threshold_search_refuses_three_classes():
+    with pytest.raises(ValueError, match="ThresholdSearch needs two classes and the table has 3"):
+        confmax.maximize("macro_f1", np.full((3, 3), 1 / 3), solver=ThresholdSearch())
+
+
+def test_frank_wolfe_takes_the_papers_steps():
+    """Round 1 has step 1; round j mixes with 2 / (j + 1), so rule j has weight 2 j / (T (T + 1)) after T rounds."""
+    assert [open_loop(j) for j in (1, 2, 3)] == [1.0, 2 / 3, 0.5]
+    rng = np.random.default_rng(0)
+    table = make_table(rng.dirichlet([1, 1, 1], 60))
+    from confmax.optimize import Problem, baselines
+    from confmax.oracle import CountingOracle, make_oracle
+
+    oracle = CountingOracle(make_oracle(table))
+    starts = baselines(oracle, [table.mean_probability()], 3, matrix=False)
+    problem = Problem(metrics.get("h_mean"), oracle, 3, tuple(starts), 100)
+    solver, T = FrankWolfe("open_loop", rho=0.01), 7
+    state = solver.init(problem)
+    for _ in range(T):
+        state, _ = solver.step(problem, state)
+    np.testing.assert_allclose(state.rule.weights, [2 * j / (T * (T + 1)) for j in range(1, T + 1)], rtol=1e-12)
+
+
+def test_line_search_is_exact():
+    rng = np.random.default_rng(1)
+    rows = np.array([0.5, 0.3, 0.2])
+    for name in ("g_mean", "h_mean", "q_mean", "macro_f1", "mcc", "cohen_kappa"):
+        for _ in range(5):
+            A, B = (Confusion.from_matrix(rng.dirichlet([1, 1, 1], 3) * rows[:, None]) for _ in range(2))
+            metric = metrics.get(name)
+            fine = metric.at(A.toward(B, np.linspace(0, 1, 100_001))).value
+            step = line_search(metric, A, B)
+            assert float(metric.at(A.toward(B, np.array([step])))[0][0]) >= fine.max() - 1e-9
+    C = Confusion.from_matrix(np.diag(rows))
+    assert line_search(metrics.get("h_mean"), C, A) == 0.0
+
+
+def test_bayes_cg_makes_ceil_kappa_m_rounds():
+    rng = np.random.default_rng(2)
+    P = rng.dirichlet([1, 1, 1], 20)
+    y = np.arange(20) % 3
+    done = confmax.maximize("h_mean", P, y, solver=BayesCG(kappa=1), confusion="labels")
+    assert done.status is Status.FINISHED
+    assert done.n_passes == 1 + 20 + 1  # the starting rules, T = m rounds, the final evaluation
+    assert BayesCG(alpha=0.3, kappa=0.5).rounds(27) == 45
+    short = confmax.maximize("h_mean", P, y, solver=BayesCG(kappa=100), confusion="labels", max_passes=15)
+    assert short.status is Status.TRUNCATED
+    assert short.n_passes == 15
+    assert "raise max_passes" in short.status.value
+
+
+@pytest.mark.parametrize(("name", "K"), [("g_mean", 3), ("cohen_kappa", 3), ("macro_f1", 2), ("accuracy", 2)])
+def test_brute_force_tries_what_it_counts(name, K):
+    """The grid has as many gains as announced, no two of the same decisions by a shared factor or offset."""
+    metric = metrics.get(name)
+    solver = BruteForce(resolution=4)
+    grid = list(solver._grid(metric.gain_form, np.full(K, 1 / K)))
+    assert len(grid) == solver.n_gains(metric.gain_form, K)
+    flat = {tuple(np.round(np.concatenate(pair), 12)) for pair in grid}
+    assert len(flat) == len(grid)
+
+
+def test_brute_force_finds_what_a_finer_search_finds():
+    rng = np.random.default_rng(3)
+    P = rng.dirichlet([2, 1, 1], 200)
+    y = (rng.random(200)[:, None] > np.cumsum(P, 1)).sum(1).clip(0, 2)
+    solution = confmax.maximize("g_mean", P, y, confusion="labels", solver=BruteForce(resolution=20))
+    prior = np.bincount(y) / 200
+    rivals = []
+    for w in rng.random((2000, 3)):
+        C = confusion_of(np.eye(3)[y] / 200, (P * w / prior).argmax(1), 3)
+        rivals.append(metrics.get("g_mean").value(C))
+    assert solution.value >= max(rivals) - 0.005
+    assert solution.status is Status.OPTIMAL
+
+
+def test_brute_force_over_full_gains():
+    P = np.array([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
+    solution = confmax.maximize("quadratic_kappa", P, solver=BruteForce(resolution=5))
+    assert solution.status is Status.CONVERGED or solution.status is Status.OPTIMAL
+    best = max(metrics.get("quadratic_kappa").value(C) for C in all_deterministic_confusions(P))
+    assert solution.value == pytest.approx(best, abs=1e-12)
+
+
+def test_brute_force_states_the_cost_of_an_absurd_grid():
+    P = np.random.default_rng(0).dirichlet(np.ones(9), 50)
+    with pytest.raises(
+        ValueError, match=r"BruteForce would try 6.13e\+08 gains \(weights of 9 classes at resolution 10\)"
+    ):
+        confmax.maximize("g_mean", P, solver=BruteForce())
+    with pytest.raises(ValueError, match=r"weights and offsets .* hours on 50 rows; lower resolution"):
+        confmax.maximize("macro_f1", P, solver="brute_force")
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: FrankWolfe("short"), "step_rule of FrankWolfe"),
+        (lambda: FrankWolfe(rho=-1), "rho of FrankWolfe must be finite and not negative"),
+        (lambda: FrankWolfe(smoothing="x"), "smoothing of FrankWolfe"),
+        (lambda: BayesCG(alpha=0), r"alpha of BayesCG is a fraction in \(0, 1\]; got 0"),
+        (lambda: BayesCG(kappa=0), "kappa of BayesCG must be positive"),
+        (lambda: BruteForce(resolution=1), "resolution of BruteForce is an integer of at least 2"),
+        (lambda: BruteForce(batch=0), "batch of BruteForce"),
+    ],
+)
+def test_settings_out_of_range(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_a_gain_without_a_derivative_restarts_from_the_random_rule():
+    """Every row looks alike, so argmax gives the G-mean 0, where its slope is infinite."""
+    solution = confmax.maximize("g_mean", np.tile([0.5, 0.3, 0.2], (4, 1)), randomized=True)
+    assert solution.value == pytest.approx(1 / 3, abs=1e-6)
+    assert solution.gap <= 1e-6
+
+
+def test_gains_merge_and_small_weights_drop():
+    from confmax.optimize import Mixture
+
+    gain = Gains.reduced([1.0, 2.0])
+    C = Confusion.from_matrix([[0.5, 0.0], [0.1, 0.4]])
+    rule = Mixture.single(gain, C).toward(Gains.reduced([2.0, 1.0]), C, 0.5).toward(gain, C, 0.5)
+    gains, weights = rule.gathered()
+    assert len(gains) == 2
+    assert sorted(weights.tolist()) == [0.25, 0.75]
