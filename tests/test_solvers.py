@@ -47,7 +47,7 @@ def best_mixture(metric: Metric, confusions: np.ndarray) -> float:
         )
         return -result.fun
     weights = np.full(len(confusions), 1.0 / len(confusions))
-    for j in range(1, 3000):
+    for j in range(1, 1500):
         first = metric.at(hull.mix(weights))
         vertex = np.argmax(hull.diagonal @ first.diagonal)
         weights *= 1 - 2 / (j + 2)

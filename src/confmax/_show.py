@@ -15,7 +15,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from confmax._columns import listed
 from confmax.optimize import Progress as Step
+from confmax.rule import DecisionRule
 
 __all__ = ["Bar", "Page", "clean", "print_json", "show_apply", "show_demo", "show_metrics", "show_score", "show_tune"]
 
@@ -59,13 +61,24 @@ class Page:
         """Print prose, folded between words on a terminal."""
         self.console.print(Text(clean(sentence), style=style), soft_wrap=not self.is_terminal)
 
-    def item(self, name: str, text: str, width: int = 9) -> None:
-        """Print a name and what belongs to it, folded under itself on a terminal."""
+    def items(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Print names and what belongs to each, folded under itself on a terminal."""
         grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_column(min_width=width, style="bold", no_wrap=True)
+        grid.add_column(min_width=9, no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row(clean(name), clean(text))
-        self.console.print(grid)
+        for name, text in pairs:
+            grid.add_row(clean(name), clean(text))
+        self._print(grid)
+
+    def _print(self, grid: Table) -> None:
+        """Print a grid, in a pipe without the spaces that fill its lines."""
+        if self.is_terminal:
+            self.console.print(grid)
+            return
+        with self.console.capture() as captured:
+            self.console.print(grid)
+        for line in captured.get().splitlines():
+            print(line.rstrip())
 
     def block(self, text: str) -> None:
         """Print lines as they are."""
@@ -81,7 +94,7 @@ class Page:
             grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number or k == 0, style=style)
         for row in rows:
             grid.add_row(*map(clean, row))
-        self.console.print(grid)
+        self._print(grid)
 
 
 class Bar:
@@ -128,15 +141,18 @@ class Bar:
 def _show_source(page: Page, about: Document) -> None:
     """Print which rows and columns were used."""
     classes, columns = list(map(str, about["classes"])), about["columns"]
-    pairs = [name if name == column else f"{name} from {column}" for name, column in zip(classes, columns, strict=True)]
-    page.item("file", f"{about['file']}, {about['rows']} rows")
-    page.item("classes", ", ".join(pairs[:20]) + (f", ... ({len(pairs)})" if len(pairs) > 20 else ""))
-    page.item("labels", about["label"] or "none")
-    if about["weight"]:
-        page.item("weights", about["weight"])
+    items = [("file", f"{about['file']}, {about['rows']} rows"), ("classes", listed(classes, 20))]
+    if about["table"] is not None:
+        items.append(("columns", f"those of {about['table']}"))
+    elif classes != columns:
+        items.append(("columns", listed(columns, 20)))
+    items += [
+        (name, about[key]) for name, key in (("labels", "label"), ("weights", "weight")) if about[key] is not None
+    ]
+    page.items(items)
 
 
-def show_tune(page: Page, document: Document, out: str) -> None:
+def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print what `tune` found."""
     on_labels = document["confusion"] == "labels"
     _show_source(page, document)
@@ -144,24 +160,24 @@ def show_tune(page: Page, document: Document, out: str) -> None:
     how = "counted on the labels" if on_labels else "expected from the probabilities themselves"
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
-    rows = [("argmax", number(document["argmax"])), ("p/prior", number(document["p_prior"])), ("tuned", number(document["tuned"]))]  # fmt: skip
+    rows = [
+        (name, number(document[key]))
+        for name, key in (("argmax", "argmax"), ("p/prior", "p_prior"), ("tuned", "tuned"))
+    ]
     if not on_labels and document["tuned_on_labels"] is not None:
-        rows.append(("tuned, counted on the labels", number(document["tuned_on_labels"])))
+        rows.append(("on labels", number(document["tuned_on_labels"])))
     gap = small(document["gap"])
     if document["gap"] is None:
         gap = f"none: {document['no_gap_because']}"
     else:
         gap += f": no rule exceeds {number(document['upper_bound'])} on these probabilities"
-    for name, value in rows:
-        page.item(name, value)
-    page.item("gap", gap)
-    page.item("status", f"{document['advice']} ({document['passes']} passes)")
+    page.items([*rows, ("gap", gap), ("status", f"{document['advice']} ({document['passes']} passes)")])
     page.say()
-    page.block(document["rule"])
+    page.block(str(rule))
     page.say()
     page.say(
-        f"Rule written to {out}. The values above are those of the rows that it was tuned on, so they flatter it: "
-        f"run 'confmax score' on other rows."
+        f"Rule written to {document['rule_file']}. The values above are those of the rows that it was tuned on, so "
+        f"they flatter it: run 'confmax score' on other rows."
     )
 
 
@@ -169,7 +185,7 @@ def show_score(page: Page, document: Document) -> None:
     """Print the metrics of every rule."""
     _show_source(page, document)
     if document["tuned_for"] is not None:
-        page.item("rule", f"tuned for {document['tuned_for'] or 'an unnamed metric'}")
+        page.items([("rule", f"tuned for {document['tuned_for'] or 'an unnamed metric'}")])
     page.say()
     names = {"argmax": "argmax", "p_prior": "p/prior", "rule": "rule"}
     shown = [name for name in names if any(name in row for row in document["values"])]
@@ -177,6 +193,8 @@ def show_score(page: Page, document: Document) -> None:
     page.table(["metric", *(names[name] for name in shown)], body, best=3)
     page.say()
     page.say("p/prior takes the class sizes from these same rows.")
+    if any("-" in row for row in body):
+        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     reasons: dict[str, list[str]] = {}
     for entry in document["skipped"]:
         reasons.setdefault(entry["why"], []).append(entry["metric"])
@@ -188,8 +206,7 @@ def show_apply(page: Page, document: Document) -> None:
     """Print where the decisions went, and how often each was taken."""
     _show_source(page, document)
     taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
-    page.item("decided", ", ".join(taken[:20]) + (", ..." if len(taken) > 20 else ""))
-    page.item("written", document["out"])
+    page.items([("decided", listed(taken, 20)), ("written", document["out"])])
 
 
 def show_metrics(page: Page, document: Document) -> None:
@@ -201,7 +218,7 @@ def show_metrics(page: Page, document: Document) -> None:
             told += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
         if entry["aliases"]:
             told += "; also called " + ", ".join(entry["aliases"])
-        needs = "two classes" if entry["two_classes"] else ("their order" if entry["needs_order"] else "")
+        needs = "two classes" if entry["two_classes"] else ("class order" if entry["needs_order"] else "")
         body.append([entry["name"], entry["structure"], needs, told])
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
     page.say()
@@ -211,11 +228,10 @@ def show_metrics(page: Page, document: Document) -> None:
     )
 
 
-def show_demo(page: Page, document: Document, out: str) -> None:
+def show_demo(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print the comparison on held-out rows, how to read it, and the rule."""
-    page.item("data", document["data"])
     sizes = ", ".join(f"{name} {count}" for name, count in document["classes"].items())
-    page.item("rows", f"{document['rows']} ({sizes})")
+    page.items([("data", document["data"]), ("rows", f"{document['rows']} ({sizes})")])
     page.say()
     body = [
         [
@@ -229,14 +245,22 @@ def show_demo(page: Page, document: Document, out: str) -> None:
     page.say()
     folds = document["folds"]
     page.say(
-        f"The first four are values on held-out rows: each rule was tuned on {folds - 1} folds and judged by the labels "
-        f"of the other; the counts of the {folds} folds are pooled."
+        f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and judged by "
+        f"the labels of the other one; the counts of the {folds} folds are pooled."
     )
-    page.item("tuned", f"the default: confusion matrices counted on the {document['confusion']}")
-    page.item("on model", "confusion matrices expected from the probabilities, which here are poorly calibrated")
-    page.item("gap", "proved: what any rule could still gain on the model confusion of all rows; -: no certificate")
+    page.items(
+        [
+            (
+                "tuned",
+                f"the default: the confusion matrix is estimated from the {document['confusion']} of the tuning rows",
+            ),
+            ("on model", "it is expected from the probabilities alone, right as far as they are calibrated"),
+            ("gap", "proved: the most that any rule could add on the model confusion of all rows (-: no certificate)"),
+        ]
+    )
     page.say()
     page.say(f"The rule for g_mean, tuned on all {document['rows']} rows:", "bold")
-    page.block(document["rule"])
+    page.block(str(rule))
     page.say()
+    out = document["rule_file"]
     page.say(f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -75,7 +76,7 @@ def tune(
     rule = solution.rule
     if extra:
         rule = replace(rule, class_names=(*rows.classes, *extra))
-    return rule, {**_about(frame, asked, rows), **_found(solution, costs), "rule": str(rule)}
+    return rule, {**_about(frame, asked, rows), **_found(solution, costs), "rule": json.loads(rule.to_json())}
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
@@ -93,10 +94,10 @@ def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Me
 
 def _order_needed(metric: Metric, rows: Rows) -> str:
     found = listed(rows.classes)
-    positive = " (or --positive NAME)" if len(rows.classes) == 2 else ""
+    positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
         f"{metric.name} depends on the order of the classes and these have names ({found}); give the order with "
-        f"--classes{positive}, for two classes the negative first"
+        f"--classes{positive}"
     )
 
 
@@ -109,6 +110,7 @@ def _about(frame: Frame, asked: Asked, rows: Rows) -> Document:
         "weight": asked.weight,
         "classes": list(rows.classes),
         "columns": list(rows.columns),
+        "table": rows.block,
     }
 
 
@@ -267,7 +269,7 @@ def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
     """Return why a metric has no value on these rows, nothing if it has."""
     K = len(rows.classes)
     if metric.binary and K != 2:
-        return f"it is for two classes and the file has {K}"
+        return f"for two classes; the file has {K}"
     if metric.statistics == "matrix" and K > MAX_MATRIX_CLASSES:
         return f"the confusion matrix of {K} classes is too large"
     return "the order of the classes is not known; give it with --classes" if metric.ordered and not order_known else ""

@@ -33,8 +33,13 @@ class FirstOrder(NamedTuple):
 
 def safe_ratio(numerator: Array, denominator: Array) -> Array:
     """Return ``numerator / denominator``, 0 where the denominator is 0."""
-    numerator, denominator = np.broadcast_arrays(numerator, denominator)
-    return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator != 0)
+    shape = np.broadcast(numerator, denominator).shape
+    return np.divide(numerator, denominator, out=np.zeros(shape), where=denominator != 0)
+
+
+def reciprocal(x: Array) -> Array:
+    """Return ``1 / x``, 0 where x is 0."""
+    return np.divide(1.0, x, out=np.zeros(np.shape(x)), where=x != 0)
 
 
 # --- functions of the recalls T = D / r -----------------------------------------------------------------------------
@@ -43,12 +48,12 @@ def safe_ratio(numerator: Array, denominator: Array) -> Array:
 def _recalls(S: Confusion, rho: float, smoothing: Smoothing, *, numerator_too: bool) -> tuple[Array, Array]:
     """Return the (smoothed) recalls T and dT/dD; dT/dr is ``-T dT/dD`` (relative smoothing: ``-(T-T(0)) dT/dD``)."""
     if rho == 0.0:
-        return safe_ratio(S.diagonal, S.rows), safe_ratio(np.ones_like(S.rows), S.rows)
+        return safe_ratio(S.diagonal, S.rows), reciprocal(S.rows)
     shift = rho if numerator_too else 0.0
     if smoothing == "additive":
         slope = 1.0 / (S.rows + rho)
         return (S.diagonal + shift) * slope, slope
-    slope = safe_ratio(np.ones_like(S.rows), S.rows) / (1.0 + rho)
+    slope = reciprocal(S.rows) / (1.0 + rho)
     return S.diagonal * slope + shift / (1.0 + rho), slope
 
 
@@ -144,21 +149,21 @@ class ClassScores(NamedTuple):
 def f_beta_scores(S: Confusion, beta: float = 1.0) -> ClassScores:
     """Return ``F_k = (1 + beta^2) D_k / (beta^2 r_k + c_k)``; 0 at 0/0."""
     square = beta * beta
-    per_unit = safe_ratio(np.ones_like(S.columns), square * S.rows + S.columns)
+    per_unit = reciprocal(square * S.rows + S.columns)
     score = (1.0 + square) * S.diagonal * per_unit
     return ClassScores(score, (1.0 + square) * per_unit, -score * per_unit, -square * score * per_unit)
 
 
 def jaccard_scores(S: Confusion) -> ClassScores:
     """Return ``J_k = D_k / (r_k + c_k - D_k)``; 0 at 0/0."""
-    per_unit = safe_ratio(np.ones_like(S.columns), S.rows + S.columns - S.diagonal)
+    per_unit = reciprocal(S.rows + S.columns - S.diagonal)
     score = S.diagonal * per_unit
     return ClassScores(score, (1.0 + score) * per_unit, -score * per_unit, -score * per_unit)
 
 
 def precision_scores(S: Confusion) -> ClassScores:
     """Return ``P_k = D_k / c_k``; a class that is never decided has score and derivatives 0."""
-    per_unit = safe_ratio(np.ones_like(S.columns), S.columns)
+    per_unit = reciprocal(S.columns)
     score = S.diagonal * per_unit
     return ClassScores(score, per_unit + 0.0, -score * per_unit, np.zeros_like(score))
 
@@ -215,7 +220,7 @@ def micro_f1(S: Confusion) -> FirstOrder:
     front[0] = 0.0
     total = S.rows @ front + S.columns @ front
     value = safe_ratio(2.0 * S.diagonal @ front, total)
-    unit = safe_ratio(np.ones_like(total), total)[..., None]
+    unit = reciprocal(total)[..., None]
     share = -(value[..., None] * unit) * front
     return FirstOrder(value, 2.0 * unit * front, share, share)
 
@@ -227,7 +232,7 @@ def micro_f1_once(S: Confusion) -> FirstOrder:
     hits = S.diagonal @ front
     total = 2.0 * hits + S.rows.sum(-1) - S.diagonal.sum(-1)
     value = safe_ratio(2.0 * hits, total)[..., None]
-    unit = safe_ratio(np.ones_like(total), total)[..., None]
+    unit = reciprocal(total)[..., None]
     diagonal = unit * (2.0 * front - value * (2.0 * front - 1.0))
     return FirstOrder(value[..., 0], diagonal, np.zeros_like(S.columns), np.broadcast_to(-value * unit, diagonal.shape))
 
@@ -240,7 +245,7 @@ def _chance(S: Confusion) -> tuple[Array, Array]:
 def cohen_kappa(S: Confusion) -> FirstOrder:
     """``(po - pe) / (1 - pe)``; 0 at 0/0, where scikit-learn returns NaN."""
     observed, chance = _chance(S)
-    unit = safe_ratio(np.ones_like(chance), 1.0 - chance)[..., None]
+    unit = reciprocal(1.0 - chance)[..., None]
     value = ((observed - chance)[..., None] * unit)[..., 0]
     fall = (1.0 - observed)[..., None] * unit * unit
     return FirstOrder(value, np.broadcast_to(unit, S.diagonal.shape), -S.rows * fall, -S.columns * fall)
@@ -292,7 +297,7 @@ def ams(S: Confusion, *, b_reg: float = 0.0, b_min: float = 0.0) -> FirstOrder:
 def fowlkes_mallows(S: Confusion) -> FirstOrder:
     """Geometric mean of precision and recall of class 1 (not scikit-learn's clustering score of that name)."""
     hit, row, column = S.diagonal[..., 1], S.rows[..., 1], S.columns[..., 1]
-    unit = safe_ratio(np.ones_like(column), np.sqrt(row * column))
+    unit = reciprocal(np.sqrt(row * column))
     value = hit * unit
     positive = np.array([0.0, 1.0])
     by_column, by_row = -safe_ratio(value, 2.0 * column), -safe_ratio(value, 2.0 * row)
@@ -317,7 +322,7 @@ def weighted_kappa(S: Confusion, *, power: int) -> FirstOrder:
     observed = (S.matrix * w).sum((-2, -1))[..., None, None]
     by_rows, by_columns = S.columns @ w, S.rows @ w
     expected = (by_rows * S.rows).sum(-1)[..., None, None]
-    unit = safe_ratio(np.ones_like(expected), expected)
+    unit = reciprocal(expected)
     # the value is 0, not 1, at 0/0
     value = np.where(expected[..., 0, 0] > 0.0, 1.0 - (observed * unit)[..., 0, 0], 0.0)
     pull = by_rows[..., :, None] + by_columns[..., None, :]

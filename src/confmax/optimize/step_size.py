@@ -8,7 +8,7 @@ from confmax._metric import Metric
 from confmax.confusion import Confusion
 
 GRID = 17
-ROUNDS = 11
+ROUNDS = 8
 # a rule that keeps less than this weight would live on rounding: macro precision rewards deciding a class with a
 # probability that vanishes
 LEAST_WEIGHT = 1e-6
@@ -22,7 +22,7 @@ def open_loop(j: int) -> float:
 def line_search(metric: Metric, C: Confusion, V: Confusion) -> float:
     """Return the step in [0, 1] from C toward V that maximises the metric; 0 where nothing improves on C.
 
-    A grid is refined around its best point until the interval is below 1e-9: exact for metrics that are concave or
+    A grid is refined around its best point until the interval is below 1e-7: exact for metrics that are concave or
     quasi-concave along the segment, and a global scan with 17 points for the others.
     """
     start = float(metric.at(C).value)
