@@ -87,6 +87,7 @@ def test_a_wrong_structure_is_caught(structure):
 @pytest.mark.parametrize("name", BACKENDS)
 def test_oracles(name):
     check_oracle(BACKENDS[name])
+    check_oracle(name, seed=1)
 
 
 def test_an_oracle_with_the_other_tie_rule_is_caught():

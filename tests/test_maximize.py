@@ -1,5 +1,6 @@
 """`maximize` as a user calls it."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_history_and_callback():
     seen = []
     solution = confmax.maximize("min_recall", P3, callback=seen.append, max_passes=30)
     assert tuple(seen) == solution.history
-    assert all(a.value <= b.value for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a.value <= b.value for a, b in itertools.pairwise(seen))
     bounds = [entry.upper_bound for entry in seen if entry.upper_bound is not None]
     assert bounds == sorted(bounds, reverse=True)
     stopped = confmax.maximize("min_recall", P3, callback=lambda progress: progress.n_passes >= 5)

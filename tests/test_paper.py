@@ -94,7 +94,7 @@ def test_smoothing_constants_are_the_erratas():
 
 @pytest.mark.parametrize("name", MEANS)
 def test_theta_bounds_the_smoothing(name):
-    """Errata E8 and E9: sup |psi - psi_rho| is at most theta, and the printed theta of Q and G is not an upper bound."""
+    """Errata E8 and E9: sup |psi - psi_rho| is at most theta (printed, it is too small for Q and G)."""
     rng = np.random.default_rng(0)
     for _ in range(300):
         K, rho = int(rng.integers(2, 6)), float(10 ** rng.uniform(-3, -0.5))

@@ -239,5 +239,5 @@ def test_from_weights_refuses():
         ([1, np.inf], None, None),
         ([1, 2], None, "abc"),
     ):
-        with pytest.raises(ValueError, match="weights|finite|names"):
+        with pytest.raises(ValueError, match=r"weights|finite|names"):
             DecisionRule.from_weights(weights, offsets, classes=classes)

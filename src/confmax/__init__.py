@@ -4,9 +4,42 @@ Take class probabilities, name the metric that you are judged by, and get the de
 a bound on how much better any rule could be.
 """
 
-from confmax import metrics
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from confmax import metrics, optimize
 from confmax._version import __version__
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 
-__all__ = ["DecisionRule", "Solution", "__version__", "maximize", "metrics"]
+if TYPE_CHECKING:
+    from confmax import checks, theory
+    from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
+
+__all__ = [
+    "DecisionRule",
+    "FixedRuleClassifier",
+    "MetricClassifierCV",
+    "Solution",
+    "__version__",
+    "checks",
+    "maximize",
+    "metrics",
+    "optimize",
+    "theory",
+]
+
+# scikit-learn takes longer to import than the rest together: it waits until an estimator is asked for
+_LATER = {"FixedRuleClassifier": "estimators", "MetricClassifierCV": "estimators", "checks": "", "theory": ""}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'confmax' has no attribute {name!r}")
+    if not _LATER[name]:
+        return import_module(f"confmax.{name}")
+    return getattr(import_module(f"confmax.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics import resolve
 from confmax.optimize import Mixture, Problem, Solver, baselines, run
-from confmax.oracle import CountingOracle, Oracle, Table, make_oracle, make_table
+from confmax.oracle import BACKENDS, CountingOracle, Oracle, Table, make_oracle, make_table
 
 __all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "random_table"]
 
@@ -43,15 +44,17 @@ def random_confusion(rng: np.random.Generator, rows: Array, n_decisions: int) ->
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 
-def check_metric(metric: Metric, *, n_classes: int = 3, n_decisions: int | None = None, seed: int = 0) -> None:
+def check_metric(
+    metric: str | Metric, *, n_classes: int | None = None, n_decisions: int | None = None, seed: int = 0
+) -> None:
     """Check a metric's gradient, reduced gain and declared structure at random confusion matrices.
 
     Parameters
     ----------
-    metric : Metric
+    metric : str or Metric
         The metric.
-    n_classes, n_decisions : int
-        Shape of the matrices; binary metrics need ``n_classes=2``.
+    n_classes, n_decisions : int or None
+        Shape of the matrices; by default 2 for binary metrics, that of a gain matrix, else 3.
     seed : int
         Seed of the random matrices.
 
@@ -63,18 +66,27 @@ def check_metric(metric: Metric, *, n_classes: int = 3, n_decisions: int | None 
 
     Examples
     --------
-    >>> import confmax
     >>> from confmax.checks import check_metric
-    >>> check_metric(confmax.metrics.get("macro_f1"))
+    >>> check_metric("macro_f1")
     """
-    rng = np.random.default_rng(seed)
-    M = n_decisions or n_classes
+    metric, rng = resolve(metric), np.random.default_rng(seed)
+    n_classes, M = _shape_for(metric, n_classes, n_decisions)
     for _ in range(20):
         rows = rng.dirichlet(np.full(n_classes, 2.0)) * 0.9 + 0.1 / n_classes
         A, B = (random_confusion(rng, rows, M) for _ in range(2))
         _check_gradient(metric, A)
         _check_reduced(metric, A)
         _check_segment(metric, A, B)
+
+
+def _shape_for(metric: Metric, n_classes: int | None, n_decisions: int | None = None) -> tuple[int, int]:
+    """Return the numbers of classes and decisions that the metric is checked at."""
+    gain = dict(metric.params).get("gain")
+    if gain is not None:
+        return len(gain), len(gain[0])
+    least = 2 if metric.binary else 3
+    K = n_classes or (least if metric.classes is None else max(least, *(k + 1 for k in metric.classes)))
+    return K, n_decisions or K
 
 
 def _check_gradient(metric: Metric, C: Array, step: float = 1e-6) -> None:
@@ -123,13 +135,13 @@ def _check_segment(metric: Metric, A: Array, B: Array) -> None:
 # --- oracles ----------------------------------------------------------------------------------------------------------
 
 
-def check_oracle(make: Callable[[Table, str], Oracle], *, seed: int = 0, rtol: float = 1e-12) -> None:
+def check_oracle(make: str | Callable[[Table, str], Oracle], *, seed: int = 0, rtol: float = 1e-12) -> None:
     """Check an oracle against the reference and against what must not matter.
 
     Parameters
     ----------
-    make : callable
-        ``make(table, confusion)`` returns the oracle.
+    make : str or callable
+        Name of a backend, or ``make(table, confusion)`` that returns the oracle.
     seed : int
         Seed of the random tables.
     rtol : float
@@ -144,9 +156,9 @@ def check_oracle(make: Callable[[Table, str], Oracle], *, seed: int = 0, rtol: f
     Examples
     --------
     >>> from confmax.checks import check_oracle
-    >>> from confmax.oracle import BACKENDS
-    >>> check_oracle(BACKENDS["numba"])
+    >>> check_oracle("numba")
     """
+    make = BACKENDS[make] if isinstance(make, str) else make
     rng = np.random.default_rng(seed)
     for n, K in ((1, 2), (37, 2), (600, 3), (1500, 7)):
         for weights in (False, True):
@@ -222,17 +234,19 @@ def _check_maximum(oracle: Oracle, rng: np.random.Generator, K: int) -> None:
 # --- solvers ----------------------------------------------------------------------------------------------------------
 
 
-def check_solver(solver: Solver, metric: Metric, *, n_classes: int = 3, seed: int = 0, n_tables: int = 3) -> None:
+def check_solver(
+    solver: Solver, metric: str | Metric, *, n_classes: int | None = None, seed: int = 0, n_tables: int = 3
+) -> None:
     """Check what a solver returns for a metric on random tables, in both modes.
 
     Parameters
     ----------
     solver : Solver
         The solver.
-    metric : Metric
+    metric : str or Metric
         A metric that it accepts.
-    n_classes : int
-        Columns of the random tables.
+    n_classes : int or None
+        Columns of the random tables; by default 2 for binary metrics, that of a gain matrix, else 3.
     seed, n_tables : int
         Seed and number of random tables.
 
@@ -245,14 +259,14 @@ def check_solver(solver: Solver, metric: Metric, *, n_classes: int = 3, seed: in
 
     Examples
     --------
-    >>> import confmax
     >>> from confmax.checks import check_solver
     >>> from confmax.optimize import FrankWolfe
-    >>> check_solver(FrankWolfe(), confmax.metrics.get("h_mean"))
+    >>> check_solver(FrankWolfe(), "h_mean")
     """
-    rng = np.random.default_rng(seed)
+    metric, rng = resolve(metric), np.random.default_rng(seed)
+    K, _ = _shape_for(metric, n_classes)
     for k in range(n_tables):
-        table = random_table(rng, 40 if k else 8, n_classes, ties=k % 2 == 1, weights=k == 2)
+        table = random_table(rng, 40 if k else 8, K, ties=k % 2 == 1, weights=k == 2)
         for mode in ("model", "labels"):
             _check_run(solver, metric, table, mode)
 

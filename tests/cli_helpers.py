@@ -1,0 +1,67 @@
+"""Running the command line in tests, and a small table to run it on."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import confmax as library
+
+# the extra [cli] may not be installed: then the tests that import this are skipped
+testing = pytest.importorskip("click.testing")
+cli = pytest.importorskip("confmax.cli")
+
+SOURCE = Path(library.__file__).parents[1]
+HPC = Path(library.__file__).parent / "data" / "hpc_cv.csv"
+CLASSES = ["VF", "F", "M", "L"]
+
+
+def run(*args, code=0):
+    """Run a command in this process, apart from pytest's own warnings; return its stdout and stderr."""
+    apart = {"mix_stderr": False} if "mix_stderr" in inspect.signature(testing.CliRunner).parameters else {}
+    result = testing.CliRunner(**apart).invoke(cli.confmax, [str(arg) for arg in args])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.stderr
+    return result.stdout, result.stderr
+
+
+def run_process(*args, code="from confmax.__main__ import main; main()", **extra):
+    """Run a command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "80", **extra.pop("env", {})}
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False, **extra)
+
+
+def document(*args):
+    stdout, _ = run(*args, "--json")
+    return json.loads(stdout)
+
+
+def small(folder, name="small.csv", rows=60, **replaced):
+    """Write a small table of three classes, with a cell, a column or more replaced."""
+    draw = np.random.default_rng(0)
+    P = draw.dirichlet([2, 1, 1], rows).round(4)
+    P[:, 2] = 1 - P[:, 0] - P[:, 1]
+    columns = {
+        "id": [f"{k:03d}" for k in range(rows)],
+        **{name: [f"{value:.4f}" for value in P[:, k]] for k, name in enumerate("abc")},
+        "w": ["1"] * rows,
+        "y": ["abc"[draw.choice(3, p=row / row.sum())] for row in P.clip(0)],
+    }
+    for key, cells in replaced.items():
+        if isinstance(cells, dict):
+            for row, cell in cells.items():
+                columns[key][row] = cell
+        elif cells is None:
+            del columns[key]
+        else:
+            columns[key] = cells if isinstance(cells, list) else [cells] * rows
+    lines = [",".join(columns), *(",".join(cells) for cells in zip(*columns.values(), strict=True))]
+    (folder / name).write_text("\n".join(lines) + "\n")
+    return folder / name
