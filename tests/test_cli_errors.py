@@ -125,8 +125,8 @@ BAD = {
     "positive of three": (lambda f: tune_small(f, "--positive", "a"), "--positive is for two classes"),
     "labels do not fit": (lambda f: tune_small(f, "--columns", "a,b"), "--classes"),
     # columns that are not there
-    "missing label": (lambda f: tune_small(f, "--weight", "ww"), "no column 'ww'; the nearest are w: correct --weight"),
-    "missing column": (lambda f: tune_small(f, "--columns", "a,B,c"), "no column 'B'; the nearest are b"),
+    "missing label": (lambda f: tune_small(f, "--weight", "ww"), "no column 'ww' (nearest: w); correct --weight"),
+    "missing column": (lambda f: tune_small(f, "--columns", "a,B,c"), "no column 'B' (nearest: b)"),
     "duplicate names": (lambda f: tune_file(text(f, "a,b,a\n.5,.5,1\n")), "two columns named 'a'"),
     "duplicate names in Parquet": (lambda f: tune_file(repeated_parquet(f)), "two columns named 'a'"),
     # the file
@@ -204,7 +204,7 @@ BAD = {
     "rule of other classes": (lambda f: apply_small(f, classes=["x", "why", "z"]), "rule's classes x, why, z"),
     "rule of some classes": (lambda f: apply_small(f, classes=["a", "b", "d"]), "no column 'd'"),
     "rule of more classes": (lambda f: ["apply", rule_file(f), two_tables(f), "-o", "o.npz"], "rule's classes"),
-    "missing key": (lambda f: [*apply_small(f), "--key", "ide"], "no column 'ide'; the nearest are id"),
+    "missing key": (lambda f: [*apply_small(f), "--key", "ide"], "no column 'ide' (nearest: id)"),
     "empty key": (lambda f: [*apply_small(f, id={2: ""}), "--key", "id"], "row 2 of key column 'id'"),
     "decided already": (lambda f: ["apply", rule_file(f), decided(f), "-o", "o.csv"], "has a column 'decision'"),
     "rule scored on other classes": (
@@ -243,6 +243,7 @@ def test_bad_input(tmp_path, name):
     assert stderr.endswith("\n")
     assert "Traceback" not in stderr
     assert words in stderr
+    assert ("counted from 0" in stderr) == (re.search(r"row \d+ of", stderr) is not None)
     assert not re.search(r"classes=|sample_weight|\bproba\b|Errno|\by\b has", stderr)
 
 
@@ -270,7 +271,7 @@ def test_our_bugs_keep_their_traceback(tmp_path, monkeypatch):
     def bug(*_, **__):
         raise TypeError("ours")
 
-    monkeypatch.setattr("confmax._tasks.maximize", bug)
+    monkeypatch.setattr("confmax.cli.tasks.maximize", bug)
     with pytest.raises(TypeError, match="ours"):
         run(*tune_small(tmp_path))
 
@@ -279,6 +280,6 @@ def test_deprecations_are_not_swallowed(tmp_path, monkeypatch):
     def old(*_, **__):
         warnings.warn("old", DeprecationWarning, stacklevel=1)
 
-    monkeypatch.setattr("confmax._tasks.maximize", old)
+    monkeypatch.setattr("confmax.cli.tasks.maximize", old)
     with pytest.raises(DeprecationWarning):
         run(*tune_small(tmp_path))

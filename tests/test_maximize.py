@@ -262,7 +262,9 @@ class BruteForceAfter:
         ({"tol": np.nan}, "tol must be finite"),
         ({"max_passes": 0}, "max_passes is a positive integer or None; got 0"),
         ({"max_passes": 1.5}, "max_passes is a positive integer"),
-        ({"random_state": None}, "random_state is an integer; got None"),
+        ({"random_state": None}, "random_state is an integer from 0 to .*; got None"),
+        ({"random_state": -1}, "random_state is an integer from 0"),
+        ({"random_state": 2**64}, "random_state is an integer from 0"),
     ],
 )
 def test_refusals(kwargs, sentence):

@@ -106,6 +106,8 @@ def test_reordered():
     )
     with pytest.raises(ValueError, match="the rule's classes are"):
         rule.reordered(["a", "b", "x"])
+    with pytest.raises(ValueError, match="the rule's classes are"):
+        DecisionRule.from_weights([1, 2], classes=[0, 1]).reordered(["1", "0"])
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

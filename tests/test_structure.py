@@ -20,7 +20,6 @@ LAYERS = [
     {"rule"},
     {"solution"},
     {"checks", "estimators"},
-    {"_files", "_columns", "_demo"},
     {"cli"},
     {"__main__"},
 ]

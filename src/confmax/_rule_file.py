@@ -71,7 +71,7 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int]:
     metric, seed = document["metric"], document["seed"]
     if not isinstance(metric, str) or len(metric) > 10_000:
         raise ValueError("its metric is not a short string")
-    if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >= 1 << 64:
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
         raise ValueError("its seed is not a 64-bit integer")
     names = _names(document["classes"])
     gains, weights = _atoms(document["atoms"], len(names))

@@ -215,7 +215,7 @@ def jaccard(S: Confusion) -> FirstOrder:
 
 
 def micro_f1(S: Confusion) -> FirstOrder:
-    """Micro F1 over classes 1..K-1, ``2 TP / (2 - r_0 - c_0)``: scikit-learn's; errors between two of them count twice."""
+    """Micro F1 over classes 1..K-1, ``2 TP / (2 - r_0 - c_0)``: an error between two of them counts twice."""
     front = np.ones(S.diagonal.shape[-1])
     front[0] = 0.0
     total = S.rows @ front + S.columns @ front

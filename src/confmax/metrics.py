@@ -70,9 +70,11 @@ _CATALOGUE: dict[str, Metric] = {
         Metric("cohen_kappa", formulas.cohen_kappa, "ratio", "columns", equal_weights=True,
                denominator=bounds.cohen_kappa_denominator, description="agreement beyond chance"),
         Metric("linear_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 1),), ordered=True,
-               fixed=("power",), denominator=bounds.weighted_kappa_denominator, description="kappa with weights |i - j|"),
+               fixed=("power",), denominator=bounds.weighted_kappa_denominator,
+               description="kappa with weights |i - j|"),
         Metric("quadratic_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 2),), ordered=True,
-               fixed=("power",), denominator=bounds.weighted_kappa_denominator, description="kappa with weights (i - j)^2"),
+               fixed=("power",), denominator=bounds.weighted_kappa_denominator,
+               description="kappa with weights (i - j)^2"),
         Metric("mcc", formulas.mcc, "general", "columns", equal_weights=True,
                description="Matthews correlation coefficient"),
     )

@@ -153,7 +153,7 @@ class DecisionRule:
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
         """Return the same rule for columns in another order of the same names."""
-        if sorted(map(str, class_names)) != sorted(map(str, self.class_names)):
+        if len(class_names) != len(self.class_names) or set(class_names) != set(self.class_names):
             raise ValueError(f"the rule's classes are {list(self.class_names)}; got {list(class_names)}")
         index = [self.class_names.index(name) for name in class_names]
         if self.gains.full is not None:

@@ -203,8 +203,9 @@ def _check_settings(
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
     if max_passes is not None and not (whole and max_passes >= 1):
         raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
-    if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool):
-        raise ValueError(f"random_state is an integer; got {random_state!r}")
+    seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if not (seed and 0 <= random_state < 1 << 64):
+        raise ValueError(f"random_state is an integer from 0 to 2**64 - 1; got {random_state!r}")
 
 
 def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax._columns import Asked, Rows, keys_of, listed, read_rows
-from confmax._files import read_cells, write_decisions
-from confmax._frame import Frame, is_number
 from confmax._metric import Metric
+from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
+from confmax.cli.files import read_cells, write_decisions
+from confmax.cli.frame import Frame, is_number
 from confmax.confusion import Confusion
 from confmax.optimize import Progress
 from confmax.oracle import make_oracle, make_table

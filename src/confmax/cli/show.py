@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from confmax._columns import listed
+from confmax.cli.columns import listed
 from confmax.optimize import Progress as Step
 from confmax.rule import DecisionRule
 
@@ -98,10 +98,10 @@ class Page:
 
 
 class Bar:
-    """A progress bar on stderr, only on a terminal and only for work that takes a while."""
+    """A progress bar on stderr, only on a terminal and only for work that takes longer than ``after`` seconds."""
 
-    def __init__(self, what: str, unit: str) -> None:
-        self.what, self.unit = what, unit
+    def __init__(self, what: str, unit: str, after: float = SHOW_AFTER) -> None:
+        self.what, self.unit, self.after = what, unit, after
         self.began = time.monotonic()
         self.live: Progress | None = None
         self.is_terminal = sys.stderr.isatty()
@@ -117,7 +117,7 @@ class Bar:
 
     def update(self, done: int, total: int, told: str = "") -> None:
         """Show how far the work is."""
-        if not self.is_terminal or time.monotonic() - self.began < SHOW_AFTER:
+        if not self.is_terminal or time.monotonic() - self.began < self.after:
             return
         if self.live is None:
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax._frame import Frame, as_names, no_column
+from confmax.cli.frame import Frame, as_names, no_column
 from confmax.oracle import checked_probabilities
 
 __all__ = ["Asked", "Rows", "keys_of", "listed", "read_rows"]
@@ -97,11 +97,11 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> R
     wanted = _wanted(asked, rule_classes, distinct)
     place = _choose(frame, asked, [str(name) for name in wanted or distinct], labels, bool(rule_classes))
     proba = _probabilities(frame, place)
-    classes, notes = _class_names(place, proba.shape[1], wanted, distinct, asked.label)
-    order = _order(classes, wanted, asked.positive)
+    names, notes = _class_names(place, proba.shape[1], wanted, distinct, asked.label)
+    order = _order(names, wanted, asked.positive)
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, order]), frame, place, [place.names[k] for k in order])
-    classes = tuple(classes[k] for k in order)
+    classes = tuple(names[k] for k in order)
     known = bool(asked.classes or asked.positive) or not any(isinstance(name, str) for name in classes)
     coded = None if labels is None else _as_classes(labels, classes, frame, asked.label)
     weight = None if asked.weight is None else frame.numbers(_existing(asked.weight, frame, "--weight"))

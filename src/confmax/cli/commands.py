@@ -1,0 +1,343 @@
+"""The command line: `confmax demo`, `tune`, `apply`, `score` and `metrics`.
+
+Every error of the user's making ends here as one sentence on stderr and exit code 2; other exceptions are bugs and keep
+their traceback.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from confmax._rule_file import write_whole
+from confmax._version import __version__
+from confmax.cli import show, tasks
+from confmax.cli.columns import Asked
+from confmax.cli.demo import demonstrate
+from confmax.cli.files import EXTENSIONS, check_output, read_frame
+from confmax.cli.show import Bar, Page, clean
+from confmax.rule import DecisionRule
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+# the library speaks of its arguments; here they have other names
+_WORDS = (
+    (r"\bpass classes= with\b", "give --classes with"),
+    (r"\bpass keys=, an identifier per row,", "name a column of identifiers with --key"),
+    (r"\bpass y, or use confusion='model'", "give --label, or --confusion model"),
+    (r"\bconfusion='(\w+)'", r"--confusion \1"),
+    (r"\bconfmax\.metrics\.names\(\) lists them", "'confmax metrics' lists them"),
+    (r"\bsample_weight\b", "the weight column"),
+    (r"\bof y\b", "of the label column"),
+    (r"\by has\b", "the label column has"),
+    (r"\bproba has\b", "the table of probabilities has"),
+    (r"\bsolver is 'auto', a solver, or one of", "--solver is auto or one of"),
+    (r"\bmax_passes is a positive integer or None", "--max-passes is a positive whole number"),
+    (r"\b(raise|lower) max_passes\b", r"\1 --max-passes"),
+    (r"\bor tol$", "or --tol"),
+    (r"^tol must", "--tol must"),
+)
+
+
+def in_words_of_options(message: str) -> str:
+    """Return a library's sentence on one line, its arguments called as the options are."""
+    for pattern, words in _WORDS:
+        message = re.sub(pattern, words, message)
+    return clean(" ".join(message.split()))
+
+
+def warn(message: str) -> None:
+    """Print a warning on stderr, on one line."""
+    click.echo(f"warning: {in_words_of_options(message)}", err=True)
+
+
+def _fail(message: str) -> NoReturn:
+    counted = " (rows are counted from 0, after the names)" if re.search(r"\brow \d+ of\b", message) else ""
+    click.echo(f"error: {in_words_of_options(message)}{counted}", err=True)
+    sys.exit(2)
+
+
+class OneSentence(click.Group):
+    """A group whose errors are one sentence each."""
+
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any
+    ) -> NoReturn:
+        """Run a command and end the process; ``standalone_mode`` is click's and has no effect here."""
+        extra["standalone_mode"] = False
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = lambda message, *_rest, **_more: warn(str(message))
+                code = super().main(args, prog_name, *rest, **extra)
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx is not None else "confmax"
+            _fail(f"{error.format_message().rstrip('.')}; '{path} --help' tells more")
+        except click.ClickException as error:
+            _fail(error.format_message())
+        except click.Abort:
+            click.echo("interrupted", err=True)
+            sys.exit(130)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            _fail(f"{where}{error.strerror or error}; check the path and its permissions")
+        except ValueError as error:
+            _fail(str(error))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+def _names(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Split names at commas; a name that holds one is quoted."""
+    if value is None:
+        return ()
+    names = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
+    if not names or not all(names):
+        raise click.BadParameter(f"{value!r} is not a list of names with commas between them, such as a,b,c")
+    return names
+
+
+def _params(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+    """Return key=value pairs, numbers as numbers."""
+    found: dict[str, Any] = {}
+    for value in values:
+        key, sign, text = value.partition("=")
+        if not sign or not key or not text:
+            raise click.BadParameter(f"{value!r} is not key=value, such as beta=2")
+        try:
+            found[key] = float(text)
+        except ValueError:
+            found[key] = text
+    return found
+
+
+_PATH = click.Path(path_type=Path)
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+_PARAM = click.option("--param", "params", multiple=True, callback=_params, metavar="KEY=VALUE",
+                      help="Parameter of the metric, such as beta=2.")  # fmt: skip
+_COLUMNS = click.option("--columns", callback=_names, metavar="A,B,C",
+                        help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
+                             "Default: those named like the classes, else every numeric column left.")  # fmt: skip
+
+
+def _table_options(command: _Command) -> _Command:
+    """Add the options that say what a file's columns mean."""
+    for option in (
+        click.option("--weight", metavar="COL", help="Column of sample weights."),
+        _COLUMNS,
+        click.option("--positive", metavar="NAME", help="The positive one of two classes."),
+        click.option("--classes", callback=_names, metavar="A,B,C",
+                     help="Class names in order; needed for metrics that depend on the order."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _load_rule(path: Path) -> DecisionRule:
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
+    if not path.exists():
+        raise ValueError(f"there is no rule file {path}; 'confmax tune' writes one")
+    return DecisionRule.load(path)
+
+
+def _save_rule(rule: DecisionRule, path: Path) -> None:
+    """Write the rule whole or not at all."""
+    try:
+        write_whole(path, rule.to_json().encode())
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written ({error.strerror}); choose another place with -o") from None
+
+
+def _refuse_same(path: Path, given: Path) -> None:
+    if path.exists() and given.exists() and path.samefile(given):
+        raise ValueError(f"-o {path} is the file that is read; choose another name for what is written")
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+@click.group(cls=OneSentence, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="confmax")
+@click.pass_context
+def confmax(context: click.Context) -> None:
+    """Decision rules that maximise any function of the confusion matrix.
+
+    From class probabilities in a file (CSV, Parquet, NPZ) to the rule that is best for your metric, and its decisions.
+
+    \b
+    Example:
+      confmax demo
+      confmax tune scores.csv --label truth --metric macro_f1 -o rule.json
+      confmax apply rule.json new.csv -o decided.csv
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@confmax.command()
+@click.option("-o", "--out", type=_PATH, default=Path("rule.json"), show_default=True, help="Where the rule goes.")
+@_AS_JSON
+def demo(out: Path, as_json: bool) -> None:
+    """Compare rules for four metrics on held-out rows.
+
+    Takes published predictions that ship with confmax, compares argmax, p/prior and tuned rules on rows that they were
+    not tuned on, and writes the rule for the G-mean.
+
+    \b
+    Example:
+      confmax demo -o rule.json
+    """
+    check_output(out)
+    with Bar("tuning", "steps", after=0) as bar:
+        rule, document = demonstrate(bar.update)
+    _save_rule(rule, out)
+    document["rule_file"] = str(out)
+    if as_json:
+        show.print_json(document)
+    else:
+        show.show_demo(Page(), document, rule)
+
+
+@confmax.command()
+@click.argument("file", type=_PATH)
+@click.option("--label", metavar="COL", help="Column of true classes. Without it the model confusion is used.")
+@click.option("--metric", metavar="NAME", help="What to maximise; 'confmax metrics' lists the names.")
+@_PARAM
+@click.option("--costs", type=_PATH, metavar="FILE.csv",
+              help="Costs for the metric linear: one row per true class, one column per decision, numbers. A first row "
+                   "or first column of names is matched to the classes; further columns are further decisions, such as "
+                   "abstaining. Without names, in the order of --classes.")  # fmt: skip
+@_table_options
+@click.option("--confusion", type=click.Choice(["auto", "model", "labels"]), default="auto", show_default=True,
+              help="Confusion matrix expected from the probabilities (certified) or counted on labels.")  # fmt: skip
+@click.option("--solver", default="auto", show_default=True, metavar="NAME", help="Which algorithm.")
+@click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
+              help="Whether the rule may draw; auto: only where that gains more than 0.001.")  # fmt: skip
+@click.option(
+    "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
+)
+@click.option("--max-passes", type=int, metavar="N", help="Most scans of the table; default: the solver's own budget.")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the draws.")
+@click.option("-o", "--out", type=_PATH, default=Path("rule.json"), show_default=True, help="Where the rule goes.")
+@_AS_JSON
+def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
+    """Find the rule that maximises a metric on the rows of FILE.
+
+    FILE is a table with one row per case and one column of probability per class.
+
+    \b
+    Example:
+      confmax tune scores.csv --label truth --metric g_mean -o rule.json
+      confmax tune scores.csv --label truth --metric f1 --positive yes
+      confmax tune scores.csv --label truth --metric linear --costs costs.csv
+    """
+    metric, params, costs = (more.pop(key) for key in ("metric", "params", "costs"))
+    if metric is None and costs is None:
+        raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
+    tasks.named_metric(metric or "linear", params, costs)
+    check_output(out)
+    _refuse_same(out, file)
+    asked = Asked(**{key: more.pop(key) for key in ("label", "weight", "columns", "classes", "positive")})
+    if not 0 <= more["seed"] < 2**63:
+        raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
+    if more["confusion"] == "labels" and asked.label is None:
+        raise click.UsageError("--confusion labels needs --label, the column of true classes")
+    settings = {
+        "confusion": more["confusion"],
+        "solver": more["solver"],
+        "randomized": {"auto": "auto", "yes": True, "no": False}[more["randomized"]],
+        "tol": more["tol"],
+        "max_passes": more["max_passes"],
+        "random_state": more["seed"],
+    }
+    frame = read_frame(file)
+    with Bar("tuning", "passes") as bar:
+        rule, document = tasks.tune(
+            frame, asked, metric or "linear", params, costs, warn=warn, callback=bar.step, **settings
+        )
+    _save_rule(rule, out)
+    document["rule_file"] = str(out)
+    document["advice"] = in_words_of_options(document["advice"])
+    if as_json:
+        show.print_json(document)
+    else:
+        show.show_tune(Page(), document, rule)
+
+
+@confmax.command()
+@click.argument("rule", type=_PATH)
+@click.argument("file", type=_PATH)
+@click.option("-o", "--out", type=_PATH, required=True, help=f"Where the decisions go: {', '.join(EXTENSIONS)}.")
+@_COLUMNS
+@click.option("--key", metavar="COL", help="Column of identifiers that a randomised rule draws from.")
+@_AS_JSON
+def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str | None, as_json: bool) -> None:
+    """Decide every row of FILE by RULE.
+
+    Writes the columns of FILE and a column 'decision', in the format that the name of the output says. Columns are
+    matched to the rule's classes by name.
+
+    \b
+    Example:
+      confmax apply rule.json new.csv -o decided.parquet
+    """
+    check_output(out, EXTENSIONS)
+    document = tasks.apply(read_frame(file), Asked(columns=columns, key=key), _load_rule(rule), out, warn=warn)
+    if as_json:
+        show.print_json(document)
+    else:
+        show.show_apply(Page(), document)
+
+
+@confmax.command()
+@click.argument("file", type=_PATH)
+@click.option("--label", metavar="COL", required=True, help="Column of true classes.")
+@click.option("--rule", type=_PATH, metavar="RULE", help="A rule file to score beside argmax and p/prior.")
+@click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this metric; may be repeated.")
+@_PARAM
+@_table_options
+@_AS_JSON
+def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
+    """Score argmax, p/prior and a rule on the labels of FILE.
+
+    Without --metric, by every metric that applies.
+
+    \b
+    Example:
+      confmax score held_out.csv --label truth --rule rule.json
+    """
+    names, params = more.pop("names"), more.pop("params")
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    loaded = None if rule is None else _load_rule(rule)
+    document = tasks.score(read_frame(file), Asked(**more), names, params, loaded, warn=warn)
+    if as_json:
+        show.print_json(document)
+    else:
+        show.show_score(Page(), document)
+
+
+@confmax.command()
+@_AS_JSON
+def metrics(as_json: bool) -> None:
+    """List the metrics: names, structure, parameters.
+
+    \b
+    Example:
+      confmax metrics
+    """
+    document = tasks.catalogue()
+    if as_json:
+        show.print_json(document)
+    else:
+        show.show_metrics(Page(), document)
