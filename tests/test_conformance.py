@@ -8,7 +8,7 @@ import pytest
 from confmax import metrics
 from confmax.checks import check_metric, check_oracle, check_solver
 from confmax.confusion import Confusion
-from confmax.optimize import BayesCG, BruteForce, FrankWolfe, ThresholdSearch
+from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, ThresholdSearch
 from confmax.oracle import BACKENDS, NumpyOracle
 
 COSTS = [[0, 1, 4], [2, 0, 1], [9, 3, 0]]
@@ -102,6 +102,7 @@ def test_an_oracle_with_the_other_tie_rule_is_caught():
         check_oracle(SmallestIndex)
 
 
+MEANS = ["g_mean", "h_mean", "q_mean"]
 SOLVERS = [FrankWolfe(), FrankWolfe("open_loop", rho=0.05), BayesCG(), BruteForce(resolution=3)]
 
 
@@ -115,3 +116,14 @@ def test_solvers_of_three_classes(solver, metric):
 @pytest.mark.parametrize("metric", [m for m in every_metric(2) if m.name != "ams"] + [VARIANTS[2]], ids=repr)
 def test_solvers_of_two_classes(solver, metric):
     check_solver(solver, metric, n_classes=2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("name", MEANS)
+def test_fully_corrective(name, n_classes):
+    check_solver(FullyCorrective(), name, n_classes=n_classes, n_tables=6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_max_min(n_classes):
+    check_solver(MaxMin(), "min_recall", n_classes=n_classes, n_tables=6)

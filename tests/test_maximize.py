@@ -82,7 +82,7 @@ def test_passes_are_counted():
     solution = confmax.maximize("accuracy", P3)
     assert solution.n_passes == 3  # the starting rules, one gain, the final evaluation
     assert [entry.n_passes for entry in solution.history] == [1, 2]
-    budget = confmax.maximize("min_recall", P3, max_passes=10)
+    budget = confmax.maximize("min_recall", P3, max_passes=10, solver=FrankWolfe())
     assert budget.n_passes == 10
     assert budget.status is Status.MAX_PASSES
 
@@ -169,6 +169,18 @@ def test_absent_classes_are_left_out_with_a_warning(name, mode):
         assert solution.value <= recalls.max()
     if mode == "model" and solution.upper_bound is not None:
         assert solution.gap >= 0
+
+
+def test_absent_classes_that_the_metric_does_not_use_are_no_concern():
+    keep = Y3 != 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = confmax.maximize(
+            metrics.get("balanced_accuracy").over([0, 1]), P3[keep], Y3[keep], classes=[0, 1, 2]
+        )
+    assert solution.metric.classes == (0, 1)
+    with pytest.raises(ValueError, match="taken over 2 classes, of which y has no weight in 2; at least two"):
+        confmax.maximize(metrics.get("g_mean").over([0, 2]), P3[keep], Y3[keep], classes=[0, 1, 2])
 
 
 def test_other_metrics_keep_absent_classes():

@@ -172,6 +172,10 @@ def test_ams_series_meets_the_formula():
         (lambda: metrics.from_function(3), "is a name, a Metric or a function"),
         (lambda: metrics.from_function(np.trace, structure="convex"), "structure is one of linear"),
         (lambda: metrics.get("g_mean").over([0, 1]).over([0]), "already restricted"),
+        (lambda: metrics.get("g_mean").over([1]), r"at least two different classes, as column numbers; got \(1,\)"),
+        (lambda: metrics.get("g_mean").over([0, 0]), "at least two different"),
+        (lambda: metrics.get("g_mean").over([0, -1]), "at least two different"),
+        (lambda: metrics.get("g_mean").over([0, 5]).value(np.eye(3) / 3), "of a table of 3; number them from 0"),
     ],
 )
 def test_refusals(call, sentence):

@@ -8,7 +8,7 @@ import confmax
 from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
-from confmax.optimize import BayesCG, BruteForce, FrankWolfe, Status, ThresholdSearch
+from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch
 from confmax.optimize.step_size import line_search, open_loop
 from confmax.oracle import make_table
 from tests.helpers import all_deterministic_confusions, confusion_of
@@ -73,6 +73,29 @@ def test_certificates_hold_against_enumeration(name, n, K, seed):
         assert solution.status is Status.CONVERGED
     else:
         assert solution.value >= optimum - 0.02
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("n", "K"), [(6, 2), (5, 3)])
+@pytest.mark.parametrize("name", CONCAVE)
+def test_certified_solvers_reach_the_optimum(name, n, K, seed):
+    """The best mixture of all deterministic rules, by an LP or by ascent over their hull, is met within tol."""
+    P, weight = population(seed, n, K)
+    solution = confmax.maximize(name, P, sample_weight=weight, randomized=True)
+    assert solution.status is Status.CONVERGED
+    assert 0 <= solution.gap <= 1e-6
+    optimum = best_mixture(metrics.get(name), all_deterministic_confusions(P, weight))
+    assert solution.upper_bound >= optimum - 1e-9
+    if name == "min_recall":
+        assert solution.value == pytest.approx(optimum, abs=1.1e-6)
+    assert solution.n_passes <= 25
+
+
+def test_certified_solvers_refuse_other_metrics():
+    with pytest.raises(ValueError, match="MaxMin maximises min_recall only and was given macro_f1"):
+        confmax.maximize("macro_f1", [[0.5, 0.5]], solver=MaxMin())
+    with pytest.raises(ValueError, match="FullyCorrective maximises g_mean, h_mean, q_mean without smoothing"):
+        confmax.maximize(metrics.get("g_mean", rho=0.1), [[0.5, 0.5]], solver=FullyCorrective())
 
 
 @pytest.mark.parametrize("seed", range(6))

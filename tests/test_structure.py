@@ -19,7 +19,8 @@ LAYERS = [
     {"optimize", "_draw", "_rule_file", "theory"},
     {"rule"},
     {"solution"},
-    {"checks", "estimators"},
+    {"checks", "_estimator_steps"},
+    {"estimators"},
     {"cli"},
     {"__main__"},
 ]

@@ -211,11 +211,18 @@ class Metric:
         """Return the same metric computed over the listed classes, in that order."""
         if self.classes is not None:
             raise ValueError(f"{self.name} is already restricted to the classes {self.classes}")
-        return replace(self, classes=tuple(int(k) for k in classes))
+        positions = tuple(int(k) for k in classes)
+        if len(positions) < 2 or len(set(positions)) < len(positions) or min(positions) < 0:
+            raise ValueError(f"{self.name} needs at least two different classes, as column numbers; got {positions}")
+        return replace(self, classes=positions)
 
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse a table of ``n_classes`` columns that the metric is not defined for."""
         given = n_classes if self.classes is None else len(self.classes)
+        if self.classes is not None and max(self.classes) >= n_classes:
+            raise ValueError(
+                f"{self.name} is taken over the columns {self.classes} of a table of {n_classes}; number them from 0"
+            )
         if self.binary and given != 2:
             near = {"f1": "macro_f1", "f_beta": "macro_f_beta", "jaccard": "macro_jaccard"}.get(self.name, "mcc")
             raise ValueError(

@@ -153,11 +153,17 @@ class DecisionRule:
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
         """Return the same rule for columns in another order of the same names."""
-        if len(class_names) != len(self.class_names) or set(class_names) != set(self.class_names):
-            raise ValueError(f"the rule's classes are {list(self.class_names)}; got {list(class_names)}")
-        index = [self.class_names.index(name) for name in class_names]
+        K = self.n_classes
+        same = len(class_names) == len(self.class_names) and set(class_names) == set(self.class_names)
+        if not same or tuple(class_names[K:]) != self.class_names[K:]:
+            raise ValueError(
+                f"the rule's classes are {list(self.class_names)}, of which the first {K} can be reordered; got "
+                f"{list(class_names)}"
+            )
+        index = [self.class_names.index(name) for name in class_names[:K]]
         if self.gains.full is not None:
-            gains = Gains(full=np.ascontiguousarray(self.gains.full[:, index][:, :, index]))
+            decisions = [*index, *range(K, self.n_decisions)]
+            gains = Gains(full=np.ascontiguousarray(self.gains.full[:, index][:, :, decisions]))
         else:
             a, b = self.gains.pair()
             gains = Gains.reduced(a[:, index], b[:, index])

@@ -165,15 +165,14 @@ def maximize(
     ([0, 0, 1, 1], True)
     """
     chosen = resolve(metric)
-    _check_settings(confusion, calibration, randomized, tol, max_passes, random_state)
+    check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
     table = make_table(proba, y, sample_weight, classes)
     chosen = _finite(_fit_metric(chosen, table, explicit=classes is not None), table)
     mode = confusion if confusion != "auto" else ("model" if table.labels is None else "labels")
     oracle = CountingOracle(make_oracle(table, mode))
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
-    mixes = mode == "model" or randomized is True
-    method = choose(solver, chosen, table.n_classes, n_decisions, mixes=mixes)
+    method = choose(solver, chosen, table.n_classes, n_decisions, exact=mode == "model", randomized=randomized is True)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = [table.mean_probability()] if table.labels is None else [table.label_weight(), table.mean_probability()]
@@ -188,10 +187,10 @@ def maximize(
     return _finish(chosen, table, oracle, outcome, base, randomized=randomized, seed=random_state)
 
 
-def _check_settings(
-    confusion: str, calibration: Any, randomized: Any, tol: Any, max_passes: Any, random_state: Any
+def check_settings(
+    confusion: Any, calibration: Any, randomized: Any, random_state: Any, *, tol: Any = 0.0, max_passes: Any = None
 ) -> None:
-    """Refuse settings that are none of the words, or out of range."""
+    """Refuse settings of `maximize` that are none of the words, or out of range."""
     if confusion not in CONFUSIONS:
         raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
     if calibration is not None and not (isinstance(calibration, str) and calibration == "auto"):
@@ -219,11 +218,17 @@ def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     present = refuse_too_few_classes(table)
     gain = dict(metric.params).get("gain")
     metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
-    if not metric.divides_by_prior or present.all():
+    used = metric.classes or tuple(range(table.n_classes))
+    kept = [k for k in used if present[k]]
+    if not metric.divides_by_prior or len(kept) == len(used):
         return metric
-    kept = [k for k in (metric.classes or range(table.n_classes)) if present[k]]
-    absent = ", ".join(str(name) for k, name in enumerate(table.classes) if not present[k])
+    absent = ", ".join(str(table.classes[k]) for k in used if not present[k])
     source = "y" if table.labels is not None else "proba"
+    if len(kept) < 2:
+        raise ValueError(
+            f"{metric.name} is taken over {len(used)} classes, of which {source} has no weight in {absent}; at least "
+            f"two must be present"
+        )
     warnings.warn(
         f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is taken over "
         f"the {len(kept)} classes that are present",

@@ -4,7 +4,9 @@ from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, S
 from confmax.optimize._mixture import Mixture
 from confmax.optimize.auto import SOLVERS, choose
 from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
+from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
+from confmax.optimize.minmax import MaxMin
 from confmax.optimize.threshold import ThresholdSearch
 
 __all__ = [
@@ -12,6 +14,8 @@ __all__ = [
     "BayesCG",
     "BruteForce",
     "FrankWolfe",
+    "FullyCorrective",
+    "MaxMin",
     "Mixture",
     "Outcome",
     "Problem",

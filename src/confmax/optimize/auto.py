@@ -8,20 +8,24 @@ from typing import Any
 from confmax._metric import Metric
 from confmax.optimize._loop import Solver
 from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
+from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
+from confmax.optimize.minmax import MaxMin
 from confmax.optimize.threshold import ThresholdSearch
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "frank_wolfe": FrankWolfe,
+    "fully_corrective": FullyCorrective,
     "bayes_cg": BayesCG,
+    "max_min": MaxMin,
     "threshold_search": ThresholdSearch,
     "brute_force": BruteForce,
 }
 
-# (structure, two classes) -> solver; for two classes a threshold is optimal except that a concave metric may need a
-# mixture, which only the conditional gradient finds
+# (structure, two classes) -> solver. A linear metric needs no search: its rule is known. Else a threshold is optimal
+# for two classes, except that a concave metric may need a mixture, which only the conditional gradient finds.
 _TABLE: dict[tuple[str, bool], Callable[[], Solver]] = {
-    ("linear", True): ThresholdSearch,
+    ("linear", True): FrankWolfe,
     ("ratio", True): ThresholdSearch,
     ("quasiconvex", True): ThresholdSearch,
     ("general", True): ThresholdSearch,
@@ -33,8 +37,16 @@ _TABLE: dict[tuple[str, bool], Callable[[], Solver]] = {
     ("concave", False): FrankWolfe,
 }
 
+# what an exact oracle allows beyond the table, certified in a few passes
+_EXACT: dict[str, Callable[[], Solver]] = {
+    "g_mean": FullyCorrective,
+    "h_mean": FullyCorrective,
+    "q_mean": FullyCorrective,
+    "min_recall": MaxMin,
+}
 
-def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, mixes: bool) -> Solver:
+
+def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, randomized: bool) -> Solver:
     """Return the solver that was asked for, or the one that the metric's structure calls for.
 
     Parameters
@@ -45,8 +57,10 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, mix
         What is to be maximised.
     n_classes, n_decisions : int
         Columns of the table, and decisions to choose from.
-    mixes : bool
-        Whether a mixture is worth looking for: concave metrics on the model confusion, or a mixture asked for.
+    exact : bool
+        Whether the oracle is exact (model confusion).
+    randomized : bool
+        Whether a mixture is asked for.
 
     Raises
     ------
@@ -56,7 +70,11 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, mix
     if isinstance(solver, str):
         if solver == "auto":
             two = n_classes == n_decisions == 2
-            structure = metric.structure if mixes or metric.structure != "concave" else "general"
+            if exact and metric.name in _EXACT and not dict(metric.params).get("rho"):
+                return _EXACT[metric.name]()
+            # on labels the best threshold beats the mixtures that the conditional gradient meets
+            thresholds = metric.structure == "concave" and not (exact or randomized)
+            structure = "general" if thresholds else metric.structure
             return _TABLE[structure, two]()
         if solver not in SOLVERS:
             raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")

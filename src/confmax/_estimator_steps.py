@@ -1,0 +1,141 @@
+"""Steps of the estimators' `fit`: checks of labels, one split, and the order of the classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import assert_all_finite
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import _check_method_params, column_or_1d
+
+from confmax._metric import Metric
+from confmax.rule import DecisionRule
+
+
+def fit_split(
+    model: Any, X: Any, y: NDArray[Any], split: tuple[Any, Any], params: Mapping[str, Any], *, keep: bool
+) -> tuple[NDArray[Any], list[Any], Any]:
+    """Fit on the training rows; return probabilities on the test rows, their classes, and the model to ``keep``."""
+    train, test = split
+    X_train, y_train = _safe_split(model, X, y, train)
+    X_test, _ = _safe_split(model, X, y, test, train)
+    model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
+    return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
+
+
+def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDArray[Any]:
+    """Return probabilities (m, K) of all ``classes``; those that a split's model was not fitted on get zero."""
+    if not set(own) < set(classes):
+        return proba  # all of them; other ones are refused with the final model
+    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
+    full[:, [classes.index(name) for name in own]] = proba
+    return full
+
+
+def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
+    """Return the class labels in column order; a frozen or prefit model knows them, and maybe more than y holds."""
+    known = getattr(model, "classes_", None)
+    names: list[Any] = np.asarray(unique_labels(y) if known is None else known).tolist()
+    if len(names) < 2:
+        raise ValueError(f"y holds one class only ({_shown(names)}); at least two classes are needed")
+    refuse_unknown(y, names)
+    return names
+
+
+def refuse_unknown(y: NDArray[Any], classes: list[Any]) -> None:
+    """Refuse labels that the model has no column for."""
+    unknown = set(y.tolist()) - set(classes)
+    if unknown:
+        row = next(row for row, label in enumerate(y.tolist()) if label in unknown)
+        raise ValueError(
+            f"row {row} of y holds {y.tolist()[row]!r}, which is none of the classes of the model ({_shown(classes)}); "
+            f"leave such rows out, or fit the model on rows of this class too"
+        )
+
+
+def refuse_other_classes(model: Any, classes: list[Any]) -> None:
+    """Refuse a fitted model whose columns are not ``classes``."""
+    own = np.asarray(model.classes_).tolist()
+    if own != classes:
+        raise ValueError(
+            f"the fitted {type(model).__name__} has the classes ({_shown(own)}) and y has ({_shown(classes)}); it must "
+            f"be fitted on rows of every class and keep them sorted"
+        )
+
+
+def checked_labels(y: ArrayLike) -> NDArray[Any]:
+    """Return class labels (n,) as an array."""
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    if labels.dtype == object:
+        for row, label in enumerate(labels.tolist()):
+            if not isinstance(label, str):
+                raise ValueError(
+                    f"Unknown label type: y has dtype object and {label!r} in row {row}; give labels of one type"
+                )
+    check_classification_targets(labels)
+    return labels
+
+
+def _shown(names: Sequence[Any], most: int = 6) -> str:
+    """Return the first names for a message."""
+    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
+
+
+# --- the order of the classes ----------------------------------------------------------------------------------------
+
+
+def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, pos_label: Any) -> Metric:
+    """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
+    K = len(classes)
+    order = None
+    if labels is not None:
+        names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
+        order = [classes.index(name) for name in names if name in classes]
+        if len(names) != K or sorted(order) != list(range(K)):
+            raise ValueError(f"labels must hold each of the classes ({_shown(classes)}) once, in order; got {labels!r}")
+    if pos_label is not None:
+        if K != 2 or pos_label not in classes:
+            raise ValueError(
+                f"pos_label must be one of two classes and is {pos_label!r} with {K} classes ({_shown(classes)}); for "
+                f"more than two pass labels= with their order"
+            )
+        if order is not None and classes[order[-1]] != pos_label:
+            raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
+        order = [1 - classes.index(pos_label), classes.index(pos_label)]
+    if order is None and metric.ordered and any(isinstance(name, str) for name in classes):
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
+            f"with the names in order, or pos_label= with the positive one of two"
+        )
+    if order is not None and order != list(range(K)):
+        metric = replace(metric, classes=tuple(order[k] for k in metric.classes or range(K)))
+    metric.check_table(K, K)
+    return metric
+
+
+def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) -> DecisionRule:
+    """Return the given rule for the columns ``classes``."""
+    if isinstance(rule, str) and rule == "argmax":
+        return DecisionRule.from_weights(np.ones(len(classes)), classes=classes)
+    if isinstance(rule, (str, os.PathLike)):
+        rule = DecisionRule.load(rule)
+    if not isinstance(rule, DecisionRule):
+        raise ValueError(f"rule is a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}")
+    names = list(rule.class_names)
+    fits = rule.n_classes == rule.n_decisions == len(classes)  # a rule that abstains has more decisions than classes
+    if fits and set(names) == set(classes):
+        # the rule's own spelling of each name: 1, 1.0 and True are one class
+        return rule.reordered([names[names.index(name)] for name in classes])
+    if fits and names == list(range(len(classes))):
+        return replace(rule, class_names=tuple(classes))
+    raise ValueError(
+        f"the rule decides between ({_shown(names)}) and the estimator's classes are ({_shown(classes)}); pass a rule "
+        f"for these classes, or one of classes 0..{len(classes) - 1} to apply it by position"
+    )
