@@ -76,7 +76,7 @@ def test_demo_tuned_is_tuned_on_the_other_folds(hpc, demonstration):
     decided = np.empty(len(y), dtype=object)
     for fold in np.unique(folds):
         inside = folds == fold
-        solution = library.maximize("g_mean", P[~inside], y[~inside], classes=CLASSES, max_passes=demo.MAX_PASSES)
+        solution = library.maximize("g_mean", P[~inside], y[~inside], classes=CLASSES)
         assert not solution.rule.is_randomized
         decided[inside] = np.array(CLASSES)[solution.rule.predict(P[inside])]
     row = demonstration[0]["results"][0]
@@ -97,7 +97,7 @@ def test_demo_writes_the_rule_of_all_rows(hpc, demonstration):
     rule = library.DecisionRule.load(out)
     assert json.loads(rule.to_json()) == found["rule"]
     assert list(rule.classes) == CLASSES
-    expected = library.maximize("g_mean", hpc[0], hpc[1], classes=CLASSES, max_passes=demo.MAX_PASSES).rule
+    expected = library.maximize("g_mean", hpc[0], hpc[1], classes=CLASSES).rule
     assert rule == expected
 
 

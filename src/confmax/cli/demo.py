@@ -25,7 +25,6 @@ __all__ = ["CLASSES", "METRICS", "demonstrate", "held_out_values", "label_confus
 METRICS = ("g_mean", "macro_f1", "min_recall", "cohen_kappa")
 CLASSES = ("VF", "F", "M", "L")
 # per run: the demonstration makes eighty, and is to be over in seconds
-MAX_PASSES = 30
 
 Fit = Callable[[NDArray[Any], NDArray[Any]], DecisionRule]
 
@@ -70,8 +69,8 @@ def held_out_values(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[An
 
 
 def tuned(metric: str, confusion: str, proba: NDArray[Any], labels: NDArray[Any]) -> Solution:
-    """Return `maximize`'s solution within the demonstration's budget."""
-    return maximize(metric, proba, labels, classes=CLASSES, confusion=confusion, max_passes=MAX_PASSES)
+    """Return `maximize`'s solution."""
+    return maximize(metric, proba, labels, classes=CLASSES, confusion=confusion)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize._mixture import Mixture
 from confmax.oracle import CountingOracle
 
-DEFAULT_MAX_PASSES = 200
+DEFAULT_MAX_PASSES = 100
 
 
 class Status(enum.Enum):
