@@ -1,7 +1,7 @@
 """Fully corrective conditional gradient for the means of recalls: all rules met are mixed anew after every pass.
 
 The master problem maximises the mean over all mixtures of the rules so far. Its quadratic model around the current
-recalls is a non-negative least-squares problem, solved exactly; a few Newton steps with a line search suffice.
+recalls asks for the point of least norm in the hull of the scaled rules; a few Newton steps with a line search suffice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from confmax._metric import Metric
 from confmax.confusion import Array
+from confmax.optimize._least_norm import least_norm
 from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
 from confmax.optimize._recalls import Points, ask_between
 
@@ -25,7 +26,6 @@ _MODELS: dict[str, Callable[[Array], tuple[Array, Array]]] = {
 }
 _STEPS = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 NEWTON_STEPS = 60
-SUM_TO_ONE = 1e3  # weight of the constraint in the least-squares problem; what it misses is divided out
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +119,20 @@ def _gradient(metric: Metric, T: Array) -> Array:
 
 
 def _mix(metric: Metric, recalls: Array, mix: Array) -> Array:
-    """Maximise the mean of ``mix @ recalls`` over the simplex by Newton steps from ``mix`` (A,)."""
-    # scipy.optimize takes longer to import than confmax
-    from scipy.optimize import nnls
+    """Maximise the mean of ``mix @ recalls`` over the simplex, from ``mix`` (A,)."""
+    # gains that lie close together often get one answer: equal points would make the least squares singular
+    _, first, group = np.unique(np.round(recalls, 12), axis=0, return_index=True, return_inverse=True)
+    whole = np.zeros(len(mix))
+    whole[first] = _newton(metric, recalls[first], np.bincount(group.reshape(-1), weights=mix, minlength=len(first)))
+    return whole
 
+
+def _newton(metric: Metric, recalls: Array, mix: Array) -> Array:
+    """Maximise the mean of ``mix @ recalls`` over the simplex by Newton steps from ``mix`` (A,), points distinct."""
     for _ in range(NEWTON_STEPS):
         T = mix @ recalls
         scale, target = _MODELS[metric.name](T)
-        rows = (recalls * scale).T
-        heavy = SUM_TO_ONE * max(1.0, float(np.abs(rows).max()))
-        matrix = np.vstack([rows, np.full(len(mix), heavy)])
-        found, _ = nnls(matrix, np.append(target, heavy), maxiter=50 * len(mix))
-        found /= found.sum()
+        found = least_norm(recalls * scale - target, mix)
         path = np.outer(1.0 - _STEPS, T) + np.outer(_STEPS, found @ recalls)
         values = _transform(metric, path)
         k = int(np.argmax(values))
