@@ -122,8 +122,9 @@ def _mix(metric: Metric, recalls: Array, mix: Array) -> Array:
     """Maximise the mean of ``mix @ recalls`` over the simplex, from ``mix`` (A,)."""
     # gains that lie close together often get one answer: equal points would make the least squares singular
     _, first, group = np.unique(np.round(recalls, 12), axis=0, return_index=True, return_inverse=True)
+    shares = np.bincount(group.reshape(-1), weights=mix, minlength=len(first)).astype(np.float64)
     whole = np.zeros(len(mix))
-    whole[first] = _newton(metric, recalls[first], np.bincount(group.reshape(-1), weights=mix, minlength=len(first)))
+    whole[first] = _newton(metric, recalls[first], shares)
     return whole
 
 
