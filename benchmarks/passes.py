@@ -1,0 +1,42 @@
+"""Scans of the table to a certified optimum, on real probability tables.
+
+    python -m benchmarks.passes FOLDER_OF_NPZ
+
+Model confusion, a randomised rule, tol 1e-6. The figures are written to the section "passes" of benchmarks/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import confmax
+from benchmarks.results import write_section
+
+METRICS = ["g_mean", "h_mean", "q_mean", "min_recall", "cohen_kappa", "linear_kappa", "quadratic_kappa", "micro_f1"]
+
+
+def main(folder):
+    tables = [np.load(path)["P_tune"] for path in sorted(Path(folder).glob("*.npz"))]
+    lines = ["metric | solver | passes, median | passes, most | largest gap", "---|---|---:|---:|---:|"]
+    for name in METRICS:
+        found = [
+            confmax.maximize(name, P, confusion="model", calibration=None, randomized=True, tol=1e-6) for P in tables
+        ]
+        passes = [solution.n_passes for solution in found]
+        method = confmax.optimize.choose("auto", confmax.metrics.get(name), 3, 3, exact=True, randomized=True).name
+        gap = max(solution.gap for solution in found)
+        lines.append(f"{name} | {method} | {np.median(passes):.1f} | {max(passes)} | {gap:.1e}")
+    text = (
+        f"`python -m benchmarks.passes FOLDER` on {len(tables)} tables: passes to a certified gap of 1e-6, the starting "
+        f"rules and the final evaluation counted; two-class tables of ratio metrics take ThresholdSearch.\n\n"
+        + "\n".join(lines)
+    )
+    write_section("passes", text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
