@@ -30,8 +30,8 @@ def main(folder):
         gap = max(solution.gap for solution in found)
         lines.append(f"{name} | {method} | {np.median(passes):.1f} | {max(passes)} | {gap:.1e}")
     text = (
-        f"`python -m benchmarks.passes FOLDER` on {len(tables)} tables: passes to a certified gap of 1e-6, the starting "
-        f"rules and the final evaluation counted; two-class tables of ratio metrics take ThresholdSearch.\n\n"
+        f"`python -m benchmarks.passes FOLDER` on {len(tables)} tables: passes to a certified gap of 1e-6, starting "
+        f"rules and final evaluation counted; two-class tables of ratio metrics take ThresholdSearch.\n\n"
         + "\n".join(lines)
     )
     write_section("passes", text)
