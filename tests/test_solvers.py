@@ -141,6 +141,17 @@ def test_threshold_search_is_globally_optimal_on_the_model(name):
         assert solution.gap == pytest.approx(0.0, abs=1e-12)
 
 
+def test_threshold_search_claims_nothing_for_metrics_that_reward_errors():
+    """Deciding wrongly pays: the best rule is a threshold turned round, and the gap says that it was not found."""
+    for seed in range(4):
+        P, weight = population(seed, 7, 2)
+        metric = metrics.get("linear", gain=[[0, 1], [2, 0]])
+        best = max(metric.value(C) for C in all_deterministic_confusions(P, weight))
+        solution = confmax.maximize(metric, P, sample_weight=weight, solver=ThresholdSearch())
+        assert solution.upper_bound == pytest.approx(best, abs=1e-12)
+        assert confmax.maximize(metric, P, sample_weight=weight).value == pytest.approx(best, abs=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_cuts_separate_neighbouring_floats(dtype):
     """No float lies between the two probabilities, yet the rule must tell them apart."""

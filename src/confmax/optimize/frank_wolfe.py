@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from confmax._metric import Metric
 from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
@@ -53,6 +53,9 @@ class FrankWolfe:
     0.5
     """
 
+    name: ClassVar[str] = "FrankWolfe"
+    budget: ClassVar[int] = DEFAULT_MAX_PASSES
+
     step_rule: Literal["line_search", "open_loop"] = "line_search"
     rho: float | None = None
     smoothing: Literal["relative", "additive"] = "relative"
@@ -62,16 +65,6 @@ class FrankWolfe:
         if self.step_rule not in ("line_search", "open_loop"):
             raise ValueError(f"step_rule of FrankWolfe is 'line_search' or 'open_loop'; got {self.step_rule!r}")
         _check_smoothing("FrankWolfe", self.rho, self.smoothing)
-
-    @property
-    def name(self) -> str:
-        """Name in messages."""
-        return "FrankWolfe"
-
-    @property
-    def budget(self) -> int:
-        """Passes allowed when the caller sets no limit."""
-        return DEFAULT_MAX_PASSES
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Accept every metric that has a gradient."""
@@ -131,6 +124,9 @@ class BayesCG:
     1.0
     """
 
+    name: ClassVar[str] = "BayesCG"
+    budget: ClassVar[int] = DEFAULT_MAX_PASSES
+
     alpha: float = 1.0
     kappa: float = 1.0
     rho: float = 0.01
@@ -143,16 +139,6 @@ class BayesCG:
         if not (self.kappa > 0 and math.isfinite(self.kappa)):
             raise ValueError(f"kappa of BayesCG must be positive and finite; got {self.kappa!r}")
         _check_smoothing("BayesCG", self.rho, self.smoothing)
-
-    @property
-    def name(self) -> str:
-        """Name in messages."""
-        return "BayesCG"
-
-    @property
-    def budget(self) -> int:
-        """Passes allowed when the caller sets no limit."""
-        return DEFAULT_MAX_PASSES
 
     def rounds(self, n_rows: int) -> int:
         """Return ``T = ceil(kappa m)`` for a table of ``n_rows`` rows, which is the fraction alpha of m."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -55,15 +56,8 @@ class FullyCorrective:
     True
     """
 
-    @property
-    def name(self) -> str:
-        """Name in messages."""
-        return "FullyCorrective"
-
-    @property
-    def budget(self) -> int:
-        """Passes allowed when the caller sets no limit."""
-        return DEFAULT_MAX_PASSES
+    name: ClassVar[str] = "FullyCorrective"
+    budget: ClassVar[int] = DEFAULT_MAX_PASSES
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse other metrics."""

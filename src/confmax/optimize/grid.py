@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -51,6 +52,9 @@ class BruteForce:
     1.0
     """
 
+    name: ClassVar[str] = "BruteForce"
+    budget: ClassVar[int] = 10**9
+
     resolution: int = 10
     batch: int = 64
     max_operations: float = 1e11
@@ -61,16 +65,6 @@ class BruteForce:
             raise ValueError(f"resolution of BruteForce is an integer of at least 2; got {self.resolution!r}")
         if not (isinstance(self.batch, int) and self.batch >= 1):
             raise ValueError(f"batch of BruteForce is an integer of at least 1; got {self.batch!r}")
-
-    @property
-    def name(self) -> str:
-        """Name in messages."""
-        return "BruteForce"
-
-    @property
-    def budget(self) -> int:
-        """Passes allowed when the caller sets no limit: the grid is bounded by its cost."""
-        return 10**9
 
     def n_gains(self, form: GainForm, n_classes: int) -> int:
         """Return the number of gains in the grid."""

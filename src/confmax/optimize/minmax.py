@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,15 +47,8 @@ class MaxMin:
     True
     """
 
-    @property
-    def name(self) -> str:
-        """Name in messages."""
-        return "MaxMin"
-
-    @property
-    def budget(self) -> int:
-        """Passes allowed when the caller sets no limit."""
-        return 200
+    name: ClassVar[str] = "MaxMin"
+    budget: ClassVar[int] = 200
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse other metrics."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,15 +31,8 @@ class ThresholdSearch:
     1.0
     """
 
-    @property
-    def name(self) -> str:
-        """Name in messages."""
-        return "ThresholdSearch"
-
-    @property
-    def budget(self) -> int:
-        """Passes allowed when the caller sets no limit."""
-        return 10
+    name: ClassVar[str] = "ThresholdSearch"
+    budget: ClassVar[int] = 10
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse tables of more than two classes."""
@@ -60,7 +54,9 @@ class ThresholdSearch:
         rule = Mixture.single(_cut_gain(cuts, best), confusions[best])
         bound = None
         if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
-            bound = max(float(values[best]), problem.value(problem.start.confusion))
+            # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
+            turned = problem.metric.at(_turned_round(confusions)).value
+            bound = max(float(values[best]), float(np.nan_to_num(turned, nan=-np.inf, posinf=np.inf).max()))
         return None, Step(rule, (rule,), bound, Status.OPTIMAL)
 
 
@@ -92,7 +88,7 @@ def all_cuts(table: Table, *, exact: bool, matrix: bool) -> tuple[np.ndarray, Co
     confusions = Confusion(
         np.broadcast_to(rows, above.shape),
         np.stack([C[:, 0, 0], C[:, 1, 1]], axis=1),
-        np.stack([1.0 - taken, taken], axis=1),
+        np.stack([np.maximum(1.0 - taken, 0.0), taken], axis=1),
         C if matrix else None,
     )
     high, low = p[ends[:-1]], p[ends[:-1] + 1]
@@ -100,6 +96,14 @@ def all_cuts(table: Table, *, exact: bool, matrix: bool) -> tuple[np.ndarray, Co
     # between neighbouring floats there is no middle: the upper one cuts just below itself
     cuts = np.where(middle > low, middle, high)
     return np.concatenate([[np.inf], cuts, [-np.inf]]), confusions
+
+
+def _turned_round(confusions: Confusion) -> Confusion:
+    """Return the confusions of the opposite decisions, which only a metric that rewards errors prefers."""
+    matrix = None if confusions.matrix is None else confusions.matrix[..., ::-1]
+    return Confusion(
+        confusions.rows, np.maximum(confusions.rows - confusions.diagonal, 0.0), confusions.columns[..., ::-1], matrix
+    )
 
 
 def _cut_gain(cuts: np.ndarray, index: int) -> Gains:
