@@ -111,6 +111,18 @@ def test_a_deterministic_rule_pays_its_randomization_loss(name, seed):
     assert single.value <= deterministic + 1e-12
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", CONCAVE)
+def test_of_two_classes_the_single_rule_is_the_best_threshold(name, seed):
+    P, weight = population(seed, 9, 2)
+    truth = P * weight[:, None] / weight.sum()
+    cuts = [-1.0, *np.unique(P[:, 1]), 2.0]
+    best = max(metrics.get(name).value(confusion_of(truth, (P[:, 1] > t).astype(int), 2)) for t in cuts)
+    single = confmax.maximize(name, P, sample_weight=weight, randomized=False)
+    assert single.value == pytest.approx(best, abs=1e-12)
+    assert single.gap - single.randomization_loss <= 1e-6
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("mode", ["model", "labels"])
 @pytest.mark.parametrize("name", [*BINARY, *GENERAL, *LINEAR, *CONCAVE, "cohen_kappa", "quadratic_kappa"])

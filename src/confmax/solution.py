@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
-from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, choose, run
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run
 from confmax.oracle import CountingOracle, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.rule import DecisionRule
 
@@ -177,13 +177,16 @@ def maximize(
     matrix = chosen.statistics == "matrix"
     priors = [table.mean_probability()] if table.labels is None else [table.label_weight(), table.mean_probability()]
     starts = baselines(oracle, priors, n_decisions, matrix=matrix)
+    names = ["argmax", "p/prior", "p/mean(p)"][: len(starts)]
+    base = {name: float(chosen.at(rule.confusion).value) for name, rule in zip(names, starts, strict=True)}
+    if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure == "concave":
+        # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
+        starts.append(best_cut(chosen, oracle)[0])
     # the final evaluation is counted too, on labels once more in model mode
     reserved = 2 if mode == "model" and table.labels is not None else 1
     budget = (method.budget if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol)
     outcome = run(method, problem, callback)
-    names = ["argmax", "p/prior", "p/mean(p)"] if len(starts) == 3 else ["argmax", "p/prior"]
-    base = {name: float(chosen.at(rule.confusion).value) for name, rule in zip(names, starts, strict=True)}
     return _finish(chosen, table, oracle, outcome, base, randomized=randomized, seed=random_state)
 
 

@@ -7,7 +7,7 @@ from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
 from confmax.optimize.minmax import MaxMin
-from confmax.optimize.threshold import ThresholdSearch
+from confmax.optimize.threshold import ThresholdSearch, best_cut
 
 __all__ = [
     "SOLVERS",
@@ -25,6 +25,7 @@ __all__ = [
     "Step",
     "ThresholdSearch",
     "baselines",
+    "best_cut",
     "choose",
     "run",
 ]

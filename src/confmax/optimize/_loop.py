@@ -23,7 +23,7 @@ class Status(enum.Enum):
     """How a run ended; the value says what to do about it."""
 
     CONVERGED = "converged: the gap is within tol; nothing is left to do"
-    OPTIMAL = "optimal: every rule that the solver ranges over was compared; nothing is left to do"
+    OPTIMAL = "optimal among all the rules that the solver ranges over; a solver of another kind may range over more"
     STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is not excluded"
     STALLED = "stalled: no step toward the last rule improves the metric; the best rule seen is returned"
     MAX_PASSES = "max_passes: the budget was used before the gap fell to tol; raise max_passes or tol"

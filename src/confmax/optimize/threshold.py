@@ -11,7 +11,7 @@ from confmax._metric import Metric
 from confmax.confusion import Confusion, Gains
 from confmax.optimize._loop import Problem, Status, Step
 from confmax.optimize._mixture import Mixture
-from confmax.oracle import Table
+from confmax.oracle import CountingOracle, Table
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,22 @@ class ThresholdSearch:
 
     def step(self, problem: Problem, state: None) -> tuple[None, Step]:
         """Compare all cut-offs."""
-        table = problem.oracle.table
-        cuts, confusions = all_cuts(table, exact=problem.oracle.exact, matrix=problem.needs_matrix)
-        problem.oracle.n_passes += 1  # sorted, not scanned, but every row was read
-        values = np.nan_to_num(problem.metric.at(confusions).value, nan=-np.inf, posinf=np.inf)
-        best = int(np.argmax(values))
-        rule = Mixture.single(_cut_gain(cuts, best), confusions[best])
+        rule, confusions = best_cut(problem.metric, problem.oracle)
         bound = None
         if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
             turned = problem.metric.at(_turned_round(confusions)).value
-            bound = max(float(values[best]), float(np.nan_to_num(turned, nan=-np.inf, posinf=np.inf).max()))
+            bound = max(problem.value(rule.confusion), float(np.nan_to_num(turned, nan=-np.inf, posinf=np.inf).max()))
         return None, Step(rule, (rule,), bound, Status.OPTIMAL)
+
+
+def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Confusion]:
+    """Return the best rule of one threshold, and the confusions of all of them (batch); counts as a pass."""
+    cuts, confusions = all_cuts(oracle.table, exact=oracle.exact, matrix=metric.statistics == "matrix")
+    oracle.n_passes += 1  # sorted, not scanned, but every row was read
+    values = np.nan_to_num(metric.at(confusions).value, nan=-np.inf, posinf=np.inf)
+    best = int(np.argmax(values))
+    return Mixture.single(_cut_gain(cuts, best), confusions[best]), confusions
 
 
 def all_cuts(table: Table, *, exact: bool, matrix: bool) -> tuple[np.ndarray, Confusion]:
