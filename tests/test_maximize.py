@@ -272,6 +272,7 @@ class BruteForceAfter:
         ({"randomized": "yes"}, "randomized is True, False or 'auto'; got 'yes'"),
         ({"tol": -1}, "tol must be finite and not negative; got -1"),
         ({"tol": np.nan}, "tol must be finite"),
+        ({"callback": 3}, "callback is a function of the progress, or None; got 3"),
         ({"max_passes": 0}, "max_passes is a positive integer or None; got 0"),
         ({"max_passes": 1.5}, "max_passes is a positive integer"),
         ({"random_state": None}, "random_state is an integer from 0 to .*; got None"),

@@ -243,6 +243,13 @@ def test_repr_of_mixtures_offsets_matrices_and_many_classes():
     assert "88 more classes" in repr(DecisionRule.from_weights(np.ones(100)))
 
 
+def test_names_from_a_file_print_on_one_line():
+    rule = DecisionRule.from_weights([1, 2], classes=["\x1b[31mred\n", "b" * 500])
+    assert len(repr(rule).splitlines()) == 5
+    assert "\x1b" not in repr(rule)
+    assert max(map(len, repr(rule).splitlines())) < 100
+
+
 def test_from_weights_refuses():
     for weights, offsets, classes in (
         ([1.0], None, None),

@@ -279,6 +279,9 @@ def test_brute_force_states_the_cost_of_an_absurd_grid():
         (lambda: BayesCG(kappa=0), "kappa of BayesCG must be positive"),
         (lambda: BruteForce(resolution=1), "resolution of BruteForce is an integer of at least 2"),
         (lambda: BruteForce(batch=0), "batch of BruteForce"),
+        (lambda: BruteForce(max_operations="x"), "max_operations of BruteForce is a positive number; got 'x'"),
+        (lambda: BayesCG(alpha="x"), "alpha of BayesCG"),
+        (lambda: FrankWolfe(rho="x"), "rho of FrankWolfe"),
     ],
 )
 def test_settings_out_of_range(make, sentence):

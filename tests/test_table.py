@@ -29,7 +29,8 @@ def broken(row, column, value):
         (broken(2, 0, -np.inf), "row 2, column 0 of proba is not a finite number"),
         ([[1.2, -0.2, 0.0], *GOOD], r"row 0, column 1 of proba is negative \(-0.2\)"),
         (broken(1, 1, 0.81), "row 1 of proba sums to 1.01, not to one"),
-        ([["a", "b"], ["c", "d"]], "proba must hold numbers"),
+        ([["a", "b"], ["c", "d"]], r"row 0, column 0 of proba is not a number \(.*'a'"),
+        (pd.DataFrame({"a": [0.5, pd.NA], "b": [0.5, 0.5]}, dtype="Float64"), "row 1, column 0 of proba is not a"),
         (np.array(GOOD) + 0j, "complex"),
     ],
 )
@@ -50,6 +51,7 @@ def test_bad_probabilities(proba, sentence):
         ({"y": ["a", "b", "a"]}, "2 distinct labels and proba has 3 columns"),
         ({"y": ["a", "b", "x"], "classes": ["a", "b", "c"]}, "row 2 of y holds the label 'x'"),
         ({"y": ["a", None, "b"]}, "row 1 of y has no label"),
+        ({"y": pd.Series(["a", pd.NA, "b"], dtype="string")}, "row 1 of y has no label"),
         ({"y": [0.0, np.nan, 1.0]}, "row 1 of y has no label"),
         ({"y": np.array(["a", 1, 2], dtype=object)}, "mixes strings and numbers"),
         ({"classes": ["a", "b"]}, "names 2 classes and proba has 3 columns"),

@@ -239,10 +239,16 @@ def _warn_of_duplicates(keys: NDArray[np.uint64], random: NDArray[np.bool_]) -> 
         )
 
 
+def _printable(text: str, most: int = 40) -> str:
+    """Return a name of a file from anywhere as one short line without control characters."""
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: most + 1])
+    return shown if len(text) <= most else shown[:most] + "..."
+
+
 def _describe(rule: DecisionRule, most: int = 12) -> str:
     """Return a table of weights and offsets that a person can read."""
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
-    tuned = f" for {rule.metric}" if rule.metric else ""
+    tuned = f" for {_printable(rule.metric)}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.gains.full is not None:
         shape = f"({rule.n_classes}, {rule.n_decisions})"
@@ -254,14 +260,15 @@ def _describe(rule: DecisionRule, most: int = 12) -> str:
     offsets = bool(b.any())
     lines.append("  decides the largest of  weight * p" + (" + offset" if offsets else ""))
     shown = min(len(rule.weights), 4)
-    width = max(8, *(len(str(name)) for name in rule.class_names[:most])) + 2
+    names = [_printable(str(name)) for name in rule.class_names[:most]]
+    width = max(8, *map(len, names)) + 2
     if rule.is_randomized:
         lines.append(" " * width + "".join(f"{f'{w:.1%}':>{22 if offsets else 12}}" for w in rule.weights[:shown]))
     header = f"{'weight':>12}" + (f"{'offset':>10}" if offsets else "")
     lines.append(f"  {'class':<{width - 2}}" + header * shown)
-    for k, name in enumerate(rule.class_names[:most]):
+    for k, name in enumerate(names):
         cells = "".join(f"{a[s, k]:>12.4g}" + (f"{b[s, k]:>10.4g}" if offsets else "") for s in range(shown))
-        lines.append(f"  {name!s:<{width - 2}}{cells}")
+        lines.append(f"  {name:<{width - 2}}{cells}")
     if rule.n_classes > most:
         lines.append(f"  ... {rule.n_classes - most} more classes")
     if len(rule.weights) > shown:

@@ -166,6 +166,8 @@ def maximize(
     """
     chosen = resolve(metric)
     check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
     table = make_table(proba, y, sample_weight, classes)
     chosen = _finite(_fit_metric(chosen, table, explicit=classes is not None), table)
     mode = confusion if confusion != "auto" else ("model" if table.labels is None else "labels")

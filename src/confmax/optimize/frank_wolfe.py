@@ -134,9 +134,9 @@ class BayesCG:
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        if not 0 < self.alpha <= 1:
+        if not (isinstance(self.alpha, (int, float)) and 0 < self.alpha <= 1):
             raise ValueError(f"alpha of BayesCG is a fraction in (0, 1]; got {self.alpha!r}")
-        if not (self.kappa > 0 and math.isfinite(self.kappa)):
+        if not (isinstance(self.kappa, (int, float)) and self.kappa > 0 and math.isfinite(self.kappa)):
             raise ValueError(f"kappa of BayesCG must be positive and finite; got {self.kappa!r}")
         _check_smoothing("BayesCG", self.rho, self.smoothing)
 
@@ -189,7 +189,7 @@ def _hardens(surrogate: Metric, metric: Metric) -> bool:
 
 
 def _check_smoothing(solver: str, rho: float | None, smoothing: str) -> None:
-    if rho is not None and not (rho >= 0 and math.isfinite(rho)):
+    if rho is not None and not (isinstance(rho, (int, float)) and rho >= 0 and math.isfinite(rho)):
         raise ValueError(f"rho of {solver} must be finite and not negative; got {rho!r}")
     if smoothing not in ("relative", "additive"):
         raise ValueError(f"smoothing of {solver} is 'relative' or 'additive'; got {smoothing!r}")

@@ -65,6 +65,8 @@ class BruteForce:
             raise ValueError(f"resolution of BruteForce is an integer of at least 2; got {self.resolution!r}")
         if not (isinstance(self.batch, int) and self.batch >= 1):
             raise ValueError(f"batch of BruteForce is an integer of at least 1; got {self.batch!r}")
+        if not (isinstance(self.max_operations, (int, float)) and self.max_operations > 0):
+            raise ValueError(f"max_operations of BruteForce is a positive number; got {self.max_operations!r}")
 
     def n_gains(self, form: GainForm, n_classes: int) -> int:
         """Return the number of gains in the grid."""

@@ -195,7 +195,15 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
     try:
         return P.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}: drop the other columns") from None
+        for (row, column), cell in np.ndenumerate(P):
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"row {row}, column {column} of proba is not a number ({cell!r:.40}); drop the columns that are no "
+                    f"probabilities, and rows with missing ones"
+                ) from None
+        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}") from None
 
 
 def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
@@ -278,10 +286,9 @@ def _distinct(labels: NDArray[Any]) -> list[Any]:
     """Return the distinct labels as plain Python values; missing ones are refused."""
     seen = np.unique(labels) if labels.dtype != object else _unique_objects(labels)[0]
     plain = [_plain(value) for value in seen]
-    for value in plain:
-        if value is None or (isinstance(value, float) and np.isnan(value)):
-            missing = [v is None or (isinstance(v, float) and np.isnan(v)) for v in labels.tolist()]
-            raise ValueError(f"row {missing.index(True)} of y has no label; drop such rows, or leave y out")
+    if any(map(_is_missing, plain)):
+        row = [_is_missing(value) for value in labels.tolist()].index(True)
+        raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
     if len({isinstance(value, str) for value in plain}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
     return plain
@@ -292,11 +299,19 @@ def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp
     position: dict[Any, int] = {}
     inverse = np.empty(len(labels), dtype=np.intp)
     for row, value in enumerate(labels.tolist()):
-        key = None if value is None or value != value else value
+        key = None if _is_missing(value) else value
         inverse[row] = position.setdefault(key, len(position))
     seen = np.empty(len(position), dtype=object)
     seen[:] = list(position)
     return seen, inverse
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, which differs from itself or refuses to be compared."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def _plain(value: Any) -> Any:
