@@ -144,6 +144,12 @@ def test_save_and_load(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["rule.json"]
 
 
+def test_names_that_are_numpy_scalars_are_saved():
+    for names in (np.array([3, 1, 2]), np.array(["a", "b", "c"]), np.array([0.5, 1.5, 2.5])):
+        rule = DecisionRule.from_weights([1, 2, 3], classes=names)
+        assert DecisionRule.from_json(rule.to_json()).class_names == tuple(names.tolist())
+
+
 def test_full_gains_round_trip():
     rule = DecisionRule(Gains.from_matrix(RNG.normal(size=(1, 3, 4))), np.ones(1), (0, 1, 2, 3))
     again = DecisionRule.from_json(rule.to_json())

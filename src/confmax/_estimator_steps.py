@@ -9,13 +9,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from confmax._metric import Metric
 from confmax.rule import DecisionRule
+
+
+def as_seed(random_state: Any) -> Any:
+    """Return the seed of a rule's draws: an integer itself, else one drawn from scikit-learn's kinds of state."""
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return int(check_random_state(random_state).randint(2**31))
+    return random_state
 
 
 def fit_split(

@@ -29,6 +29,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 
 from confmax._estimator_steps import (
     all_columns,
+    as_seed,
     checked_labels,
     fit_split,
     in_order,
@@ -187,7 +188,7 @@ class MetricClassifierCV(_RuleClassifier):
         The positive class of a metric of two classes, such as ``f1``; the same as ``labels=[other, pos_label]``.
     n_jobs : int or None
         Splits that are fitted at the same time, as in joblib.
-    random_state : int
+    random_state : int, RandomState or None
         Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number.
 
     Attributes
@@ -238,7 +239,7 @@ class MetricClassifierCV(_RuleClassifier):
         labels: Sequence[Any] | None = None,
         pos_label: Any = None,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.estimator, self.metric, self.cv, self.refit = estimator, metric, cv, refit
         self.calibration, self.confusion, self.randomized = calibration, confusion, randomized
@@ -247,7 +248,8 @@ class MetricClassifierCV(_RuleClassifier):
 
     def _fit(self, X: Any, y: NDArray[Any], weight: Array | None, params: Mapping[str, Any]) -> None:
         # before anything is fitted
-        check_settings(self.confusion, self.calibration, self.randomized, self.random_state)
+        seed = as_seed(self.random_state)
+        check_settings(self.confusion, self.calibration, self.randomized, seed)
         model = self._model()
         classes = known_classes(model, y)
         metric = in_order(resolve(self.metric), classes, self.labels, self.pos_label)
@@ -273,7 +275,7 @@ class MetricClassifierCV(_RuleClassifier):
             confusion=self.confusion,
             calibration=self.calibration,
             randomized=self.randomized,
-            random_state=self.random_state,
+            random_state=seed,
         )
         self.estimator_, self.rule_ = model, self.solution_.rule
 

@@ -54,6 +54,11 @@ class DecisionRule:
     metric: str = ""
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Keep names as plain Python values, which a file can hold."""
+        plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
+        object.__setattr__(self, "class_names", plain)
+
     @classmethod
     def from_weights(
         cls, weights: ArrayLike, offsets: ArrayLike | None = None, *, classes: Sequence[Any] | None = None

@@ -103,6 +103,14 @@ def test_a_class_that_a_fold_was_not_fitted_on_has_probability_zero(three):
         MetricClassifierCV(GaussianNB(), cv=splits[:1], refit=False).fit(X, y)
 
 
+@pytest.mark.parametrize("random_state", [0, None, np.random.RandomState(3)], ids=["int", "None", "state"])
+def test_random_state_is_what_scikit_learn_takes(three, random_state):
+    X, y, _ = three
+    clf = MetricClassifierCV(GaussianNB(), metric="h_mean", random_state=random_state, randomized=True).fit(X, y)
+    assert_invariant(clf, X)
+    assert 0 <= clf.rule_.seed < 2**64
+
+
 # --- refit, hold-outs and fitted estimators --------------------------------------------------------------------------
 
 
