@@ -154,7 +154,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         solver, problem
             What to run on what. The problem's starting rules take part from the beginning.
         callback : callable or None
-    XXX rule: a single rule within this much of a better mixture counts as the best.
+        Called with a `Progress` after every step; a true result stops the run.
     """
     keeper = _Keeper(problem)
     state = solver.init(problem)
