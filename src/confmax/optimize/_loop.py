@@ -149,11 +149,11 @@ def baselines(oracle: CountingOracle, priors: Sequence[Array], n_decisions: int,
 def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | None = None) -> Outcome:
     """Run a solver until the bound meets the best rule, the solver ends, or the budget is used.
 
-        Parameters
-        ----------
-        solver, problem
-            What to run on what. The problem's starting rules take part from the beginning.
-        callback : callable or None
+    Parameters
+    ----------
+    solver, problem
+        What to run on what. The problem's starting rules take part from the beginning.
+    callback : callable or None
         Called with a `Progress` after every step; a true result stops the run.
     """
     keeper = _Keeper(problem)
