@@ -170,6 +170,8 @@ def test_ams_series_meets_the_formula():
         ),
         (lambda: metrics.get("linear", cost=np.ones((3, 3))).value(np.eye(2) / 2), r"has shape \(3, 3\)"),
         (lambda: metrics.from_function(3), "is a name, a Metric or a function"),
+        (lambda: metrics.from_function(np.diag).value(np.eye(2) / 2), "returns one number; got array"),
+        (lambda: metrics.from_function(lambda C: None).value(np.eye(2) / 2), "returns one number; got None"),
         (lambda: metrics.from_function(np.trace, structure="convex"), "structure is one of linear"),
         (lambda: metrics.get("g_mean").over([0, 1]).over([0]), "already restricted"),
         (lambda: metrics.get("g_mean").over([1]), r"at least two different classes, as column numbers; got \(1,\)"),

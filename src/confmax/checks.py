@@ -158,7 +158,10 @@ def check_oracle(make: str | Callable[[Table, str], Oracle], *, seed: int = 0, r
     >>> from confmax.checks import check_oracle
     >>> check_oracle("numba")
     """
-    make = BACKENDS[make] if isinstance(make, str) else make
+    if isinstance(make, str):
+        if make not in BACKENDS:
+            raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {make!r}")
+        make = BACKENDS[make]
     rng = np.random.default_rng(seed)
     for n, K in ((1, 2), (37, 2), (600, 3), (1500, 7)):
         for weights in (False, True):
@@ -185,6 +188,8 @@ def _check_statistics(
     order = np.random.default_rng(0).permutation(table.n_rows)
     assert table.labels is not None
     permuted = make(_rows(table, order), mode)
+    assert np.allclose(oracle.rows, reference.rows, rtol=0, atol=rtol), "the oracle's rows are not the class priors"
+    assert oracle.exact == (mode == "model"), "an oracle is exact on the model confusion and only there"
     for gains in batches:
         expected = reference.maximize(gains, matrix=True)
         for matrix in (False, True):

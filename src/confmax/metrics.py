@@ -210,21 +210,27 @@ class UserFormula:
         """Return value and gradient at ``S``, one matrix after another."""
         assert S.matrix is not None
         flat = S.matrix.reshape(-1, *S.matrix.shape[-2:])
-        values = np.array([float(self.psi(C)) for C in flat]).reshape(S.matrix.shape[:-2])
+        values = np.array([self._number(C) for C in flat]).reshape(S.matrix.shape[:-2])
         slopes = self.gradient if self.gradient is not None else self._differences
         return FirstOrder(values, matrix=np.array([slopes(C) for C in flat]).reshape(S.matrix.shape))
+
+    def _number(self, C: Array) -> float:
+        value = self.psi(C)
+        if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
+            raise ValueError(f"a metric's function returns one number; got {value!r:.60}")
+        return float(value)
 
     def _differences(self, C: Array, step: float = 1e-5) -> Array:
         """Return the gradient by three-point differences: central, forward where an entry is too small for that."""
         slope = np.empty_like(C)
-        base = float(self.psi(C))
+        base = self._number(C)
         for index in np.ndindex(*C.shape):
             moved = C.copy()
             below = C[index] >= step
             moved[index] = C[index] + step
-            up = float(self.psi(moved))
+            up = self._number(moved)
             moved[index] = C[index] - step if below else C[index] + 2 * step
-            other = float(self.psi(moved))
+            other = self._number(moved)
             slope[index] = (up - other) / (2 * step) if below else (4 * up - 3 * base - other) / (2 * step)
         return slope
 
