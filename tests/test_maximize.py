@@ -289,4 +289,4 @@ def test_repr_says_what_was_found():
     text = repr(confmax.maximize("g_mean", P3, confusion="model"))
     for part in ("g_mean = ", "gap ", "passes", "argmax", "p/prior", "DecisionRule for g_mean"):
         assert part in text
-    assert "no certificate" in repr(confmax.maximize("macro_f1", P3))
+    assert "no certificate" in repr(confmax.maximize("mcc", P3))

@@ -12,7 +12,7 @@ import confmax
 ROOT = Path(confmax.__file__).parent
 LAYERS = [
     {"_version", "confusion"},
-    {"formulas", "bounds"},
+    {"formulas", "bounds", "ratios"},
     {"_metric"},
     {"metrics"},
     {"oracle"},

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confmax import bounds
 from confmax.confusion import Array, Confusion, Gains
 from confmax.formulas import FirstOrder
+from confmax.ratios import Ratios
 
 Structure = Literal["linear", "ratio", "concave", "quasiconvex", "general"]
 Statistics = Literal["diagonal", "columns", "matrix"]
@@ -54,8 +54,10 @@ class Metric:
         Parameters that are part of what the name means.
     smoother : str or None
         The parameter that makes it differentiable everywhere.
-    dual, denominator : callable or None
-        What its upper bound is made of (`confmax.bounds`).
+    dual : callable or None
+        Its bound from an answer to any gain (`confmax.bounds`).
+    ratios : callable or None
+        Row sums to the ratios of affine functions that it is a sum of (`confmax.ratios`).
     """
 
     name: str
@@ -70,7 +72,7 @@ class Metric:
     fixed: tuple[str, ...] = ()
     smoother: str | None = None
     dual: Callable[[Array, float], float] | None = None
-    denominator: Callable[..., tuple[float, float]] | None = None
+    ratios: Callable[..., Ratios] | None = None
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
 
@@ -188,10 +190,22 @@ class Metric:
         slope = max(0.0, self.slope(first, V, S))
         if self.structure in ("linear", "concave"):
             return float(first.value) + slope
-        if self.structure == "ratio" and self.denominator is not None:
-            kept_S = S if self.classes is None else S.select(self.classes)
-            return bounds.ratio_bound(float(first.value), slope, *self.denominator(kept_S, **dict(self.params)))
-        return None
+        if self.structure != "ratio":
+            return None
+        parts = self.as_ratios(S.rows, S.columns.shape[-1])
+        if parts is None:
+            # a stationary point of a ratio is a global optimum; how much a positive slope may add is not known
+            return float(first.value) if slope == 0.0 else None
+        return float(parts.bounds(np.array([first.value]), slope * parts.denominators(S))[0])
+
+    def as_ratios(self, rows: Array, n_decisions: int) -> Ratios | None:
+        """Return the ratios of affine functions that the metric is a sum of at row sums (K,), None if it is none."""
+        if self.ratios is None:
+            return None
+        if self.classes is None:
+            return self.ratios(rows, **dict(self.params))
+        parts = self.ratios(rows[list(self.classes)], **dict(self.params))
+        return parts.placed(self.classes, len(rows), n_decisions)
 
     @property
     def bounds_any_gain(self) -> bool:

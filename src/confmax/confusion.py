@@ -71,6 +71,12 @@ class Confusion:
         matrix = None if self.matrix is None else self.matrix[index]
         return Confusion(rows, self.diagonal[index], self.columns[index], matrix)
 
+    def part(self, start: int, stop: int) -> Confusion:
+        """Return confusions ``start`` to ``stop`` of the batch, as a batch."""
+        rows = self.rows[start:stop] if self.rows.ndim > 1 else self.rows
+        matrix = None if self.matrix is None else self.matrix[start:stop]
+        return Confusion(rows, self.diagonal[start:stop], self.columns[start:stop], matrix)
+
     def mix(self, weights: Array) -> Confusion:
         """Return the average of the batch: the confusion of the rule that draws its members with ``weights`` (B,)."""
         rows = weights @ self.rows if self.rows.ndim > 1 else self.rows
@@ -153,6 +159,15 @@ class Gains:
             return self.full
         a, b = self.pair()
         return np.eye(a.shape[1]) * a[:, :, None] + b[:, None, :]
+
+    def dot(self, S: Confusion) -> Array:
+        """Return ``<G, C>`` (B,) of each gain with each confusion of a batch of B, or with one confusion."""
+        if self.full is not None:
+            if S.matrix is None:
+                raise TypeError("full gains need confusions that carry the matrix")
+            return np.asarray((self.full * S.matrix).sum(axis=(-2, -1)))
+        a, b = self.pair()
+        return np.asarray((a * S.diagonal).sum(axis=-1) + (b * S.columns).sum(axis=-1))
 
     def pair(self) -> tuple[Array, Array]:
         """Return ``(a, b)`` of reduced gains, each (B, K)."""

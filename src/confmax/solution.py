@@ -181,7 +181,7 @@ def maximize(
     starts = baselines(oracle, priors, n_decisions, matrix=matrix)
     names = ["argmax", "p/prior", "p/mean(p)"][: len(starts)]
     base = {name: float(chosen.at(rule.confusion).value) for name, rule in zip(names, starts, strict=True)}
-    if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure == "concave":
+    if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure in ("concave", "general"):
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.append(best_cut(chosen, oracle)[0])
     # the final evaluation is counted too, on labels once more in model mode

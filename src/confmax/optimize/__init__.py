@@ -3,16 +3,20 @@
 from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, run
 from confmax.optimize._mixture import Mixture
 from confmax.optimize.auto import SOLVERS, choose
+from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
 from confmax.optimize.minmax import MaxMin
+from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch, best_cut
 
 __all__ = [
     "SOLVERS",
     "BayesCG",
+    "Bisection",
     "BruteForce",
+    "Dinkelbach",
     "FrankWolfe",
     "FullyCorrective",
     "MaxMin",
@@ -21,6 +25,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Solver",
+    "Stationary",
     "Status",
     "Step",
     "ThresholdSearch",

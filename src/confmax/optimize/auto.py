@@ -7,34 +7,49 @@ from typing import Any
 
 from confmax._metric import Metric
 from confmax.optimize._loop import Solver
+from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
 from confmax.optimize.minmax import MaxMin
+from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "frank_wolfe": FrankWolfe,
     "fully_corrective": FullyCorrective,
     "bayes_cg": BayesCG,
+    "dinkelbach": Dinkelbach,
+    "bisection": Bisection,
+    "stationary": Stationary,
     "max_min": MaxMin,
     "threshold_search": ThresholdSearch,
     "brute_force": BruteForce,
 }
 
-# (structure, two classes) -> solver. A linear metric needs no search: its rule is known. Else a threshold is optimal
-# for two classes, except that a concave metric may need a mixture, which only the conditional gradient finds.
-_TABLE: dict[tuple[str, bool], Callable[[], Solver]] = {
-    ("linear", True): FrankWolfe,
-    ("ratio", True): ThresholdSearch,
-    ("quasiconvex", True): ThresholdSearch,
-    ("general", True): ThresholdSearch,
-    ("concave", True): FrankWolfe,
-    ("linear", False): FrankWolfe,
-    ("ratio", False): FrankWolfe,
-    ("quasiconvex", False): FrankWolfe,
-    ("general", False): FrankWolfe,
-    ("concave", False): FrankWolfe,
+# (structure, two classes, exact oracle) -> solver. A linear metric needs no search: its rule is known. Of two classes
+# a threshold is optimal for every deterministic rule; a mixture may beat it for concave and general metrics.
+_TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
+    ("linear", True, True): FrankWolfe,
+    ("ratio", True, True): ThresholdSearch,
+    ("quasiconvex", True, True): ThresholdSearch,
+    ("general", True, True): Stationary,
+    ("concave", True, True): FrankWolfe,
+    ("linear", True, False): FrankWolfe,
+    ("ratio", True, False): ThresholdSearch,
+    ("quasiconvex", True, False): ThresholdSearch,
+    ("general", True, False): ThresholdSearch,
+    ("concave", True, False): FrankWolfe,
+    ("linear", False, True): FrankWolfe,
+    ("ratio", False, True): Dinkelbach,
+    ("quasiconvex", False, True): Stationary,
+    ("general", False, True): Stationary,
+    ("concave", False, True): FrankWolfe,
+    ("linear", False, False): FrankWolfe,
+    ("ratio", False, False): Dinkelbach,
+    ("quasiconvex", False, False): Stationary,
+    ("general", False, False): Stationary,
+    ("concave", False, False): FrankWolfe,
 }
 
 # what an exact oracle allows beyond the table, certified in a few passes
@@ -75,7 +90,7 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exa
             # on labels the best threshold beats the mixtures that the conditional gradient meets
             thresholds = metric.structure == "concave" and not (exact or randomized)
             structure = "general" if thresholds else metric.structure
-            return _TABLE[structure, two]()
+            return _TABLE[structure, two, exact]()
         if solver not in SOLVERS:
             raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()

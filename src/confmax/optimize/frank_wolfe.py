@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from confmax._metric import Metric
+from confmax.confusion import Gains
+from confmax.formulas import FirstOrder
 from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
 from confmax.optimize._mixture import Mixture
 from confmax.optimize.step_size import line_search, open_loop
@@ -165,8 +167,8 @@ class BayesCG:
         return FrankWolfeState(moved, state.round + 1), Step(moved, (vertex,), bound, status)
 
 
-def _linear_step(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixture, Mixture, float | None, float]:
-    """Maximise the gradient at ``rule``; return the rule it was taken at, the maximiser, the bound and the slope.
+def linearised(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixture, FirstOrder, Gains]:
+    """Return the rule that a gradient is taken at, value and gradient there, and the gradient as a gain.
 
     Where the metric has no gradient (a recall of zero under the G-mean) the random rule takes the rule's place.
     """
@@ -176,6 +178,12 @@ def _linear_step(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mi
         rule = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
         first = surrogate.at(rule.confusion)
         gains = surrogate.gains(first)
+    return rule, first, gains
+
+
+def _linear_step(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixture, Mixture, float | None, float]:
+    """Maximise the gradient at ``rule``; return the rule it was taken at, the maximiser, the bound and the slope."""
+    rule, first, gains = linearised(problem, surrogate, rule)
     answer = problem.ask(gains)[0]
     bound = None
     if problem.oracle.exact and (surrogate == problem.metric or problem.metric.bounds_any_gain):

@@ -1,0 +1,178 @@
+"""Metrics without a structure that leads to the optimum: gradient steps from several starts, and a bound from ratios.
+
+Every start moves by itself: the oracle maximises the gradient at its rule, an exact line search goes toward the
+answer, until no step improves. The starts share their passes. Macro F1 and its kin are sums of one ratio per class;
+the K separate maxima are found by Dinkelbach's method in the same passes. Their sum bounds the metric, and the gain
+that weighs the classes as these maxima do is one more start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from confmax._metric import Metric
+from confmax.confusion import Array, Confusion, Gains
+from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize._mixture import Mixture
+from confmax.optimize.frank_wolfe import linearised
+from confmax.optimize.step_size import line_search
+from confmax.ratios import Ratios
+
+SMALL = 0.05  # an improvement below this part of tol ends a start
+MAX_RATIOS = 2000  # one gain per class and pass
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Dinkelbach's method for all ratios of a sum side by side.
+
+    Attributes
+    ----------
+    parts : Ratios
+        The B ratios.
+    low : ndarray (B,)
+        What some rule reaches, each ratio by itself.
+    high : ndarray (B,)
+        What no rule exceeds, if the oracle is exact.
+    denominators : ndarray (B,)
+        D at the rule that reached `low`.
+    """
+
+    parts: Ratios
+    low: Array
+    high: Array
+    denominators: Array
+
+    @classmethod
+    def start(cls, parts: Ratios, rules: tuple[Mixture, ...]) -> Levels:
+        """Start from the best of the rules for each ratio."""
+        values = np.array([parts.values(rule.confusion) for rule in rules])
+        D = np.array([parts.denominators(rule.confusion) for rule in rules])
+        best = values.argmax(axis=0)
+        each = np.arange(values.shape[1])
+        return cls(parts, values[best, each], np.full(len(each), np.inf), D[best, each])
+
+    @property
+    def bound(self) -> float:
+        """The sum of the separate bounds; inf until each has one."""
+        used = self.parts.weights > 0
+        return float(self.parts.weights[used] @ self.high[used])
+
+    def is_closed(self, tol: float) -> bool:
+        """Whether more passes would lower the bound by no more than ``tol``."""
+        return self.bound - float(self.parts.weights @ self.low) <= tol
+
+    def asked(self, tol: float) -> Array:
+        """Return the levels to ask for (B or 2 B): where a denominator may vanish, one just above joins."""
+        return self.low if (self.parts.floor > 0).all() else np.concatenate([self.low, self.low + tol])
+
+    def gains(self, tol: float) -> Gains:
+        """Return one gain per ratio and level."""
+        levels, B = self.asked(tol), len(self.low)
+        return Gains.concatenate([self.parts.gains(levels[k : k + B]) for k in range(0, len(levels), B)])
+
+    def answered(self, answers: Confusion, tol: float) -> Levels:
+        """Return what the answers to `gains` leave."""
+        levels, B, now = self.asked(tol), len(self.low), self
+        for k in range(0, len(levels), B):
+            part = answers.part(k, k + B)
+            high = self.parts.bounds(levels[k : k + B], self.parts.excess(levels[k : k + B], part))
+            values, D = self.parts.values(part), self.parts.denominators(part)
+            better = values > now.low
+            now = replace(
+                now,
+                low=np.where(better, values, now.low),
+                high=np.minimum(now.high, high),
+                denominators=np.where(better, D, now.denominators),
+            )
+        return now
+
+    def compromise(self) -> Gains:
+        """Return the gradient that the sum has where every ratio is at its own maximum."""
+        share = np.divide(
+            self.parts.weights, self.denominators, out=np.zeros_like(self.low), where=self.denominators > 0
+        )
+        a, b = self.parts.gains(self.low).pair()
+        return Gains.reduced(share @ a, share @ b)
+
+
+@dataclass(frozen=True, eq=False)
+class StationaryState:
+    """Rules that still move, gains that are starts as soon as they are answered, and the ratios' levels."""
+
+    rules: tuple[Mixture, ...]
+    waiting: Gains | None
+    levels: Levels | None
+    best: Mixture
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Improve the metric from several starts until every one is stationary, and keep the best (paper, Algorithm 3).
+
+    Starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate maxima.
+    For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision the run ends with an upper bound, the
+    weighted mean of the classes' best scores; it is the optimum only where one rule is best for all classes.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.optimize import Stationary
+    >>> P = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.4, 0.2, 0.4]]
+    >>> solution = confmax.maximize("macro_f1", P, solver=Stationary())
+    >>> solution.value <= solution.upper_bound
+    True
+    """
+
+    name: ClassVar[str] = "Stationary"
+    budget: ClassVar[int] = DEFAULT_MAX_PASSES
+
+    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
+        """Accept every metric that has a gradient."""
+
+    def init(self, problem: Problem) -> StationaryState:
+        """Lay out the starts."""
+        rows = problem.oracle.rows
+        parts = problem.metric.as_ratios(rows, problem.n_decisions)
+        known = parts is not None and parts.top.full is None and len(parts.weights) <= MAX_RATIOS
+        levels = Levels.start(parts, problem.starts) if parts is not None and known else None
+        waiting = None
+        if problem.n_decisions == len(rows):
+            waiting = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
+        return StationaryState(problem.starts, waiting, levels, problem.start)
+
+    def step(self, problem: Problem, state: StationaryState) -> tuple[StationaryState, Step]:
+        """Move every rule once, and every level."""
+        moving = [linearised(problem, problem.metric, rule) for rule in state.rules]
+        gains = [gain for _, _, gain in moving]
+        if state.waiting is not None:
+            gains.append(state.waiting)
+        if state.levels is not None:
+            gains.append(state.levels.gains(problem.tol))
+        asked = Gains.concatenate(gains)
+        answers = problem.ask(asked)
+        n_rules = len(moving) + (0 if state.waiting is None else len(state.waiting))
+        met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
+        rules = [self._moved(problem, at, vertex) for (at, _, _), vertex in zip(moving, met, strict=False)]
+        improved = tuple(rule for rule in rules if rule is not None)
+        levels, waiting, bound = None, None, None
+        if state.levels is not None:
+            levels = state.levels.answered(answers.part(n_rules, len(asked)), problem.tol)
+            bound = levels.bound if problem.oracle.exact else None
+            if levels.is_closed(problem.tol) or np.array_equal(levels.low, state.levels.low):
+                waiting, levels = levels.compromise(), None
+        best = max((state.best, *met, *improved), key=lambda rule: problem.value(rule.confusion))
+        following = StationaryState((*improved, *met[len(moving) :]), waiting, levels, best)
+        done = not following.rules and waiting is None and levels is None
+        status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None
+        return following, Step(best, (*met, *improved), bound, status)
+
+    def _moved(self, problem: Problem, rule: Mixture, vertex: Mixture) -> Mixture | None:
+        """Return the best rule between ``rule`` and ``vertex``, None where none improves on ``rule``."""
+        size = line_search(problem.metric, rule.confusion, vertex.confusion)
+        moved = rule.toward(vertex.atoms[0], vertex.confusion, size)
+        before, after = problem.value(rule.confusion), problem.value(moved.confusion)
+        return moved if after > before + SMALL * problem.tol else None

@@ -1,0 +1,179 @@
+"""Metrics that are ratios of affine functions of C at fixed row sums, or weighted sums of such ratios.
+
+A ratio N / D is maximised through the linear functions ``N - l D`` (Dinkelbach): with ``F(l) = max_C N - l D``, every
+l with ``F(l) <= 0`` is an upper bound, and so is ``l + F(l) / min D``. For a sum of ratios (macro F1: one per class)
+the sum of the separate maxima bounds the metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion, Gains
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """The metric ``sum_b weights_b N_b / D_b`` with ``N_b = <top_b, C> + top_constant_b``, D_b likewise.
+
+    Attributes
+    ----------
+    top, bottom : Gains
+        Linear parts, batches of B.
+    top_constant, bottom_constant : ndarray (B,)
+        Constants at the given row sums.
+    floor : ndarray (B,)
+        A lower bound on D_b over all rules, not negative.
+    weights : ndarray (B,)
+        Non-negative.
+    """
+
+    top: Gains
+    bottom: Gains
+    top_constant: Array
+    bottom_constant: Array
+    floor: Array
+    weights: Array
+
+    def denominators(self, S: Confusion) -> Array:
+        """Return D_b (B,) at one confusion, or each at its own of a batch of B."""
+        return self.bottom.dot(S) + self.bottom_constant
+
+    def values(self, S: Confusion) -> Array:
+        """Return N_b / D_b (B,) at one confusion, or each at its own of a batch of B; 0 at 0/0."""
+        D = self.denominators(S)
+        N = self.top.dot(S) + self.top_constant
+        return np.divide(N, D, out=np.zeros(D.shape), where=D > 0)
+
+    def gains(self, levels: Array) -> Gains:
+        """Return the gains of ``N_b - levels_b D_b`` (B), or of one ratio at several levels."""
+        level = np.asarray(levels, dtype=np.float64)[:, None]
+        if self.top.full is not None or self.bottom.full is not None:
+            return Gains.from_matrix(self.top.matrices() - level[..., None] * self.bottom.matrices())
+        (a, b), (c, d) = self.top.pair(), self.bottom.pair()
+        return Gains.reduced(a - level * c, b - level * d)
+
+    def excess(self, levels: Array, answers: Confusion) -> Array:
+        """Return ``F_b(levels_b)`` (B,) from an exact oracle's answers to `gains`."""
+        return self.gains(levels).dot(answers) + self.top_constant - levels * self.bottom_constant
+
+    def bounds(self, levels: Array, excess: Array) -> Array:
+        """Return upper bounds on the largest N_b / D_b (B,), from ``excess = F_b(levels_b)``; inf where there is none.
+
+        Source: ``N - l D <= F(l)`` for every rule, divided by D (erratum E15 for the constants).
+        """
+        above = np.maximum(excess, 0.0)
+        steps = np.divide(above, self.floor, out=np.full(above.shape, np.inf), where=self.floor > 0)
+        return levels + np.where(above > 0.0, steps, 0.0)
+
+    def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Ratios:
+        """Return the same ratios, whose classes are ``classes`` of a table of K columns, over the whole table."""
+        top, bottom = (_placed(gains, classes, n_classes, n_decisions) for gains in (self.top, self.bottom))
+        return replace(self, top=top, bottom=bottom)
+
+
+def _placed(gains: Gains, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Gains:
+    index = np.array(classes)
+    if gains.full is not None:
+        full = np.zeros((len(gains), n_classes, n_decisions))
+        full[:, index[:, None], index] = gains.full
+        return Gains.from_matrix(full)
+    parts = np.zeros((2, len(gains), n_classes))
+    parts[:, :, index] = np.stack(gains.pair())
+    return Gains.reduced(*parts)
+
+
+def _one(top: tuple[Array, Array], bottom: tuple[Array, Array], *, const: tuple[float, float], floor: float) -> Ratios:
+    """Return a single ratio from reduced coefficients ``(a, b)`` of its parts."""
+    over, under, least, one = (np.array([value]) for value in (*const, floor, 1.0))
+    return Ratios(Gains.reduced(*top), Gains.reduced(*bottom), over, under, least, one)
+
+
+def _unit(K: int) -> Array:
+    return np.eye(K)[1]
+
+
+def _front(rows: Array) -> Array:
+    front = np.ones(len(rows))
+    front[0] = 0.0
+    return front
+
+
+# --- one ratio -------------------------------------------------------------------------------------------------------
+
+
+def f_beta(rows: Array, *, beta: float = 1.0) -> Ratios:
+    """``(1 + beta^2) D_1 / (beta^2 pi_1 + c_1)``."""
+    unit, zero, floor = _unit(len(rows)), np.zeros(len(rows)), beta * beta * float(rows[1])
+    return _one(((1.0 + beta * beta) * unit, zero), (zero, unit), const=(0.0, floor), floor=floor)
+
+
+def jaccard(rows: Array) -> Ratios:
+    """``D_1 / (pi_1 + c_1 - D_1)``; the denominator is at least pi_1."""
+    unit, zero, floor = _unit(len(rows)), np.zeros(len(rows)), float(rows[1])
+    return _one((unit, zero), (-unit, unit), const=(0.0, floor), floor=floor)
+
+
+def micro_f1(rows: Array) -> Ratios:
+    """``2 TP / (2 - pi_0 - c_0)``; the denominator is at least ``1 - pi_0``."""
+    front, zero = _front(rows), np.zeros(len(rows))
+    floor = float(rows @ front)
+    return _one((2.0 * front, zero), (zero, front), const=(0.0, floor), floor=floor)
+
+
+def micro_f1_once(rows: Array) -> Ratios:
+    """``2 TP / (1 + TP - C_00)``; the denominator is at least ``1 - pi_0``."""
+    front, zero = _front(rows), np.zeros(len(rows))
+    const = (0.0, float(rows.sum()))
+    return _one((2.0 * front, zero), (2.0 * front - 1.0, zero), const=const, floor=float(rows @ front))
+
+
+def cohen_kappa(rows: Array) -> Ratios:
+    """``(sum D - sum pi c) / (1 - sum pi c)``; the denominator is at least ``1 - max pi``."""
+    K = len(rows)
+    return _one((np.ones(K), -rows), (np.zeros(K), -rows), const=(0.0, 1.0), floor=max(0.0, 1.0 - float(rows.max())))
+
+
+def weighted_kappa(rows: Array, *, power: int) -> Ratios:
+    """``(E - O) / E``, ``E = sum_j c_j f_j`` with ``f_j = sum_i pi_i w_ij``; E is at least ``min f``."""
+    index = np.arange(len(rows), dtype=np.float64)
+    w = np.abs(index[:, None] - index) ** power / max(index[-1] ** power, 1.0)
+    chance = np.broadcast_to(rows @ w, w.shape)
+    zero, one = np.zeros(1), np.ones(1)
+    return Ratios(Gains.from_matrix(chance - w), Gains.from_matrix(chance), zero, zero, one * chance.min(), one)
+
+
+def linear(_: Array, *, gain: tuple[tuple[float, ...], ...]) -> Ratios:
+    """``<gain, C> / 1``."""
+    G, one = np.array(gain), np.ones(1)
+    return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one)
+
+
+# --- sums of one ratio per class -------------------------------------------------------------------------------------
+
+
+def macro_f_beta(rows: Array, *, beta: float = 1.0) -> Ratios:
+    """The mean over k of ``(1 + beta^2) D_k / (beta^2 pi_k + c_k)``."""
+    eye, zero, floor = np.eye(len(rows)), np.zeros((len(rows),) * 2), beta * beta * rows
+    top = Gains.reduced((1.0 + beta * beta) * eye, zero)
+    return Ratios(top, Gains.reduced(zero, eye), np.zeros(len(rows)), floor, floor, np.full(len(rows), 1 / len(rows)))
+
+
+def weighted_f1(rows: Array) -> Ratios:
+    """The F1 of each class weighted by ``pi_k``."""
+    return replace(macro_f_beta(rows), weights=rows)
+
+
+def macro_jaccard(rows: Array) -> Ratios:
+    """The mean over k of ``D_k / (pi_k + c_k - D_k)``."""
+    eye, zero, K = np.eye(len(rows)), np.zeros((len(rows),) * 2), len(rows)
+    return Ratios(Gains.reduced(eye, zero), Gains.reduced(-eye, eye), np.zeros(K), rows, rows, np.full(K, 1 / K))
+
+
+def macro_precision(rows: Array) -> Ratios:
+    """The mean over k of ``D_k / c_k``; no denominator is bounded away from zero."""
+    eye, zero, K = np.eye(len(rows)), np.zeros((len(rows),) * 2), len(rows)
+    none = np.zeros(K)
+    return Ratios(Gains.reduced(eye, zero), Gains.reduced(zero, eye), none, none, none, np.full(K, 1 / K))
