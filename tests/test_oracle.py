@@ -133,14 +133,34 @@ def test_many_classes(backend):
     assert C.columns.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+def test_a_blend_lies_between_model_and_labels(backend):
+    """The blend's confusion of every rule is the average of the other two."""
+    rng = np.random.default_rng(8)
+    table = make_table(rng.dirichlet(np.ones(3), 700), rng.integers(0, 3, 700), rng.random(700))
+    gains = Gains.reduced(rng.random((4, 3)), rng.normal(size=(4, 3)) * 0.1)
+    model, labels = (make_oracle(table, mode, backend=backend).maximize(gains, matrix=True) for mode in MODES)
+    blend = make_oracle(table, "blend", backend=backend, model_share=0.3)
+    assert not blend.exact
+    mixed = blend.maximize(gains, matrix=True)
+    for name in ("rows", "diagonal", "columns", "matrix"):
+        expected = 0.3 * getattr(model, name) + 0.7 * getattr(labels, name)
+        np.testing.assert_allclose(getattr(mixed, name), expected, atol=1e-15)
+    np.testing.assert_array_equal(blend.rows, mixed.rows)
+
+
+MODES = ("model", "labels")
+
+
 def test_refusals():
     table = make_table([[0.5, 0.5]])
-    with pytest.raises(ValueError, match="confusion is 'model' or 'labels'; got 'truth'"):
+    with pytest.raises(ValueError, match="confusion is 'model', 'labels' or 'blend'; got 'truth'"):
         make_oracle(table, "truth")
     with pytest.raises(ValueError, match="backend is one of numpy, numba; got 'cuda'"):
         make_oracle(table, backend="cuda")
     with pytest.raises(ValueError, match="confusion='labels' needs y"):
         make_oracle(table, "labels")
+    with pytest.raises(ValueError, match=r"a blend needs model_share, a number from 0 to 1; got 1.5"):
+        make_oracle(make_table([[0.5, 0.5]], [0]), "blend", model_share=1.5)
 
 
 def test_enumeration_is_complete():

@@ -135,13 +135,13 @@ def _check_segment(metric: Metric, A: Array, B: Array) -> None:
 # --- oracles ----------------------------------------------------------------------------------------------------------
 
 
-def check_oracle(make: str | Callable[[Table, str], Oracle], *, seed: int = 0, rtol: float = 1e-12) -> None:
+def check_oracle(make: str | Callable[[Table, float], Oracle], *, seed: int = 0, rtol: float = 1e-12) -> None:
     """Check an oracle against the reference and against what must not matter.
 
     Parameters
     ----------
     make : str or callable
-        Name of a backend, or ``make(table, confusion)`` that returns the oracle.
+        Name of a backend, or ``make(table, model_share)`` that returns the oracle.
     seed : int
         Seed of the random tables.
     rtol : float
@@ -166,9 +166,9 @@ def check_oracle(make: str | Callable[[Table, str], Oracle], *, seed: int = 0, r
     for n, K in ((1, 2), (37, 2), (600, 3), (1500, 7)):
         for weights in (False, True):
             table = random_table(rng, max(n, K), K, ties=True, weights=weights)
-            for mode in ("model", "labels"):
-                _check_statistics(make, table, mode, _random_gains(rng, K), rtol)
-            _check_maximum(make(table, "model"), rng, K)
+            for share in (1.0, 0.0, 0.3):
+                _check_statistics(make, table, share, _random_gains(rng, K), rtol)
+            _check_maximum(make(table, 1.0), rng, K)
 
 
 def _random_gains(rng: np.random.Generator, K: int) -> list[Gains]:
@@ -182,14 +182,15 @@ def _random_gains(rng: np.random.Generator, K: int) -> list[Gains]:
 
 
 def _check_statistics(
-    make: Callable[[Table, str], Oracle], table: Table, mode: str, batches: list[Gains], rtol: float
+    make: Callable[[Table, float], Oracle], table: Table, share: float, batches: list[Gains], rtol: float
 ) -> None:
-    oracle, reference = make(table, mode), make_oracle(table, mode, backend="numpy")
+    oracle, reference = make(table, share), BACKENDS["numpy"](table, share)
     order = np.random.default_rng(0).permutation(table.n_rows)
     assert table.labels is not None
-    permuted = make(_rows(table, order), mode)
+    permuted = make(_rows(table, order), share)
     assert np.allclose(oracle.rows, reference.rows, rtol=0, atol=rtol), "the oracle's rows are not the class priors"
-    assert oracle.exact == (mode == "model"), "an oracle is exact on the model confusion and only there"
+    assert oracle.model_share == share, "the oracle's model_share is not what it was made with"
+    assert oracle.exact == (share == 1.0), "an oracle is exact on the model confusion and only there"
     for gains in batches:
         expected = reference.maximize(gains, matrix=True)
         for matrix in (False, True):
@@ -200,9 +201,9 @@ def _check_statistics(
     if table.weight is not None:
         counts = np.random.default_rng(1).integers(0, 3, table.n_rows)
         counts[: table.n_classes] = 1
-        weighted = make(Table(table.proba, table.labels, counts.astype(float), table.classes), mode)
+        weighted = make(Table(table.proba, table.labels, counts.astype(float), table.classes), share)
         plain = Table(table.proba, table.labels, None, table.classes)
-        repeated = make(_rows(plain, np.repeat(np.arange(table.n_rows), counts)), mode)
+        repeated = make(_rows(plain, np.repeat(np.arange(table.n_rows), counts)), share)
         first, second = (each.maximize(batches[1], matrix=True) for each in (weighted, repeated))
         _compare(first, second, rtol, "rows repeated in place of integer weights")
 

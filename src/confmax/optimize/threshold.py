@@ -57,14 +57,14 @@ class ThresholdSearch:
 
 def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Confusion]:
     """Return the best rule of one threshold, and the confusions of all of them (batch); counts as a pass."""
-    cuts, confusions = all_cuts(oracle.table, exact=oracle.exact, matrix=metric.statistics == "matrix")
+    cuts, confusions = all_cuts(oracle.table, oracle.model_share, matrix=metric.statistics == "matrix")
     oracle.n_passes += 1  # sorted, not scanned, but every row was read
     values = np.nan_to_num(metric.at(confusions).value, nan=-np.inf, posinf=np.inf)
     best = int(np.argmax(values))
     return Mixture.single(_cut_gain(cuts, best), confusions[best]), confusions
 
 
-def all_cuts(table: Table, *, exact: bool, matrix: bool) -> tuple[np.ndarray, Confusion]:
+def all_cuts(table: Table, model_share: float, *, matrix: bool) -> tuple[np.ndarray, Confusion]:
     """Return every distinct cut-off and the confusions of deciding class 1 at or above it.
 
     Returns
@@ -80,10 +80,10 @@ def all_cuts(table: Table, *, exact: bool, matrix: bool) -> tuple[np.ndarray, Co
     p = p[order]
     weight = np.ones(len(p)) if table.weight is None else table.weight[order]
     weight = weight / weight.sum()
-    if exact or table.labels is None:
-        truth = table.proba[order].astype(np.float64) * weight[:, None]
-    else:
-        truth = (table.labels[order][:, None] == np.arange(2)) * weight[:, None]
+    truth = model_share * table.proba[order].astype(np.float64)
+    if table.labels is not None:
+        truth += (1.0 - model_share) * (table.labels[order][:, None] == np.arange(2))
+    truth *= weight[:, None]
     ends = np.append(np.flatnonzero(p[1:] != p[:-1]), len(p) - 1)
     above = np.vstack([np.zeros(2), np.cumsum(truth, axis=0)[ends]])
     taken = np.append(0.0, np.cumsum(weight)[ends])

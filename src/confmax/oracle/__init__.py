@@ -22,20 +22,24 @@ __all__ = [
     "refuse_too_few_classes",
 ]
 
-BACKENDS: dict[str, Callable[[Table, str], Oracle]] = {"numpy": NumpyOracle, "numba": NumbaOracle}
+BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {"numpy": NumpyOracle, "numba": NumbaOracle}
 
 
-def make_oracle(table: Table, confusion: str = "model", *, backend: str = "numba") -> Oracle:
+def make_oracle(
+    table: Table, confusion: str = "model", *, backend: str = "numba", model_share: float | None = None
+) -> Oracle:
     """Return an oracle over a checked table.
 
     Parameters
     ----------
     table : Table
         From `make_table`.
-    confusion : {"model", "labels"}
-        ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact, or ``mean(1[y = i] h_j)``.
+    confusion : {"model", "labels", "blend"}
+        ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact; ``mean(1[y = i] h_j)``; or an average of both.
     backend : {"numba", "numpy"}
         The compiled scan, or the slow reference.
+    model_share : float or None
+        Weight of the model in the blend, from 0 to 1.
 
     Raises
     ------
@@ -50,10 +54,14 @@ def make_oracle(table: Table, confusion: str = "model", *, backend: str = "numba
     >>> oracle.maximize(Gains.reduced([1.0, 1.0])).diagonal
     array([[0.4, 0.3]])
     """
-    if confusion not in ("model", "labels"):
-        raise ValueError(f"confusion is 'model' or 'labels'; got {confusion!r}")
+    if confusion not in ("model", "labels", "blend"):
+        raise ValueError(f"confusion is 'model', 'labels' or 'blend'; got {confusion!r}")
     if backend not in BACKENDS:
         raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {backend!r}")
-    if confusion == "labels" and table.labels is None:
-        raise ValueError("confusion='labels' needs y, the true classes; pass y, or use confusion='model'")
-    return BACKENDS[backend](table, confusion)
+    if confusion != "model" and table.labels is None:
+        raise ValueError(f"confusion={confusion!r} needs y, the true classes; pass y, or use confusion='model'")
+    if confusion != "blend":
+        return BACKENDS[backend](table, float(confusion == "model"))
+    if model_share is None or not 0.0 <= model_share <= 1.0:
+        raise ValueError(f"a blend needs model_share, a number from 0 to 1; got {model_share!r}")
+    return BACKENDS[backend](table, float(model_share))

@@ -80,27 +80,29 @@ def _decide_full(block, gain, best, score, decision):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def _accumulate(block, rows, decision, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
-    by_labels, weighted, K = labels.size > 0, weight.size > 0, block.shape[0]
+def _accumulate(block, rows, decision, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    weighted, K = weight.size > 0, block.shape[0]
     for r in range(rows):
         j = decision[r]
         w = weight[r] if weighted else 1.0
         columns[j] += w
-        if by_labels:
+        if share < 1.0:
+            u = w * (1.0 - share)
             if labels[r] == j:
-                diagonal[j] += w
+                diagonal[j] += u
             if matrix.size > 0:
-                matrix[labels[r], j] += w
-        else:
+                matrix[labels[r], j] += u
+        if share > 0.0:
+            v = w * share
             if j < K:
-                diagonal[j] += w * block[j, r]
+                diagonal[j] += v * block[j, r]
             if matrix.size > 0:
                 for i in range(K):
-                    matrix[i, j] += w * block[i, r]
+                    matrix[i, j] += v * block[i, r]
 
 
 @njit(cache=True, nogil=True)
-def _scan(blocks, start, stop, n, first, second, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+def _scan(blocks, start, stop, n, first, second, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
     size = blocks.shape[2]
     best = np.empty(size, blocks.dtype)
     score = np.empty(size, blocks.dtype)
@@ -115,7 +117,7 @@ def _scan(blocks, start, stop, n, first, second, labels, weight, diagonal, colum
                 _decide_reduced(blocks[k], first[g, 0], second[g], best, decision)
             else:
                 _decide_full(blocks[k], first[g], best, score, decision)
-            _accumulate(blocks[k], high - low, decision, y, w, diagonal[g], columns[g], matrix[g])
+            _accumulate(blocks[k], high - low, decision, share, y, w, diagonal[g], columns[g], matrix[g])
 
 
 @njit(cache=True, nogil=True)
@@ -171,13 +173,14 @@ class NumbaOracle:
     ----------
     table : Table
         The checked table.
-    confusion : {"model", "labels"}
-        Whether C is estimated from the probabilities themselves or from the labels.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
-    def __init__(self, table: Table, confusion: str) -> None:
+    def __init__(self, table: Table, model_share: float) -> None:
         self.table = table
-        self.exact = confusion == "model"
+        self.model_share = model_share
+        self.exact = model_share == 1.0
         n, K = table.proba.shape
         n_blocks = -(-n // BLOCK)
         self._blocks = np.zeros((n_blocks, K, BLOCK), table.proba.dtype)
@@ -187,12 +190,12 @@ class NumbaOracle:
             self._blocks[whole, :, : n - whole * BLOCK] = table.proba[whole * BLOCK :].T
         self._weight = np.empty(0) if table.weight is None else table.weight
         self._total = float(n) if table.weight is None else float(table.weight.sum())
-        if self.exact or table.labels is None:
-            self._labels = np.empty(0, dtype=np.int64)
-            self.rows = table.mean_probability()
-        else:
+        self._labels = np.empty(0, dtype=np.int64)
+        self.rows = table.mean_probability() if model_share > 0 else np.zeros(K)
+        if not self.exact:
+            assert table.labels is not None
             self._labels = table.labels
-            self.rows = table.label_weight()
+            self.rows = model_share * self.rows + (1.0 - model_share) * table.label_weight()
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
@@ -207,8 +210,8 @@ class NumbaOracle:
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
 
         def work(part: int) -> None:
-            _scan(self._blocks, edges[part], edges[part + 1], self.table.n_rows, first, second, self._labels,
-                  self._weight, diagonal[part], columns[part], matrices[part])  # fmt: skip
+            _scan(self._blocks, edges[part], edges[part + 1], self.table.n_rows, first, second, self.model_share,
+                  self._labels, self._weight, diagonal[part], columns[part], matrices[part])  # fmt: skip
 
         run_parts(work, parts)
         total = self._total

@@ -51,16 +51,19 @@ class NumpyOracle:
     ----------
     table : Table
         The checked table.
-    confusion : {"model", "labels"}
-        Whether C is estimated from the probabilities themselves or from the labels.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
-    def __init__(self, table: Table, confusion: str) -> None:
+    def __init__(self, table: Table, model_share: float) -> None:
         self.table = table
-        self.exact = confusion == "model"
-        one_hot = np.eye(table.n_classes)[table.labels] if not self.exact else table.proba.astype(np.float64)
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        truth = model_share * table.proba.astype(np.float64)
+        if not self.exact:
+            truth += (1.0 - model_share) * np.eye(table.n_classes)[table.labels]
         weight = np.ones(table.n_rows) if table.weight is None else table.weight
-        self._truth = one_hot * (weight / weight.sum())[:, None]
+        self._truth = truth * (weight / weight.sum())[:, None]
         self.rows = self._truth.sum(axis=0)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:

@@ -11,12 +11,17 @@ from confmax.oracle._table import Table
 class Oracle(Protocol):
     """Maximises linear functions of the confusion matrix over all rules, on one table (paper, Section 4).
 
-    ``exact`` tells whether the answers are true maximisers (model confusion) or plug-in ones (labels).
+    ``exact`` tells whether the answers are true maximisers (model confusion) or plug-in ones (labels, blend).
+    ``model_share`` is the part of the model in the confusion: 1 the model, 0 the labels, between them a blend.
     """
 
     @property
     def rows(self) -> Array:
         """Row sums of every confusion (K,): the class priors, fractions of all weight."""
+
+    @property
+    def model_share(self) -> float:
+        """Part of the model in the confusion estimate, from 0 to 1."""
 
     @property
     def exact(self) -> bool:

@@ -20,6 +20,11 @@ class CountingOracle:
         return self.oracle.rows
 
     @property
+    def model_share(self) -> float:
+        """Part of the model in the confusion estimate."""
+        return self.oracle.model_share
+
+    @property
     def exact(self) -> bool:
         """Whether the decisions are true maximisers."""
         return self.oracle.exact

@@ -1,0 +1,152 @@
+"""No certificate may ever be violated: every metric and every solver against all rules of small populations.
+
+The attainable set of a population of n points is the convex hull of the confusions of its K^n deterministic rules.
+"""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import confmax
+from confmax import metrics
+from confmax.confusion import Confusion
+from confmax.optimize import SOLVERS, BayesCG, BruteForce
+from tests.helpers import all_deterministic_confusions
+
+GAINS = {2: [[1.0, -1.0], [-3.0, 0.5]], 3: [[0.0, -1.0, -4.0], [-2.0, 0.0, -1.0], [-9.0, -3.0, 0.0]]}
+VARIANTS = [
+    ("f_beta", {"beta": 2}),
+    ("macro_f_beta", {"beta": 0.5}),
+    ("ams", {"b_reg": 0.01}),
+    ("min_recall", {"rho": 0.1}),
+    ("g_mean", {"rho": 0.05, "smoothing": "additive"}),
+    ("h_mean", {"rho": 0.05}),
+    ("q_mean", {"rho": 0.05, "smoothing": "additive"}),
+]
+
+
+def cases():
+    for K, n in ((2, 6), (3, 5)):
+        for name in metrics.names():
+            params = {"gain": GAINS[K]} if name == "linear" else {}
+            metric = metrics.get(name, **params)
+            if K == 2 or not metric.binary:
+                yield pytest.param(metric, K, n, id=f"{metric!r}-{K}")
+        for name, params in VARIANTS:
+            metric = metrics.get(name, **params)
+            if K == 2 or not metric.binary:
+                yield pytest.param(metric, K, n, id=f"{metric!r}-{K}")
+
+
+def population(seed, n, K):
+    """n points with weights; every other population has exact ties, one a point that is sure of its class."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(K) * 0.8, n)
+    if seed % 2:
+        P = np.round(P * 4) + 0.25
+        P /= P.sum(1, keepdims=True)
+    if seed % 3 == 0:
+        P[0] = np.eye(K)[seed % K]
+    return P, rng.integers(1, 4, n).astype(float)
+
+
+def hull_of(P, weight):
+    """Return the confusions of all deterministic rules as one batch over common row sums."""
+    C = all_deterministic_confusions(P, weight)
+    return Confusion(C[0].sum(axis=1), np.diagonal(C, axis1=1, axis2=2), C.sum(axis=1), C)
+
+
+def most_over_hull(metric, hull, rounds=250):
+    """Return the largest value found over the hull: vertices, random mixtures, ascent from each; an LP for min recall.
+
+    A lower bound of the optimum, exact for the linear program and for metrics that are largest at a vertex.
+    """
+    values = np.nan_to_num(metric.at(hull).value, nan=-np.inf, posinf=np.inf)
+    best = float(values.max())
+    if metric.name == "min_recall" and not dict(metric.params)["rho"]:
+        recalls = hull.diagonal / hull.rows
+        n, K = recalls.shape
+        result = linprog(
+            np.append(np.zeros(n), -1.0), A_ub=np.hstack([-recalls.T, np.ones((K, 1))]), b_ub=np.zeros(K),
+            A_eq=[np.append(np.ones(n), 0.0)], b_eq=[1.0], bounds=[(0, None)] * n + [(None, None)],
+        )  # fmt: skip
+        return max(best, -result.fun)
+    rng = np.random.default_rng(0)
+    starts = [np.full(len(hull), 1 / len(hull)), *(rng.dirichlet(np.full(len(hull), 0.05)) for _ in range(3))]
+    for weights in starts:
+        w = weights
+        for j in range(1, rounds):
+            first = metric.at(hull.mix(w))
+            best = max(best, float(np.nan_to_num(first.value, nan=-np.inf)))
+            gain = metric.gains(first)
+            if not gain.is_finite:
+                break
+            w = w * (1 - 2 / (j + 2))
+            w[int(np.argmax(gain.dot(hull)))] += 2 / (j + 2)
+    return best
+
+
+QUICK = {"brute_force": lambda: BruteForce(resolution=3), "bayes_cg": lambda: BayesCG(kappa=3)}
+
+
+def accepted(metric, K):
+    yield "auto", "auto"
+    for name, make in SOLVERS.items():
+        solver = QUICK.get(name, make)()
+        try:
+            solver.check(metric, K, 5)
+        except ValueError:
+            continue
+        yield name, solver
+
+
+@pytest.mark.filterwarnings("ignore:.*has no weight in class")
+@pytest.mark.parametrize(("metric", "K", "n"), list(cases()))
+def test_no_certificate_is_violated(metric, K, n):
+    for seed in range(6):
+        P, weight = population(seed, n, K)
+        hull = hull_of(P, weight)
+        most = most_over_hull(metric, hull)
+        for name, solver in accepted(metric, K):
+            solution = confmax.maximize(
+                metric, P, sample_weight=weight, solver=solver, randomized=True, max_passes=60, confusion="model"
+            )
+            if solution.upper_bound is None:
+                continue
+            assert solution.upper_bound >= most - 1e-9, f"{name} on population {seed}"
+            assert solution.gap >= 0
+            again = metric.value(solution.confusion)
+            assert solution.value == pytest.approx(again, abs=1e-12)
+
+
+CERTIFIED = [
+    (name, K)
+    for name in sorted(set(metrics.names()) - {"mcc", "ams"})
+    for K in ((2,) if name != "linear" and metrics.get(name).binary else (2, 3))
+]
+
+
+@pytest.mark.parametrize(("name", "K"), CERTIFIED)
+def test_a_certificate_is_given(name, K):
+    """The model confusion of every metric but two has an upper bound, closed for all but the sums of ratios."""
+    metric = metrics.get(name, **({"gain": GAINS[K]} if name == "linear" else {}))
+    P, weight = population(2, 5, K)
+    solution = confmax.maximize(metric, P, sample_weight=weight, randomized=True)
+    assert solution.gap is not None
+    if metric.structure != "general":
+        assert solution.gap <= 1e-6
+    most = most_over_hull(metric, hull_of(P, weight))
+    assert solution.upper_bound >= most - 1e-9
+    assert solution.value <= most + 1e-3
+
+
+@pytest.mark.parametrize("name", sorted(set(metrics.names()) - {"linear"}))
+def test_nothing_is_certified_on_labels(name):
+    rng = np.random.default_rng(5)
+    K = 2 if metrics.get(name).binary else 3
+    P = rng.dirichlet(np.ones(K), 30)
+    y = (rng.random(30)[:, None] > np.cumsum(P, 1)).sum(1).clip(0, K - 1)
+    y[:K] = np.arange(K)
+    solution = confmax.maximize(name, P, y, confusion="labels")
+    assert solution.upper_bound is None
+    assert solution.gap is None
