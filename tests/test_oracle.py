@@ -67,17 +67,38 @@ def test_ties_go_to_the_largest_index(decider):
     K=st.integers(2, 9),
     digits=st.sampled_from([1, 2, None]),
     single=st.booleans(),
-    full=st.booleans(),
+    form=st.sampled_from(["probabilities", "one class", "distances", "squared distances", "full"]),
 )
-def test_backends_decide_identically_even_on_ties(seed, n, K, digits, single, full):
+def test_backends_decide_identically_even_on_ties(seed, n, K, digits, single, form):
     """Both multiply, then add, in the table's dtype, without fusing: no near-tie may fall differently."""
     rng = np.random.default_rng(seed)
     P = make_table(simplex(rng, n, K, np.float32 if single else np.float64, digits)).proba
-    if full:
+    if form == "full":
         gains = Gains.from_matrix(np.round(rng.normal(size=(3, K, K)), 1))
     else:
-        gains = Gains.reduced(np.round(rng.random((3, K)), 1), np.round(rng.normal(size=(3, K)), 1))
-    np.testing.assert_array_equal(decide(P, gains), reference_decide(P, gains))
+        power = {"distances": 1, "squared distances": 2}.get(form, 0)
+        only = np.eye(K)[rng.integers(0, K, 3)] if form == "one class" else 1.0
+        a, b = np.round(rng.random((3, K)), 1), np.round(rng.normal(size=(3, K)), 1)
+        gains = Gains.reduced(a * only, b * only, power=power)
+    decisions = reference_decide(P, gains)
+    np.testing.assert_array_equal(decide(P, gains), decisions)
+    answers = make_oracle(make_table(P)).maximize(gains)
+    counts = np.array([np.bincount(row, minlength=K) for row in decisions]) / n
+    np.testing.assert_allclose(answers.columns, counts, atol=1e-15)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("K", [2, 3, 8])
+def test_gains_of_distances_are_their_matrices(power, K):
+    """The O(K) recurrences decide as the K x K matrix does, wherever no two scores nearly tie."""
+    rng = np.random.default_rng(K)
+    P = make_table(simplex(rng, 2000, K)).proba
+    gains = Gains.reduced(-rng.random((5, K)), rng.normal(size=(5, K)), power=power)
+    scores = np.sort(np.einsum("ni,bij->bnj", P, gains.matrices()), axis=2)
+    clear = scores[:, :, -1] - scores[:, :, -2] > 1e-12
+    assert clear.mean() > 0.99
+    mine, full = reference_decide(P, gains), reference_decide(P, Gains.from_matrix(gains.matrices()))
+    np.testing.assert_array_equal(mine[clear], full[clear])
 
 
 @settings(deadline=None, max_examples=40)

@@ -107,21 +107,24 @@ class Confusion:
 class Gains:
     """A batch of B gains: linear functions of a confusion matrix, each of which an oracle can maximise exactly.
 
-    Either reduced, ``score_j(p) = a_j p_j + b_j`` (``a``, ``b`` of shape (B, K)), or full,
-    ``score_j(p) = sum_i G[i, j] p_i`` (``full`` of shape (B, K, M)); the other form is None.
+    Either reduced, ``score_j(p) = a_j x_j + b_j`` (``a``, ``b`` of shape (B, K)), or full,
+    ``score_j(p) = sum_i G[i, j] p_i`` (``full`` of shape (B, K, M)); the other form is None. In reduced gains ``x_j``
+    is ``p_j``, or with a ``power`` of 1 or 2 the expected distance of the classes, ``sum_i |i - j|^power p_i``: what
+    the weighted kappas need, for all j together in O(K).
     """
 
     a: Array | None = None
     b: Array | None = None
     full: Array | None = None
+    power: int = 0
 
     @classmethod
-    def reduced(cls, a: ArrayLike, b: ArrayLike | None = None) -> Gains:
+    def reduced(cls, a: ArrayLike, b: ArrayLike | None = None, *, power: int = 0) -> Gains:
         """Return reduced gains from ``a`` and ``b`` of shape (K,) or (B, K); ``b`` is zero if left out."""
         scale = np.atleast_2d(np.asarray(a, dtype=np.float64))
         offset = np.zeros_like(scale) if b is None else np.atleast_2d(np.asarray(b, dtype=np.float64))
         scale, offset = (np.ascontiguousarray(part) for part in np.broadcast_arrays(scale, offset))
-        return cls(scale, offset)
+        return cls(scale, offset, power=power)
 
     @classmethod
     def from_matrix(cls, full: ArrayLike) -> Gains:
@@ -136,41 +139,48 @@ class Gains:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Gains]) -> Gains:
-        """Join batches; as soon as one is full, all become full."""
-        if all(part.full is None for part in parts):
-            scales, offsets = zip(*(part.pair() for part in parts), strict=True)
-            return cls(np.concatenate(scales), np.concatenate(offsets))
+        """Join batches; unless all are reduced in the same way, all become full."""
+        powers = {part.power for part in parts if part.full is None}
+        if all(part.full is None for part in parts) and len(powers) == 1:
+            scales, offsets = zip(*(part.coefficients() for part in parts), strict=True)
+            return cls(np.concatenate(scales), np.concatenate(offsets), power=powers.pop())
         return cls(full=np.concatenate([part.matrices() for part in parts]))
 
     def __len__(self) -> int:
-        return len(self.pair()[0] if self.full is None else self.full)
+        return len(self.coefficients()[0] if self.full is None else self.full)
 
     def __getitem__(self, index: int | slice) -> Gains:
         """Return a part of the batch, as a batch."""
         part = slice(index, index + 1) if isinstance(index, int) else index
         if self.full is not None:
             return Gains(full=self.full[part])
-        a, b = self.pair()
-        return Gains(a[part], b[part])
+        a, b = self.coefficients()
+        return Gains(a[part], b[part], power=self.power)
 
     def matrices(self) -> Array:
-        """Return the gains as full matrices (B, K, M): ``diag(a) + 1 b^T`` for reduced ones."""
+        """Return the gains as full matrices (B, K, M): ``diag(a) + 1 b^T``, or ``|i - j|^power a_j + b_j``."""
         if self.full is not None:
             return self.full
-        a, b = self.pair()
-        return np.eye(a.shape[1]) * a[:, :, None] + b[:, None, :]
+        a, b = self.coefficients()
+        return _features(a.shape[1], self.power) * a[:, None, :] + b[:, None, :]
 
     def dot(self, S: Confusion) -> Array:
         """Return ``<G, C>`` (B,) of each gain with each confusion of a batch of B, or with one confusion."""
-        if self.full is not None:
-            if S.matrix is None:
-                raise TypeError("full gains need confusions that carry the matrix")
-            return np.asarray((self.full * S.matrix).sum(axis=(-2, -1)))
-        a, b = self.pair()
-        return np.asarray((a * S.diagonal).sum(axis=-1) + (b * S.columns).sum(axis=-1))
+        if self.full is None and self.power == 0:
+            a, b = self.pair()
+            return np.asarray((a * S.diagonal).sum(axis=-1) + (b * S.columns).sum(axis=-1))
+        if S.matrix is None:
+            raise TypeError("only gains of probabilities do without the matrix of a confusion")
+        return np.asarray((self.matrices() * S.matrix).sum(axis=(-2, -1)))
 
     def pair(self) -> tuple[Array, Array]:
-        """Return ``(a, b)`` of reduced gains, each (B, K)."""
+        """Return ``(a, b)`` of gains that are reduced to probabilities, each (B, K)."""
+        if self.power:
+            raise TypeError("gains of distances have no form a_j p_j + b_j")
+        return self.coefficients()
+
+    def coefficients(self) -> tuple[Array, Array]:
+        """Return ``(a, b)`` of reduced gains, each (B, K), whatever they multiply."""
         if self.a is None or self.b is None:
             raise TypeError("full gains have no reduced form")
         return self.a, self.b
@@ -178,7 +188,7 @@ class Gains:
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
-        return self.pair()[0].shape[1] if self.full is None else self.full.shape[1]
+        return self.coefficients()[0].shape[1] if self.full is None else self.full.shape[1]
 
     @property
     def n_decisions(self) -> int:
@@ -190,3 +200,11 @@ class Gains:
         """Whether every coefficient is a finite number."""
         parts = (self.a, self.b, self.full)
         return all(bool(np.isfinite(part).all()) for part in parts if part is not None)
+
+
+def _features(K: int, power: int) -> Array:
+    """Return the matrix (K, K) whose column j gives ``x_j`` of reduced gains as a linear function of p."""
+    if power == 0:
+        return np.eye(K)
+    index = np.arange(K, dtype=np.float64)
+    return np.abs(index[:, None] - index) ** power

@@ -52,8 +52,8 @@ class Ratios:
         level = np.asarray(levels, dtype=np.float64)[:, None]
         if self.top.full is not None or self.bottom.full is not None:
             return Gains.from_matrix(self.top.matrices() - level[..., None] * self.bottom.matrices())
-        (a, b), (c, d) = self.top.pair(), self.bottom.pair()
-        return Gains.reduced(a - level * c, b - level * d)
+        (a, b), (c, d) = self.top.coefficients(), self.bottom.coefficients()
+        return Gains.reduced(a - level * c, b - level * d, power=self.top.power)
 
     def excess(self, levels: Array, answers: Confusion) -> Array:
         """Return ``F_b(levels_b)`` (B,) from an exact oracle's answers to `gains`."""
@@ -76,9 +76,9 @@ class Ratios:
 
 def _placed(gains: Gains, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Gains:
     index = np.array(classes)
-    if gains.full is not None:
+    if gains.full is not None or gains.power:
         full = np.zeros((len(gains), n_classes, n_decisions))
-        full[:, index[:, None], index] = gains.full
+        full[:, index[:, None], index] = gains.matrices()
         return Gains.from_matrix(full)
     parts = np.zeros((2, len(gains), n_classes))
     parts[:, :, index] = np.stack(gains.pair())
@@ -140,9 +140,11 @@ def weighted_kappa(rows: Array, *, power: int) -> Ratios:
     """``(E - O) / E``, ``E = sum_j c_j f_j`` with ``f_j = sum_i pi_i w_ij``; E is at least ``min f``."""
     index = np.arange(len(rows), dtype=np.float64)
     w = np.abs(index[:, None] - index) ** power / max(index[-1] ** power, 1.0)
-    chance = np.broadcast_to(rows @ w, w.shape)
+    chance, scale = rows @ w, max(index[-1] ** power, 1.0)
     zero, one = np.zeros(1), np.ones(1)
-    return Ratios(Gains.from_matrix(chance - w), Gains.from_matrix(chance), zero, zero, one * chance.min(), one)
+    top = Gains.reduced(np.full(len(rows), -1.0 / scale), chance, power=power)
+    bottom = Gains.reduced(np.zeros(len(rows)), chance, power=power)
+    return Ratios(top, bottom, zero, zero, one * chance.min(), one)
 
 
 def linear(_: Array, *, gain: tuple[tuple[float, ...], ...]) -> Ratios:

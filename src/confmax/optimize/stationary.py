@@ -137,7 +137,9 @@ class Stationary:
         """Lay out the starts."""
         rows = problem.oracle.rows
         parts = problem.metric.as_ratios(rows, problem.n_decisions)
-        known = parts is not None and parts.top.full is None and len(parts.weights) <= MAX_RATIOS
+        known = (
+            parts is not None and parts.top.full is None and not parts.top.power and len(parts.weights) <= MAX_RATIOS
+        )
         levels = Levels.start(parts, problem.starts) if parts is not None and known else None
         waiting = None
         if problem.n_decisions == len(rows):

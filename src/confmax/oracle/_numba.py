@@ -51,6 +51,45 @@ def run_parts(work: Callable[[int], Any], n_parts: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _features(block, power, out):  # type: ignore[no-untyped-def]
+    # the reference's order of operations: decisions must agree bit for bit
+    K, size = block.shape
+    total = np.empty(size, block.dtype)
+    mean = np.zeros(size, block.dtype)
+    square = np.zeros(size, block.dtype)
+    for r in range(size):
+        total[r] = block[0, r]
+    for i in range(1, K):
+        first, second = block.dtype.type(i), block.dtype.type(i * i)
+        for r in range(size):
+            total[r] = total[r] + block[i, r]
+            mean[r] = mean[r] + block[i, r] * first
+            square[r] = square[r] + block[i, r] * second
+    if power == 2:
+        for j in range(K):
+            first, second = block.dtype.type(2 * j), block.dtype.type(j * j)
+            for r in range(size):
+                out[j, r] = (square[r] + total[r] * second) - mean[r] * first
+        return
+    below = np.zeros(size, block.dtype)
+    for j in range(K):
+        for r in range(size):
+            out[j, r] = mean[r]
+            below[r] = below[r] + block[j, r]
+            mean[r] = mean[r] + (below[r] + below[r] - total[r])
+
+
+@njit(cache=True, nogil=True)
+def _decide_one(block, k, rest, a, b, decision):  # type: ignore[no-untyped-def]
+    # only class k has coefficients, all others score zero and the largest index of them is rest
+    zero = block.dtype.type(0)
+    for r in range(block.shape[1]):
+        score = a * block[k, r] + b
+        wins = score > zero if k < rest else score >= zero
+        decision[r] = k if wins else rest
+
+
+@njit(cache=True, nogil=True)
 def _decide_reduced(block, a, b, best, decision):  # type: ignore[no-untyped-def]
     for r in range(block.shape[1]):
         best[r] = a[0] * block[0, r] + b[0]
@@ -102,31 +141,39 @@ def _accumulate(block, rows, decision, share, labels, weight, diagonal, columns,
 
 
 @njit(cache=True, nogil=True)
-def _scan(blocks, start, stop, n, first, second, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+def _scan(blocks, start, stop, n, first, second, power, alone, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
     size = blocks.shape[2]
     best = np.empty(size, blocks.dtype)
     score = np.empty(size, blocks.dtype)
     decision = np.empty(size, np.int32)
+    x = np.empty((blocks.shape[1] if power > 0 else 0, size), blocks.dtype)
     for k in range(start, stop):
         low = k * size
+        if power > 0:
+            _features(blocks[k], power, x)
         high = min(low + size, n)
         y = labels[low:high] if labels.size > 0 else labels
         w = weight[low:high] if weight.size > 0 else weight
         for g in range(first.shape[0]):
-            if second.shape[0] > 0:
-                _decide_reduced(blocks[k], first[g, 0], second[g], best, decision)
+            j = alone[g]
+            if j >= 0:
+                K = blocks.shape[1]
+                _decide_one(blocks[k], j, K - 1 if j < K - 1 else K - 2, first[g, 0, j], second[g, j], decision)
+            elif second.shape[0] > 0:
+                _decide_reduced(x if power > 0 else blocks[k], first[g, 0], second[g], best, decision)
             else:
                 _decide_full(blocks[k], first[g], best, score, decision)
             _accumulate(blocks[k], high - low, decision, share, y, w, diagonal[g], columns[g], matrix[g])
 
 
 @njit(cache=True, nogil=True)
-def _decide_rows(proba, start, stop, first, second, out):  # type: ignore[no-untyped-def]
+def _decide_rows(proba, start, stop, first, second, power, out):  # type: ignore[no-untyped-def]
     n, K = proba.shape
     block = np.empty((K, BLOCK), proba.dtype)
     best = np.empty(BLOCK, proba.dtype)
     score = np.empty(BLOCK, proba.dtype)
     decision = np.empty(BLOCK, np.int32)
+    x = np.empty((K if power > 0 else 0, BLOCK), proba.dtype)
     for k in range(start, stop):
         low = k * BLOCK
         rows = min(BLOCK, n - low)
@@ -136,9 +183,11 @@ def _decide_rows(proba, start, stop, first, second, out):  # type: ignore[no-unt
         for r in range(rows, BLOCK):
             for j in range(K):
                 block[j, r] = 0.0
+        if power > 0:
+            _features(block, power, x)
         for g in range(first.shape[0]):
             if second.shape[0] > 0:
-                _decide_reduced(block, first[g, 0], second[g], best, decision)
+                _decide_reduced(x if power > 0 else block, first[g, 0], second[g], best, decision)
             else:
                 _decide_full(block, first[g], best, score, decision)
             for r in range(rows):
@@ -153,6 +202,16 @@ def _kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDA
     return first[:, None, :], second
 
 
+def _alone(gains: Gains) -> NDArray[np.int64]:
+    """Return for each gain the only class that has a coefficient, -1 where there is none or more than one."""
+    alone = np.full(len(gains), -1)
+    if gains.full is not None or gains.power or gains.n_classes < 3:
+        return alone
+    a, b = gains.pair()
+    used = (a != 0) | (b != 0)
+    return np.where(used.sum(axis=1) == 1, used.argmax(axis=1), alone)
+
+
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
     first, second = _kernel_gains(gains, proba.dtype)
@@ -160,7 +219,7 @@ def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     n_blocks = -(-proba.shape[0] // BLOCK)
 
     def work(part: int) -> None:
-        _decide_rows(proba, part * CHUNK, min((part + 1) * CHUNK, n_blocks), first, second, out)
+        _decide_rows(proba, part * CHUNK, min((part + 1) * CHUNK, n_blocks), first, second, gains.power, out)
 
     run_parts(work, -(-n_blocks // CHUNK))
     return out
@@ -201,6 +260,7 @@ class NumbaOracle:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
         first, second = _kernel_gains(gains, self._blocks.dtype)
         n_blocks, K = self._blocks.shape[:2]
+        alone = _alone(gains)
         B, M = len(gains), first.shape[2]
         parts = -(-n_blocks // CHUNK)
         if matrix:
@@ -210,7 +270,8 @@ class NumbaOracle:
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
 
         def work(part: int) -> None:
-            _scan(self._blocks, edges[part], edges[part + 1], self.table.n_rows, first, second, self.model_share,
+            _scan(self._blocks, edges[part], edges[part + 1], self.table.n_rows, first, second, gains.power,
+                  alone, self.model_share,
                   self._labels, self._weight, diagonal[part], columns[part], matrices[part])  # fmt: skip
 
         run_parts(work, parts)

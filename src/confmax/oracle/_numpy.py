@@ -25,17 +25,40 @@ def gain_coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any],
     """Return ``(a, b)`` or ``(full, None)`` in the table's dtype; a and b share one scale."""
     if gains.full is not None:
         return coefficients(gains.full, dtype), None
-    both = coefficients(np.stack(gains.pair(), axis=1), dtype)
+    both = coefficients(np.stack(gains.coefficients(), axis=1), dtype)
     return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+
+
+def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
+    """Return what reduced gains multiply (n, K): ``p_j``, or ``sum_i |i - j|^power p_i`` in O(K) operations per row."""
+    if power == 0:
+        return proba
+    n, K = proba.shape
+    total, mean, square = proba[:, 0].copy(), np.zeros(n, proba.dtype), np.zeros(n, proba.dtype)
+    for i in range(1, K):
+        total = total + proba[:, i]
+        mean = mean + proba[:, i] * proba.dtype.type(i)
+        square = square + proba[:, i] * proba.dtype.type(i * i)
+    out = np.empty_like(proba)
+    below, distance = np.zeros(n, proba.dtype), mean
+    for j in range(K):
+        if power == 2:
+            out[:, j] = (square + total * proba.dtype.type(j * j)) - mean * proba.dtype.type(2 * j)
+            continue
+        out[:, j] = distance
+        below = below + proba[:, j]
+        distance = distance + (below + below - total)
+    return out
 
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
     first, second = gain_coefficients(gains, proba.dtype)
+    x = features(proba, gains.power)
     decisions = []
     for g in range(len(gains)):
         if second is not None:
-            scores = proba * first[g] + second[g]
+            scores = x * first[g] + second[g]
         else:
             scores = proba[:, :1] * first[g, 0]
             for i in range(1, proba.shape[1]):
