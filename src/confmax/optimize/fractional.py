@@ -7,7 +7,7 @@ methods move a level; every answer counts. Rules that are answers are determinis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
 from confmax.optimize._mixture import Mixture
 from confmax.ratios import Ratios
 
-THIN = 1e-2  # floors below this part of the current denominator prove little: then a second level brackets the optimum
+AHEAD = (0.0, 0.15, 0.4)  # first levels, from the best starting rule's toward 1
 LEVELS = 17  # levels that share a pass on labels
 ZOOMS = 3
 
@@ -37,7 +37,7 @@ def one_ratio(problem: Problem) -> Ratios | None:
 
 @dataclass(frozen=True, eq=False)
 class LevelState:
-    """The best rule so far, and an interval of levels."""
+    """The best rule so far, and an interval of levels; Dinkelbach's `high` has ``F(high) <= 0``."""
 
     rule: Mixture
     low: float
@@ -49,9 +49,8 @@ class LevelState:
 class Dinkelbach:
     """Maximise a ratio by setting the level to the ratio of the best rule met, until its answer does no better.
 
-    On the model confusion the result is a global optimum and the bound is ``l + max(F(l), 0) / min D``; where D may
-    come near zero, a level just above the current one joins each pass: it is a bound as soon as no rule reaches it.
-    On labels the rules of the one-parameter family ``argmax`` of ``N - l D`` are searched: a grid of levels, zoomed.
+    On the model confusion the result is a global optimum. A second level shares each pass: where F is not positive it
+    is an upper bound, and so is the root of a chord of F, which is convex; so is ``l + max(F(l), 0) / min D``. On labels the rules of the one-parameter family ``argmax`` of ``N - l D`` are searched: a grid of levels, zoomed.
     Ratios whose parts are not known (user functions) take the gradient at the best rule, which is the same gain.
 
     Source: paper, Section 2 (ratio-of-linear metrics); Dinkelbach's iteration in place of its bisection.
@@ -75,8 +74,7 @@ class Dinkelbach:
 
     def init(self, problem: Problem) -> LevelState:
         """Start at the best of the starting rules."""
-        value = problem.value(problem.start.confusion)
-        return LevelState(problem.start, min(0.0, value), max(1.0, value))
+        return LevelState(problem.start, 0.0, np.inf)
 
     def step(self, problem: Problem, state: LevelState) -> tuple[LevelState, Step]:
         """Raise the level to what its answer reaches; on labels, compare a grid of levels."""
@@ -85,14 +83,17 @@ class Dinkelbach:
             return self._by_gradient(problem, state)
         if not problem.oracle.exact and problem.metric.structure == "ratio":
             return self._over_levels(problem, parts, state)
-        level = problem.value(state.rule.confusion)
-        D = float(parts.denominators(state.rule.confusion)[0])
-        thin = float(parts.floor[0]) < THIN * D
-        levels = np.array([level, level + 0.5 * problem.tol]) if thin else np.array([level])
+        level, tol = problem.value(state.rule.confusion), problem.tol
+        levels = level + (max(1.0, level) - level) * np.array(AHEAD)
+        if state.round:
+            # with the last digits of the level in doubt, a bound needs a level that is clearly above
+            levels = np.array([level, max(state.high if np.isfinite(state.high) else level, level + 0.5 * tol)])
         gains = parts.gains(levels)
         answers = problem.ask(gains)
-        bound = float(np.min(parts.bounds(levels, parts.excess(levels, answers))))
-        return _advance(problem, state, gains, answers, bound)
+        excess = parts.excess(levels, answers)
+        high = min(state.high, float(parts.bounds(levels, excess).min()), _chord_root(levels, excess))
+        following, step = _advance(problem, state, gains, answers, high)
+        return replace(following, high=high), step
 
     def _by_gradient(self, problem: Problem, state: LevelState) -> tuple[LevelState, Step]:
         first = problem.metric.at(state.rule.confusion)
@@ -102,7 +103,9 @@ class Dinkelbach:
         return _advance(problem, state, gains, answers, bound)
 
     def _over_levels(self, problem: Problem, parts: Ratios, state: LevelState) -> tuple[LevelState, Step]:
-        levels = np.linspace(state.low, state.high, LEVELS)
+        value = problem.value(state.rule.confusion)
+        low, high = (state.low, state.high) if state.round else (min(0.0, value), max(1.0, value))
+        levels = np.linspace(low, high, LEVELS)
         gains = parts.gains(levels)
         answers = problem.ask(gains)
         values = np.nan_to_num(problem.metric.at(answers).value, nan=-np.inf)
@@ -112,6 +115,17 @@ class Dinkelbach:
         low, high = float(levels[max(k - 1, 0)]), float(levels[min(k + 1, LEVELS - 1)])
         status = Status.FINISHED if state.round + 1 == ZOOMS else None
         return LevelState(best, low, high, state.round + 1), Step(best, (met,), None, status)
+
+
+def _chord_root(levels: Array, excess: Array) -> float:
+    """Return where a chord of F crosses zero, which is at or above F's own root as F is convex; inf without one."""
+    roots = [
+        low + (high - low) * above / (above - below)
+        for low, above in zip(levels, excess, strict=True)
+        for high, below in zip(levels, excess, strict=True)
+        if above > 0.0 > below and low < high
+    ]
+    return float(min(roots, default=np.inf))
 
 
 def _advance(
