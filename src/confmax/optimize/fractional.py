@@ -50,8 +50,9 @@ class Dinkelbach:
     """Maximise a ratio by setting the level to the ratio of the best rule met, until its answer does no better.
 
     On the model confusion the result is a global optimum. A second level shares each pass: where F is not positive it
-    is an upper bound, and so is the root of a chord of F, which is convex; so is ``l + max(F(l), 0) / min D``. On labels the rules of the one-parameter family ``argmax`` of ``N - l D`` are searched: a grid of levels, zoomed.
-    Ratios whose parts are not known (user functions) take the gradient at the best rule, which is the same gain.
+    is an upper bound, and so is the root of a chord of F, which is convex, and ``l + max(F(l), 0) / min D``. On labels
+    the rules of the one-parameter family ``argmax`` of ``N - l D`` are searched: a grid of levels, zoomed. Ratios whose
+    parts are not known (user functions) take the gradient at the best rule, which is the same gain.
 
     Source: paper, Section 2 (ratio-of-linear metrics); Dinkelbach's iteration in place of its bisection.
 
