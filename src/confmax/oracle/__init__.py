@@ -7,14 +7,24 @@ from collections.abc import Callable
 from confmax.oracle._numba import NumbaOracle, decide
 from confmax.oracle._numpy import NumpyOracle
 from confmax.oracle._protocol import Oracle
-from confmax.oracle._table import Table, checked_probabilities, make_table, refuse_too_few_classes
-from confmax.oracle._wrappers import CountingOracle
+from confmax.oracle._table import (
+    Calibrator,
+    Table,
+    apply_calibrator,
+    checked_probabilities,
+    make_table,
+    refuse_too_few_classes,
+)
+from confmax.oracle._wrappers import CountingOracle, DecidingOn
 
 __all__ = [
     "BACKENDS",
+    "Calibrator",
     "CountingOracle",
+    "DecidingOn",
     "Oracle",
     "Table",
+    "apply_calibrator",
     "checked_probabilities",
     "decide",
     "make_oracle",
