@@ -43,6 +43,7 @@ def parameters(found):
 @pytest.mark.parametrize(("n", "K"), [(60, 2), (300, 3), (800, 7)])
 def test_vector_scaling_is_scipys_minimum(n, K, newton_classes, monkeypatch):
     monkeypatch.setattr(solver, "NEWTON_CLASSES", newton_classes)
+    monkeypatch.setattr(solver, "WIDE_TOL", 1e-8)
     rng = np.random.default_rng(K)
     P, y = miscalibrated(n, K, rng.uniform(0.3, 2, K), rng.normal(size=K))
     w = rng.integers(1, 4, n).astype(float)
@@ -176,6 +177,16 @@ def test_row_order_changes_nothing():
     one, other = choose(make_table(P, y)), choose(make_table(P[order], y[order]))
     assert one.kind == other.kind == "vector"
     np.testing.assert_allclose(parameters(one.calibrator), parameters(other.calibrator), atol=1e-9)
+    for kind, loss in one.cv_log_loss.items():
+        assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
+
+
+def test_column_order_changes_nothing():
+    P, y = miscalibrated(400, 4, [0.5, 1, 1.5, 1], [0.5, 0, -0.5, 0])
+    order = [2, 0, 3, 1]
+    one, other = choose(make_table(P, y)), choose(make_table(P[:, order], np.argsort(order)[y]))
+    assert one.kind == other.kind == "vector"
+    np.testing.assert_allclose(one.calibrator.a[order], other.calibrator.a, atol=1e-9)
     for kind, loss in one.cv_log_loss.items():
         assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
 

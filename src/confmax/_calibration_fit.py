@@ -19,7 +19,8 @@ from confmax.oracle._numba import run_parts
 FLOOR = 1e-12  # probabilities below count as this much, in float32 and float64 alike: a zero has no logarithm
 PRECISION = 1.0  # of the Gaussian prior around the identity, in 1 / nat^2
 POWERS = (1e-3, 1e3)  # range of 1 / T
-NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves
+NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
+WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
 PARTS, PART_ROWS = 64, 4096
 MAX_STEPS = 60
 
@@ -230,7 +231,7 @@ def fit_vector(
     K = z.shape[1]
     theta = np.repeat([1.0, 0.0], K) if start is None else np.asarray(start, dtype=np.float64).reshape(-1)
     if K > NEWTON_CLASSES:
-        return _quasi_newton(z, y, w, theta, tol).reshape(2, K)
+        return _quasi_newton(z, y, w, theta, max(tol, WIDE_TOL)).reshape(2, K)
     return _newton(z, y, w, theta, curvature, tol).reshape(2, K)
 
 
@@ -288,5 +289,5 @@ def _quasi_newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array,
         ga = ga / first
         return value, np.concatenate([ga, (gb - mixed * ga) / last])
 
-    options = {"maxiter": 500, "maxcor": 20, "gtol": np.sqrt(tol), "ftol": 1e-14}
+    options = {"maxiter": 500, "maxcor": 20, "gtol": np.sqrt(tol), "ftol": 0.0}
     return theta + back(minimize(objective, np.zeros_like(theta), jac=True, method="L-BFGS-B", options=options).x)

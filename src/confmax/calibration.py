@@ -27,7 +27,7 @@ __all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "
 
 FOLDS = 5
 CHOICE_CELLS = 1 << 22  # the choice between kinds is made on a sample of at most this many entries of the table,
-CHOICE_ROWS_PER_CLASS = 20  # but on at least this many rows per class
+CHOICE_ROWS_PER_CLASS = 10  # but on at least this many rows per class
 KINDS = ("temperature", "vector")
 FOLD_TOL = 1e-4  # nats of the total loss
 
@@ -100,7 +100,9 @@ class _Rows:
         for k in range(self.proba.shape[1]):
             mine = self.labels == k
             _, rank = np.unique(self.draw[mine], return_inverse=True)
-            fold[mine] = (rank.reshape(-1) + k) % FOLDS
+            # rare classes must not all begin in the same fold
+            first = int(self.draw[mine].min() * 2.0**53) if mine.any() else 0
+            fold[mine] = (rank.reshape(-1) + first) % FOLDS
         return fold
 
     def take(self, n_rows: int) -> _Rows:
@@ -257,8 +259,16 @@ def _labelled(table: Table, seed: int) -> _Rows:
         P, labels, weight = P[kept], labels[kept], weight[kept]
     counts = bool((weight == np.round(weight)).all())
     weight = weight if counts else weight / weight.mean()
-    draw = _draw.uniform(seed, _draw.row_keys(P))
+    draw = _draw.uniform(seed, _symmetric_keys(P))
     return _Rows(P, labels, weight, weight if counts else weight**2, draw, log_table(P))
+
+
+def _symmetric_keys(proba: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return one key per row, the same for any order of the columns: names in another order change no fold."""
+    keys = np.zeros(len(proba), dtype=np.uint64)
+    for k in range(proba.shape[1]):
+        keys += _draw.row_keys(proba[:, k : k + 1])
+    return keys
 
 
 def _fitted(rows: _Rows, kind: str, weight: Array, start: Array | None = None) -> Array:

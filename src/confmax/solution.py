@@ -191,10 +191,8 @@ def maximize(
     starts = baselines(oracle, _priors(table), n_decisions, matrix=matrix)
     plain = list(starts)
     if table is not raw:
-        # what people decide without confmax, on the probabilities that they have
-        on_raw = CountingOracle(DecidingOn(raw, oracle))
-        plain = baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
-        oracle.n_passes += on_raw.n_passes
+        # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
+        plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure == "concave":
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.append(best_cut(chosen, oracle)[0])
