@@ -29,7 +29,7 @@ FOLDS = 5
 CHOICE_CELLS = 1 << 22  # the choice between kinds is made on a sample of at most this many entries of the table,
 CHOICE_ROWS_PER_CLASS = 10  # but on at least this many rows per class
 KINDS = ("temperature", "vector")
-FOLD_TOL = 1e-4  # nats of the total loss
+FOLD_TOL = 1e-3  # nats of the total loss
 
 _Fold = Callable[[NDArray[np.bool_], NDArray[np.bool_]], Array]
 
