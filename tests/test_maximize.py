@@ -265,7 +265,10 @@ class BruteForceAfter:
         ({"metric": 3}, "a metric's name is a string"),
         ({"confusion": "truth"}, "confusion is one of auto, model, labels; got 'truth'"),
         ({"confusion": "labels"}, "needs y"),
-        ({"calibration": "isotonic"}, "calibration is 'auto' or None; got 'isotonic'"),
+        (
+            {"calibration": "isotonic"},
+            "calibration is 'auto', None, 'temperature', 'vector' or an object .*; got 'isotonic'",
+        ),
         ({"solver": "adam"}, "one of frank_wolfe"),
         ({"solver": FrankWolfe}, "solver must be an instance"),
         ({"solver": 3}, "solver must be an instance"),

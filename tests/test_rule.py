@@ -187,7 +187,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (b"\xff\xfe", "not JSON"),
         ("[]", "not a rule"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=2), "version is 2 and this confmax reads version 1; update"),
+        (edited(version=3), "version is 3 and this confmax reads versions 1 to 2; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing \['atoms'\]"),
         (edited(extra=1), r"unknown \['extra'\]"),

@@ -12,11 +12,13 @@ import confmax
 ROOT = Path(confmax.__file__).parent
 LAYERS = [
     {"_version", "confusion"},
-    {"formulas", "bounds", "ratios"},
+    {"formulas", "bounds", "ratios", "_draw"},
     {"_metric"},
     {"metrics"},
     {"oracle"},
-    {"optimize", "_draw", "_rule_file", "theory"},
+    {"_calibration_fit"},
+    {"_calibrators"},
+    {"optimize", "calibration", "_rule_file", "theory"},
     {"rule"},
     {"solution"},
     {"checks", "_estimator_steps"},

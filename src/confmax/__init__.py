@@ -7,7 +7,7 @@ a bound on how much better any rule could be.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from confmax import metrics, optimize
+from confmax import calibration, metrics, optimize
 from confmax._version import __version__
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
@@ -22,6 +22,7 @@ __all__ = [
     "MetricClassifierCV",
     "Solution",
     "__version__",
+    "calibration",
     "checks",
     "maximize",
     "metrics",

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from confmax._calibrators import LARGEST, Temperature, VectorScaling
 from confmax.confusion import Array, Gains
 
 FORMAT = "confmax.rule"
-VERSION = 1
+VERSION = 2  # 1 had no calibration
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
@@ -23,8 +24,16 @@ MAX_ATOMS = 10_000
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
 
 
-def dump(gains: Gains, weights: Array, class_names: Sequence[Any], metric: str, seed: int) -> str:
-    """Return the JSON text of a rule."""
+def dump(
+    gains: Gains, weights: Array, class_names: Sequence[Any], metric: str, seed: int, calibrator: Any = None
+) -> str:
+    """Return the JSON text of a rule.
+
+    Raises
+    ------
+    ValueError
+        If a class name or the calibrator is of a kind that a file cannot hold.
+    """
     for name in class_names:
         if not isinstance(name, (str, int, float)):
             raise ValueError(f"a rule file holds class names that are strings or numbers; got {type(name).__name__}")
@@ -41,13 +50,14 @@ def dump(gains: Gains, weights: Array, class_names: Sequence[Any], metric: str, 
         "metric": metric,
         "seed": int(seed),
         "classes": list(class_names),
+        **({} if calibrator is None else {"calibration": _calibration_of(calibrator)}),
         "atoms": atoms,
     }
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int]:
-    """Return gains, weights, class names, metric and seed of a rule file's text.
+def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, Any]:
+    """Return gains, weights, class names, metric, seed and calibrator of a rule file's text.
 
     Raises
     ------
@@ -63,9 +73,10 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise ValueError(f"its version is {version!r} and this confmax reads version {VERSION}; update confmax")
-    unknown, missing = set(document) - _FIELDS, _FIELDS - set(document)
+    if version not in (1, VERSION) or isinstance(version, bool):
+        raise ValueError(f"its version is {version!r} and this confmax reads versions 1 to {VERSION}; update confmax")
+    optional = {"calibration"} if version == VERSION else set()
+    unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
     if unknown or missing:
         raise ValueError(f"its fields are not those of a rule (missing {sorted(missing)}, unknown {sorted(unknown)})")
     metric, seed = document["metric"], document["seed"]
@@ -75,7 +86,8 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int]:
         raise ValueError("its seed is not a 64-bit integer")
     names = _names(document["classes"])
     gains, weights = _atoms(document["atoms"], len(names))
-    return gains, weights, names, metric, seed
+    calibrator = _calibrator(document["calibration"], gains.n_classes) if "calibration" in document else None
+    return gains, weights, names, metric, seed, calibrator
 
 
 def read(path: Path) -> bytes:
@@ -109,6 +121,33 @@ def _names(values: Any) -> tuple[Any, ...]:
     if not all(isinstance(value, (str, int, float)) for value in values) or len(set(values)) != len(values):
         raise ValueError("its class names are not distinct strings or numbers")
     return tuple(values)
+
+
+def _calibration_of(calibrator: Any) -> dict[str, Any]:
+    if isinstance(calibrator, Temperature):
+        return {"kind": "temperature", "temperature": calibrator.temperature}
+    if isinstance(calibrator, VectorScaling):
+        return {"kind": "vector", "a": calibrator.a.tolist(), "b": calibrator.b.tolist()}
+    raise ValueError(
+        f"a rule file holds numbers and no objects such as the calibration {type(calibrator).__name__}; tune with "
+        f"calibration='auto', or apply that object yourself before and tune with calibration=None"
+    )
+
+
+def _calibrator(document: Any, K: int) -> Temperature | VectorScaling:
+    fields = set(document) if isinstance(document, dict) else set()
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind == "temperature" and fields == {"kind", "temperature"}:
+        value = float(_numbers([document["temperature"]], 1, "temperature")[0])
+        if not 1 / LARGEST <= value <= LARGEST:
+            raise ValueError(f"its temperature is not between {1 / LARGEST:g} and {LARGEST:g}")
+        return Temperature(value)
+    if kind == "vector" and fields == {"kind", "a", "b"}:
+        a, b = (_numbers(document[name], K, f"{name} of its calibration") for name in ("a", "b"))
+        if max(np.abs(a).max(), np.abs(b).max()) > LARGEST:
+            raise ValueError(f"a or b of its calibration holds a number beyond {LARGEST:g}")
+        return VectorScaling(a, b)
+    raise ValueError("its calibration is neither a kind and a temperature, nor the kind vector with a and b")
 
 
 def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:

@@ -233,7 +233,7 @@ class MetricClassifierCV(_RuleClassifier):
         metric: str | Metric | Callable[[Array], float] = "balanced_accuracy",
         cv: Any = None,
         refit: bool = True,
-        calibration: str | None = "auto",
+        calibration: Any = "auto",
         confusion: str = "auto",
         randomized: bool | str = "auto",
         labels: Sequence[Any] | None = None,

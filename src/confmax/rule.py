@@ -1,7 +1,7 @@
 """The decision rule: what a solver found, as a small frozen record that can be applied, read and saved.
 
 A rule is a distribution over gains. Each gain decides ``argmax_j score_j``, ties to the largest index; a rule of one
-gain is deterministic.
+gain is deterministic. Scores are those of the probabilities that the rule's calibrator makes of the given ones.
 """
 
 from __future__ import annotations
@@ -17,8 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax import _draw, _rule_file
+from confmax._calibrators import Temperature, VectorScaling
 from confmax.confusion import Array, Confusion, Gains
-from confmax.oracle import Oracle, checked_probabilities, decide
+from confmax.oracle import (
+    Calibrator,
+    DecidingOn,
+    Oracle,
+    apply_calibrator,
+    checked_probabilities,
+    decide,
+    same_estimate,
+)
 
 DUPLICATE_SHARE = 0.1
 
@@ -39,6 +48,8 @@ class DecisionRule:
         What the rule was tuned for.
     seed : int
         Seed of the draws of a randomised rule.
+    calibrator : Temperature, VectorScaling, other object with ``transform``, or None
+        Applied to the probabilities first, by every method here: pass them raw, as they were when the rule was tuned.
 
     Examples
     --------
@@ -53,9 +64,15 @@ class DecisionRule:
     class_names: tuple[Any, ...]
     metric: str = ""
     seed: int = 0
+    calibrator: Calibrator | None = None
 
     def __post_init__(self) -> None:
         """Keep names as plain Python values, which a file can hold."""
+        if isinstance(self.calibrator, VectorScaling) and self.calibrator.n_classes != self.n_classes:
+            raise ValueError(
+                f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; use "
+                f"the one that belongs to it"
+            )
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
         object.__setattr__(self, "class_names", plain)
 
@@ -133,9 +150,9 @@ class DecisionRule:
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
         P = self._checked(proba)
+        decisions = decide(apply_calibrator(self.calibrator, P), self.gains)
         if not self.is_randomized:
-            return decide(P, self.gains)[0].astype(np.int64)
-        decisions = decide(P, self.gains)
+            return decisions[0].astype(np.int64)
         row_keys = _draw.row_keys(P) if keys is None else _draw.given_keys(keys, len(P))
         if keys is None:
             _warn_of_duplicates(row_keys, (decisions != decisions[0]).any(axis=0))
@@ -145,7 +162,7 @@ class DecisionRule:
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw."""
-        P = self._checked(proba)
+        P = apply_calibrator(self.calibrator, self._checked(proba))
         out = np.zeros((len(P), self.n_decisions))
         rows = np.arange(len(P))
         for weight, decision in zip(self.weights, decide(P, self.gains), strict=True):
@@ -153,11 +170,27 @@ class DecisionRule:
         return out
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
-        """Return the exact confusion of the rule on the oracle's table; one pass."""
+        """Return the exact confusion of the rule on the oracle's table; one pass.
+
+        Decisions are always those of `predict` on the raw probabilities. A raw table is calibrated as the rule says,
+        for the truth of a model confusion too; on a table that is calibrated already, the truth stays as it is.
+        """
+        table, own = oracle.table, self.calibrator
+        if not _same(own, table.calibrator):
+            if table.calibrator is None:
+                oracle = same_estimate(oracle, table.calibrated(own))
+            else:
+                oracle = DecidingOn(table.calibrated(own), oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
-        """Return the same rule for columns in another order of the same names."""
+        """Return the same rule for columns in another order of the same names.
+
+        Raises
+        ------
+        ValueError
+            If the names are others, or the calibrator is an object that has no ``reordered(index)``.
+        """
         K = self.n_classes
         same = len(class_names) == len(self.class_names) and set(class_names) == set(self.class_names)
         if not same or tuple(class_names[K:]) != self.class_names[K:]:
@@ -172,7 +205,15 @@ class DecisionRule:
         else:
             a, b = self.gains.pair()
             gains = Gains.reduced(a[:, index], b[:, index])
-        return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed)
+        calibrator: Any = self.calibrator
+        if calibrator is not None and index != list(range(K)):
+            if not callable(getattr(calibrator, "reordered", None)):
+                raise ValueError(
+                    f"the calibration {type(calibrator).__name__} of this rule has no reordered(index); pass the "
+                    f"columns in the order {list(self.class_names[:K])}"
+                )
+            calibrator = calibrator.reordered(index)
+        return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator)
 
     def _checked(self, proba: ArrayLike) -> NDArray[Any]:
         P = checked_probabilities(proba, self.class_names[: self.n_classes])
@@ -186,8 +227,17 @@ class DecisionRule:
     # --- how it is kept -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the rule as versioned JSON."""
-        return _rule_file.dump(self.gains, self.weights, self.class_names, self.metric, self.seed)
+        """Return the rule as versioned JSON.
+
+        Raises
+        ------
+        ValueError
+            If a class name is no string or number, or the calibrator an object that is not confmax's.
+        """
+        return self._written(self.calibrator)
+
+    def _written(self, calibrator: Calibrator | None) -> str:
+        return _rule_file.dump(self.gains, self.weights, self.class_names, self.metric, self.seed, calibrator)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DecisionRule:
@@ -222,13 +272,20 @@ class DecisionRule:
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal when they are written alike."""
-        return isinstance(other, DecisionRule) and self.to_json() == other.to_json()
+        if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
+            return False
+        return self._written(None) == other._written(None)
 
     def __hash__(self) -> int:
-        return hash(self.to_json())
+        return hash(self._written(None))
 
     def __repr__(self) -> str:
         return _describe(self)
+
+
+def _same(one: Calibrator | None, other: Calibrator | None) -> bool:
+    """Whether two calibrators are one; objects that are not confmax's are only themselves."""
+    return one is other or (isinstance(one, (Temperature, VectorScaling)) and one == other)
 
 
 def _warn_of_duplicates(keys: NDArray[np.uint64], random: NDArray[np.bool_]) -> None:
@@ -255,6 +312,9 @@ def _describe(rule: DecisionRule, most: int = 12) -> str:
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
     tuned = f" for {_printable(rule.metric)}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
+    if rule.calibrator is not None:
+        own = isinstance(rule.calibrator, (Temperature, VectorScaling))
+        lines.append(f"  calibrates p first: {rule.calibrator if own else _printable(type(rule.calibrator).__name__)}")
     if rule.gains.full is not None:
         shape = f"({rule.n_classes}, {rule.n_decisions})"
         return "\n".join([*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G {shape}"])

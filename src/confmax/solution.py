@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax._metric import Metric
+from confmax.calibration import Calibration, check_calibration
+from confmax.calibration import choose as choose_calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run
-from confmax.oracle import CountingOracle, Table, make_oracle, make_table, refuse_too_few_classes
+from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.rule import DecisionRule
 
 CONFUSIONS = ("auto", "model", "labels")
@@ -50,12 +52,14 @@ class Solution:
     label_value : float or None
         The metric of the rule on the labels, where there are any.
     baselines : dict
-        The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)``.
+        The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities.
     metric : Metric
         The metric that was maximised: over the present classes, if some are absent; AMS without a regulariser has a
         floor of half a row under its background, where it is infinite.
     mode : {"model", "labels"}
         The confusion estimate used.
+    calibration : Calibration or None
+        What was done to the probabilities first, with their log loss before and after.
     """
 
     rule: DecisionRule
@@ -70,6 +74,7 @@ class Solution:
     baselines: dict[str, float]
     metric: Metric
     mode: str
+    calibration: Calibration | None = None
 
     @property
     def gap(self) -> float | None:
@@ -86,6 +91,7 @@ class Solution:
         rows = [
             f"Solution: {self.metric!r} = {self.value:.6g} ({self.mode}; {known}; {self.n_passes} passes)",
             *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
+            *([] if self.calibration is None else [f"  {self.calibration}"]),
             f"  {self.status.value}",
             str(self.rule),
         ]
@@ -100,7 +106,7 @@ def maximize(
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     confusion: str = "auto",
-    calibration: str | None = "auto",
+    calibration: Any = "auto",
     solver: Any = "auto",
     randomized: bool | str = "auto",
     tol: float = 1e-6,
@@ -126,8 +132,10 @@ def maximize(
         Estimate of the confusion matrix: from the probabilities themselves, where the result is certified but is as
         good as the probabilities are calibrated; or from the labels, unbiased, without a certificate. "auto" is
         "labels" when there is a ``y``.
-    calibration : "auto" or None
-        The probabilities are used as they are.
+    calibration : {"auto", "temperature", "vector", None} or object
+        How the probabilities are corrected before anything else, see `confmax.calibration.choose`: "auto" lets
+        cross-validated log loss decide, where there is a ``y``; None leaves them as they are. An object with
+        ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the correction itself.
     solver : "auto", str or solver
         "auto" chooses by the metric's declared structure.
     randomized : {"auto", True, False}
@@ -144,7 +152,8 @@ def maximize(
     Returns
     -------
     Solution
-        Never worse than ``argmax(p)`` and ``argmax(p / prior)`` on the estimate used.
+        Never worse than ``argmax(p)`` and ``argmax(p / prior)``, of raw and of calibrated probabilities, on the
+        estimate used.
 
     Raises
     ------
@@ -168,8 +177,10 @@ def maximize(
     check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
-    table = make_table(proba, y, sample_weight, classes)
-    chosen = _finite(_fit_metric(chosen, table, explicit=classes is not None), table)
+    raw = make_table(proba, y, sample_weight, classes)
+    chosen = _finite(_fit_metric(chosen, raw, explicit=classes is not None), raw)
+    found = choose_calibration(raw, calibration, seed=int(random_state))
+    table = raw if found is None else raw.calibrated(found.calibrator)
     mode = confusion if confusion != "auto" else ("model" if table.labels is None else "labels")
     oracle = CountingOracle(make_oracle(table, mode))
     gain = dict(chosen.params).get("gain")
@@ -177,10 +188,11 @@ def maximize(
     method = choose(solver, chosen, table.n_classes, n_decisions, exact=mode == "model", randomized=randomized is True)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
-    priors = [table.mean_probability()] if table.labels is None else [table.label_weight(), table.mean_probability()]
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix)
-    names = ["argmax", "p/prior", "p/mean(p)"][: len(starts)]
-    base = {name: float(chosen.at(rule.confusion).value) for name, rule in zip(names, starts, strict=True)}
+    starts = baselines(oracle, _priors(table), n_decisions, matrix=matrix)
+    plain = list(starts)
+    if table is not raw:
+        # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
+        plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure in ("concave", "general"):
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.append(best_cut(chosen, oracle)[0])
@@ -189,7 +201,8 @@ def maximize(
     budget = (method.budget if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol)
     outcome = run(method, problem, callback)
-    return _finish(chosen, table, oracle, outcome, base, randomized=randomized, seed=random_state)
+    solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state)
+    return replace(solution, calibration=found)
 
 
 def check_settings(
@@ -198,8 +211,7 @@ def check_settings(
     """Refuse settings of `maximize` that are none of the words, or out of range."""
     if confusion not in CONFUSIONS:
         raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
-    if calibration is not None and not (isinstance(calibration, str) and calibration == "auto"):
-        raise ValueError(f"calibration is 'auto' or None; got {calibration!r}: calibrate the probabilities beforehand")
+    check_calibration(calibration)
     if not (isinstance(randomized, (bool, np.bool_)) or (isinstance(randomized, str) and randomized == "auto")):
         raise ValueError(f"randomized is True, False or 'auto'; got {randomized!r}")
     if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
@@ -210,6 +222,11 @@ def check_settings(
     seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
     if not (seed and 0 <= random_state < 1 << 64):
         raise ValueError(f"random_state is an integer from 0 to 2**64 - 1; got {random_state!r}")
+
+
+def _priors(table: Table) -> list[Array]:
+    """Return the class sizes to divide by: those of the labels, and the mean probabilities."""
+    return [table.mean_probability()] if table.labels is None else [table.label_weight(), table.mean_probability()]
 
 
 def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
@@ -256,12 +273,18 @@ def _finish(
     table: Table,
     oracle: CountingOracle,
     outcome: Outcome,
-    base: dict[str, float],
+    plain: Sequence[Mixture],
     *,
     randomized: bool | str,
     seed: int,
 ) -> Solution:
-    """Choose between mixture and single rule, build the rule, and evaluate what was built."""
+    """Choose between mixture and single rule, build the rule, and evaluate what was built.
+
+    ``plain`` are argmax and p / prior on the raw probabilities; where these differ from the table's, the best of them
+    is returned, without calibration, if it is better.
+    """
+    plain_values = [float(metric.at(rule.confusion).value) for rule in plain]
+    base = dict(zip(["argmax", "p/prior", "p/mean(p)"], plain_values, strict=False))
     single_value = float(metric.at(outcome.single.confusion).value)
     loss = max(0.0, float(metric.at(outcome.mixture.confusion).value) - single_value)
     mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
@@ -270,6 +293,10 @@ def _finish(
         # the mixture lived on weights of rounding size, which a rule does not keep
         mixed, loss = False, 0.0
         rule, statistics, value = _evaluated(metric, table, oracle, outcome.single, seed)
+    best = int(np.argmax(plain_values))
+    if table.raw is not None and plain_values[best] > value + 1e-13 * max(1.0, abs(value)):
+        loss, mixed = max(loss + single_value - plain_values[best], 0.0), False
+        rule, statistics, value = _evaluated(metric, table.raw, oracle, plain[best], seed)
     label_value = None
     if table.labels is not None:
         label_value = value
@@ -291,7 +318,7 @@ def _evaluated(
     """Build the rule of a mixture, and return it with its statistics and its value on the table."""
     gains, weights = found.gathered()
     names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
-    rule = DecisionRule(gains, weights, names, repr(metric), int(seed))
+    rule = DecisionRule(gains, weights, names, repr(metric), int(seed), table.calibrator)
     statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
     return rule, statistics, float(metric.at(statistics).value)
 

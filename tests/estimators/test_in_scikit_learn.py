@@ -44,6 +44,8 @@ from tests.estimators.helpers import NAMES, RANK, assert_invariant, by_hand
         MetricClassifierCV(DecisionTreeClassifier(random_state=0), metric="macro_f1"),
     ]
 )
+# the tree of the checks of sparse data has few distinct leaves, and on them a mixture is better than one rule
+@pytest.mark.filterwarnings("ignore:.* of the rows are duplicates of each other:UserWarning")
 @pytest.mark.filterwarnings("ignore:The least populated class in y has only:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

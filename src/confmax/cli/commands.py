@@ -220,6 +220,9 @@ def demo(out: Path, as_json: bool) -> None:
 @_table_options
 @click.option("--confusion", type=click.Choice(["auto", "model", "labels"]), default="auto", show_default=True,
               help="Confusion matrix expected from the probabilities (certified) or counted on labels.")  # fmt: skip
+@click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
+              show_default=True, help="How probabilities are corrected first, on the labels; auto: as cross-validated "
+                                      "log loss says. The rule applies it by itself.")  # fmt: skip
 @click.option("--solver", default="auto", show_default=True, metavar="NAME", help="Which algorithm.")
 @click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
               help="Whether the rule may draw; auto: only where that gains more than 0.001.")  # fmt: skip
@@ -252,8 +255,11 @@ def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
     if more["confusion"] == "labels" and asked.label is None:
         raise click.UsageError("--confusion labels needs --label, the column of true classes")
+    if more["calibration"] in ("temperature", "vector") and asked.label is None:
+        raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
     settings = {
         "confusion": more["confusion"],
+        "calibration": None if more["calibration"] == "none" else more["calibration"],
         "solver": more["solver"],
         "randomized": {"auto": "auto", "yes": True, "no": False}[more["randomized"]],
         "tol": more["tol"],

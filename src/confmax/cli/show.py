@@ -171,6 +171,8 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
         gap = f"none: {document['no_gap_because']}"
     else:
         gap += f": no rule exceeds {number(document['upper_bound'])} on these probabilities"
+    if document["calibration"] is not None:
+        rows.append(("calibration", document["calibration"]["told"]))
     page.items([*rows, ("gap", gap), ("status", f"{document['advice']} ({document['passes']} passes)")])
     page.say()
     page.block(str(rule))

@@ -13,6 +13,7 @@ import numpy as np
 
 from confmax import metrics
 from confmax._metric import Metric
+from confmax.calibration import Calibration
 from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
 from confmax.cli.files import read_cells, write_decisions
 from confmax.cli.frame import Frame, is_number
@@ -137,6 +138,19 @@ def _found(solution: Solution, costs: Path | None) -> Document:
         "status": solution.status.name.lower(),
         "advice": solution.status.value,
         "passes": solution.n_passes,
+        "calibration": None if solution.calibration is None else _calibration(solution.calibration),
+    }
+
+
+def _calibration(found: Calibration) -> Document:
+    """Return what was done to the probabilities, with log losses in nats."""
+    return {
+        "kind": found.kind,
+        "log_loss_before": finite(found.log_loss_before),
+        "log_loss_after": finite(found.log_loss_after),
+        "cv_log_loss_before": finite(found.cv_log_loss_before),
+        "cv_log_loss_after": finite(found.cv_log_loss_after),
+        "told": str(found).removeprefix("calibration "),
     }
 
 

@@ -7,19 +7,30 @@ from collections.abc import Callable
 from confmax.oracle._numba import NumbaOracle, decide
 from confmax.oracle._numpy import NumpyOracle
 from confmax.oracle._protocol import Oracle
-from confmax.oracle._table import Table, checked_probabilities, make_table, refuse_too_few_classes
-from confmax.oracle._wrappers import CountingOracle
+from confmax.oracle._table import (
+    Calibrator,
+    Table,
+    apply_calibrator,
+    checked_probabilities,
+    make_table,
+    refuse_too_few_classes,
+)
+from confmax.oracle._wrappers import CountingOracle, DecidingOn
 
 __all__ = [
     "BACKENDS",
+    "Calibrator",
     "CountingOracle",
+    "DecidingOn",
     "Oracle",
     "Table",
+    "apply_calibrator",
     "checked_probabilities",
     "decide",
     "make_oracle",
     "make_table",
     "refuse_too_few_classes",
+    "same_estimate",
 ]
 
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {"numpy": NumpyOracle, "numba": NumbaOracle}
@@ -65,3 +76,8 @@ def make_oracle(
     if model_share is None or not 0.0 <= model_share <= 1.0:
         raise ValueError(f"a blend needs model_share, a number from 0 to 1; got {model_share!r}")
     return BACKENDS[backend](table, float(model_share))
+
+
+def same_estimate(oracle: Oracle, table: Table) -> Oracle:
+    """Return the default oracle over another table, for the same estimate of the confusion."""
+    return BACKENDS["numba"](table, oracle.model_share)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array
 
 ROW_SUM_TOLERANCE = 1e-3
+
+
+class Calibrator(Protocol):
+    """A map of probabilities (n, K) to probabilities (n, K), row by row."""
+
+    def transform(self, proba: NDArray[Any]) -> ArrayLike:
+        """Return the calibrated probabilities (n, K)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +35,23 @@ class Table:
         Sample weights, any unit; None means equal weights.
     classes : tuple
         Names of the columns; 0..K-1 when nothing else is known.
+    calibrator : Calibrator or None
+        What made ``proba`` from the probabilities of ``raw``, the table as it was given; None for that table itself.
     """
 
     proba: NDArray[Any]
     labels: NDArray[np.int64] | None
     weight: Array | None
     classes: tuple[Any, ...]
+    calibrator: Calibrator | None = None
+    raw: Table | None = None
+
+    def calibrated(self, calibrator: Calibrator | None) -> Table:
+        """Return the table of the raw probabilities under a calibrator; of the raw ones themselves for None."""
+        raw = self if self.raw is None else self.raw
+        if calibrator is None:
+            return raw
+        return replace(raw, proba=apply_calibrator(calibrator, raw.proba), calibrator=calibrator, raw=raw)
 
     @property
     def n_rows(self) -> int:
@@ -137,6 +155,26 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
         P = P.copy()
         P[loose] = (P[loose] / sums[loose, None]).astype(P.dtype)
     return np.ascontiguousarray(P)
+
+
+def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
+    """Return what a calibrator makes of checked probabilities (n, K), checked in turn, in the same dtype.
+
+    Raises
+    ------
+    ValueError
+        If these are not (n, K) probabilities.
+    """
+    if calibrator is None:
+        return proba
+    name = type(calibrator).__name__
+    try:
+        out = checked_probabilities(calibrator.transform(proba))
+    except ValueError as error:
+        raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
+    if out.shape != proba.shape:
+        raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
+    return out.astype(proba.dtype, copy=False)
 
 
 def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:

@@ -1,0 +1,293 @@
+"""The log loss of scaled probabilities and its minimisers: compiled sums over rows, a few Newton steps on top.
+
+Every calibrator here is ``softmax(a_k log p_k + b_k)``; a temperature is the case ``a_k = 1 / T``, ``b_k = 0``. The log
+loss is convex in (a, b). Sums run over a fixed number of parts, added in a fixed order, so that the result does not
+depend on the number of threads; nothing larger than the table and a (2K, 2K) Hessian is ever held.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.oracle._numba import run_parts
+
+FLOOR = 1e-12  # probabilities below count as this much, in float32 and float64 alike: a zero has no logarithm
+PRECISION = 1.0  # of the Gaussian prior around the identity, in 1 / nat^2
+POWERS = (1e-3, 1e3)  # range of 1 / T
+NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
+WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
+PARTS, PART_ROWS = 64, 4096
+MAX_STEPS = 60
+
+_NO_SECOND, _BLOCKS, _FULL = 0, 1, 2
+
+
+# --- sums over rows ---------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _softmax(z, a, b, q):  # type: ignore[no-untyped-def]
+    """Write ``softmax(a z + b)`` into q; return the log of its normaliser."""
+    K = q.shape[0]
+    top = -np.inf
+    for k in range(K):
+        q[k] = a[k] * z[k] + b[k]
+        top = max(top, q[k])
+    total = 0.0
+    for k in range(K):
+        q[k] = np.exp(q[k] - top)
+        total += q[k]
+    for k in range(K):
+        q[k] /= total
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True)
+def _logs(proba, start, stop, floor, out):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        for k in range(proba.shape[1]):
+            out[i, k] = np.log(max(np.float64(proba[i, k]), floor))
+
+
+@njit(cache=True, nogil=True)
+def _transform(proba, start, stop, a, b, floor, out):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    z, q = np.empty(K), np.empty(K)
+    for i in range(start, stop):
+        for k in range(K):
+            z[k] = np.log(max(np.float64(proba[i, k]), floor))
+        _softmax(z, a, b, q)
+        for k in range(K):
+            out[i, k] = q[k]
+
+
+@njit(cache=True, nogil=True)
+def _losses(z, y, use, start, stop, a, b, out):  # type: ignore[no-untyped-def]
+    q = np.empty(z.shape[1])
+    for i in range(start, stop):
+        if use[i]:
+            out[i] = _softmax(z[i], a, b, q) - (a[y[i]] * z[i, y[i]] + b[y[i]])
+
+
+@njit(cache=True, nogil=True)
+def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-untyped-def]
+    """Add loss, first and second derivative by the common power (3,)."""
+    K = z.shape[1]
+    q, a = np.empty(K), np.full(K, power)
+    for i in range(start, stop):
+        if w[i] == 0.0:
+            continue
+        log_total = _softmax(z[i], a, zero, q)
+        mean = 0.0
+        for k in range(K):
+            mean += q[k] * z[i, k]
+        variance = 0.0
+        for k in range(K):
+            variance += q[k] * (z[i, k] - mean) ** 2
+        out[0] += w[i] * (log_total - power * z[i, y[i]])
+        out[1] += w[i] * (mean - z[i, y[i]])
+        out[2] += w[i] * variance
+
+
+@njit(cache=True, nogil=True)
+def _vector_sums(z, y, w, start, stop, a, b, order, loss, gradient, second):  # type: ignore[no-untyped-def]
+    """Add loss (1,), gradient (2K,) and second derivatives: none, (2K, 2K) above the diagonal, or blocks (3, K)."""
+    K = z.shape[1]
+    u = np.empty(2 * K)  # the derivatives of the scores by a and b, times the probabilities
+    q = u[K:]
+    for i in range(start, stop):
+        wi = w[i]
+        if wi == 0.0:
+            continue
+        yi = y[i]
+        log_total = _softmax(z[i], a, b, q)
+        loss[0] += wi * (log_total - a[yi] * z[i, yi] - b[yi])
+        for k in range(K):
+            u[k] = q[k] * z[i, k]
+        for r in range(2 * K):
+            gradient[r] += wi * u[r]
+        gradient[yi] -= wi * z[i, yi]
+        gradient[K + yi] -= wi
+        if order == 2:
+            for r in range(2 * K):
+                wr = wi * u[r]
+                row = second[r]
+                for c in range(r, 2 * K):
+                    row[c] -= wr * u[c]
+            for k in range(K):
+                second[k, k] += wi * u[k] * z[i, k]
+                second[k, K + k] += wi * u[k]
+                second[K + k, K + k] += wi * q[k]
+        elif order == 1:
+            for k in range(K):
+                spread = wi * q[k] * (1.0 - q[k])
+                second[0, k] += spread * z[i, k] * z[i, k]
+                second[1, k] += spread * z[i, k]
+                second[2, k] += spread
+
+
+def _edges(n: int) -> NDArray[np.int64]:
+    """Return where the parts begin and end: a function of the number of rows alone."""
+    return np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64)
+
+
+def log_table(proba: NDArray[Any]) -> NDArray[Any]:
+    """Return ``log(max(proba, FLOOR))`` (n, K) in the table's dtype."""
+    out, edges = np.empty_like(proba), _edges(len(proba))
+    run_parts(lambda part: _logs(proba, edges[part], edges[part + 1], FLOOR, out), len(edges) - 1)
+    return out
+
+
+def transform(proba: NDArray[Any], a: Array, b: Array) -> NDArray[Any]:
+    """Return ``softmax(a_k log p_k + b_k)`` (n, K) in the table's dtype; a row's result depends on that row alone."""
+    out, edges = np.empty_like(proba), _edges(len(proba))
+    run_parts(lambda part: _transform(proba, edges[part], edges[part + 1], a, b, FLOOR, out), len(edges) - 1)
+    return out
+
+
+def row_losses(z: NDArray[Any], y: NDArray[np.int64], theta: Array, use: NDArray[np.bool_]) -> Array:
+    """Return the log loss in nats of the rows to ``use``, under parameters ``theta = (a, b)`` (2, K)."""
+    out, edges = np.empty(len(z)), _edges(len(z))
+    run_parts(lambda part: _losses(z, y, use, edges[part], edges[part + 1], theta[0], theta[1], out), len(edges) - 1)
+    return out[use]
+
+
+# --- the minimisers ---------------------------------------------------------------------------------------------------
+
+
+def fit_power(z: NDArray[Any], y: NDArray[np.int64], w: Array, start: float = 1.0, *, tol: float = 1e-8) -> float:
+    """Return the power ``1 / T`` of least penalised log loss, by Newton steps inside a shrinking bracket.
+
+    Parameters
+    ----------
+    z, y, w
+        Log-probabilities (n, K), labels (n,), weights (n,) in rows; rows of weight zero are skipped.
+    start : float
+        Where to begin.
+    tol : float
+        Expected decrease of the total loss, nats, of the last step that is taken.
+    """
+    edges, zero = _edges(len(z)), np.zeros(z.shape[1])
+    low, high = POWERS
+    power = start
+    for _ in range(MAX_STEPS):
+        parts = np.zeros((len(edges) - 1, 3))
+        at = power
+        run_parts(lambda part: _power_sums(z, y, w, edges[part], edges[part + 1], at, zero, parts[part]), len(parts))  # noqa: B023
+        _, slope, bend = parts.sum(axis=0)
+        slope, bend = slope + PRECISION * (power - 1.0), bend + PRECISION
+        low, high = (low, power) if slope > 0 else (power, high)
+        step = power - slope / bend
+        # outside the bracket the model of the loss is not to be trusted
+        power = step if low <= step <= high else 0.5 * (low + high)
+        if (power == step and 0.5 * slope * slope / bend <= tol) or high - low <= 1e-12 * high:
+            break
+    return float(power)
+
+
+def _vector_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, order: int) -> tuple[float, Array, Array]:
+    """Return penalised loss, gradient (2K,) and second derivatives at ``theta`` (2K,)."""
+    K = z.shape[1]
+    edges = _edges(len(z))
+    parts = len(edges) - 1
+    loss, gradient = np.zeros((parts, 1)), np.zeros((parts, 2 * K))
+    second = np.zeros((parts, *((2 * K, 2 * K) if order == _FULL else (3, K) if order == _BLOCKS else (0, 0))))
+
+    def work(part: int) -> None:
+        _vector_sums(z, y, w, edges[part], edges[part + 1], theta[:K], theta[K:], order, loss[part], gradient[part],
+                     second[part])  # fmt: skip
+
+    run_parts(work, parts)
+    away = theta - np.repeat([1.0, 0.0], K)
+    value = float(loss.sum()) + 0.5 * PRECISION * float(away @ away)
+    total = second.sum(axis=0)
+    if order == _FULL:
+        total = np.triu(total) + np.triu(total, 1).T + PRECISION * np.eye(2 * K)
+    elif order == _BLOCKS:
+        total[[0, 2]] += PRECISION
+    return value, gradient.sum(axis=0) + PRECISION * away, total
+
+
+def fit_vector(
+    z: NDArray[Any],
+    y: NDArray[np.int64],
+    w: Array,
+    start: Array | None = None,
+    *,
+    curvature: Array | None = None,
+    tol: float = 1e-8,
+) -> Array:
+    """Return the parameters ``(a, b)`` (2, K) of least penalised log loss.
+
+    Damped Newton steps; above `NEWTON_CLASSES` classes L-BFGS in coordinates that whiten each class's pair. The prior
+    makes the minimum unique: adding a constant to b changes no probability, and the prior then prefers ``sum b = 0``.
+    ``curvature`` is a Hessian from nearby (`hessian_at`) to begin with; the rest is as for `fit_power`.
+    """
+    K = z.shape[1]
+    theta = np.repeat([1.0, 0.0], K) if start is None else np.asarray(start, dtype=np.float64).reshape(-1)
+    if K > NEWTON_CLASSES:
+        return _quasi_newton(z, y, w, theta, max(tol, WIDE_TOL)).reshape(2, K)
+    return _newton(z, y, w, theta, curvature, tol).reshape(2, K)
+
+
+def hessian_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array) -> Array | None:
+    """Return the Hessian (2K, 2K) at ``theta`` (2, K); None for more classes than have one."""
+    return None if z.shape[1] > NEWTON_CLASSES else _vector_at(z, y, w, theta.reshape(-1), _FULL)[2]
+
+
+def _newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, hessian: Array | None, tol: float) -> Array:
+    """Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs several gradients."""
+    value, gradient, _ = _vector_at(z, y, w, theta, _NO_SECOND)
+    fresh, last_promise = False, np.inf
+    for _ in range(MAX_STEPS):
+        if hessian is None:
+            hessian, fresh = _vector_at(z, y, w, theta, _FULL)[2], True
+        step = np.linalg.solve(hessian, -gradient)
+        promised = -float(gradient @ step)
+        if promised <= 2.0 * tol:
+            return theta + step
+        if not fresh and promised > 0.05 * last_promise:
+            hessian = None
+            continue
+        length = 1.0
+        while True:
+            new_value, new_gradient, _ = _vector_at(z, y, w, theta + length * step, _NO_SECOND)
+            # the last digits of a long sum are rounding
+            if new_value <= value - 1e-4 * length * promised + 1e-13 * abs(value) or length < 1e-8:
+                break
+            length *= 0.5
+        theta, value, gradient = theta + length * step, new_value, new_gradient
+        fresh, last_promise = False, promised
+    return theta
+
+
+def _quasi_newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, tol: float) -> Array:
+    import scipy.optimize  # later: applying a rule does not need it
+
+    minimize: Any = scipy.optimize.minimize
+
+    _, _, (aa, ab, bb) = _vector_at(z, y, w, theta, _BLOCKS)
+    # Cholesky factors of the 2 x 2 blocks [[aa, ab], [ab, bb]]
+    first = np.sqrt(aa)
+    mixed = ab / first
+    last = np.sqrt(np.maximum(bb - mixed * mixed, PRECISION))
+
+    def back(x: Array) -> Array:
+        """Solve ``L^T theta = x`` class by class."""
+        xa, xb = x.reshape(2, -1)
+        b = xb / last
+        return np.concatenate([(xa - mixed * b) / first, b])
+
+    def objective(x: Array) -> tuple[float, Array]:
+        value, gradient, _ = _vector_at(z, y, w, theta + back(x), _NO_SECOND)
+        ga, gb = gradient.reshape(2, -1)
+        ga = ga / first
+        return value, np.concatenate([ga, (gb - mixed * ga) / last])
+
+    options = {"maxiter": 500, "maxcor": 20, "gtol": np.sqrt(tol), "ftol": 0.0}
+    return theta + back(minimize(objective, np.zeros_like(theta), jac=True, method="L-BFGS-B", options=options).x)

@@ -1,0 +1,136 @@
+"""Calibrators: frozen maps from probabilities to better ones, small enough to be read and kept in a rule file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax._calibration_fit import transform
+from confmax.confusion import Array
+
+LARGEST = 1e6  # of any parameter
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """``softmax(log p / T)``: above one flattens, below one sharpens, and never changes which class is the largest.
+
+    Attributes
+    ----------
+    temperature : float
+        T, between 1e-6 and 1e6.
+
+    Raises
+    ------
+    ValueError
+        If T is not such a number.
+
+    Examples
+    --------
+    >>> Temperature(2.0).transform([[0.8, 0.2]])
+    array([[0.66666667, 0.33333333]])
+    """
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.temperature) and 1 / LARGEST <= self.temperature <= LARGEST):
+            raise ValueError(f"a temperature lies between {1 / LARGEST:g} and {LARGEST:g}; got {self.temperature!r}")
+        object.__setattr__(self, "temperature", float(self.temperature))
+
+    def transform(self, proba: ArrayLike) -> NDArray[Any]:
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; T = 1 returns it as it is.
+
+        Entries below 1e-12 count as 1e-12.
+        """
+        P = _floats(proba)
+        if self.temperature == 1.0:
+            return P
+        K = P.shape[1]
+        return transform(P, np.full(K, 1.0 / self.temperature), np.zeros(K))
+
+    def reordered(self, index: Sequence[int]) -> Temperature:
+        """Return the calibrator for columns ``index`` (K,) of the present ones: the same."""
+        return self
+
+    def __str__(self) -> str:
+        return f"temperature {self.temperature:.4g}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VectorScaling:
+    """``softmax(a_k log p_k + b_k)``: a power and an offset per class.
+
+    Attributes
+    ----------
+    a, b : ndarray (K,)
+        Powers, and offsets in nats; at most 1e6 in size.
+
+    Raises
+    ------
+    ValueError
+        If they are not K such numbers each, K at least 2.
+
+    Examples
+    --------
+    >>> VectorScaling([1.0, 1.0], [0.0, np.log(4.0)]).transform([[0.8, 0.2]])
+    array([[0.5, 0.5]])
+    """
+
+    a: Array
+    b: Array
+
+    def __post_init__(self) -> None:
+        a, b = (np.array(part, dtype=np.float64) for part in (self.a, self.b))
+        fits = a.ndim == 1 and len(a) >= 2 and a.shape == b.shape
+        if not (fits and (np.abs(a) <= LARGEST).all() and (np.abs(b) <= LARGEST).all()):
+            raise ValueError(
+                f"vector scaling takes two numbers per class, a and b of shape (K,), K >= 2, of size at most "
+                f"{LARGEST:g}; got shapes {a.shape}, {b.shape}"
+            )
+        for name, part in (("a", a), ("b", b)):
+            part.flags.writeable = False
+            object.__setattr__(self, name, part)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.a)
+
+    def transform(self, proba: ArrayLike) -> NDArray[Any]:
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a = 1, b = 0 returns it as it is.
+
+        Entries below 1e-12 count as 1e-12. A `ValueError` if the number of columns is another.
+        """
+        P = _floats(proba)
+        if P.shape[1] != len(self.a):
+            raise ValueError(f"this calibration is for {len(self.a)} classes and proba has {P.shape[1]} columns")
+        if (self.a == 1.0).all() and (self.b == self.b[0]).all():
+            return P
+        return transform(P, self.a, self.b)
+
+    def reordered(self, index: Sequence[int]) -> VectorScaling:
+        """Return the calibrator for columns ``index`` (K,) of the present ones."""
+        return VectorScaling(self.a[list(index)], self.b[list(index)])
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, VectorScaling) and self.a.tobytes() == other.a.tobytes()
+        return same and isinstance(other, VectorScaling) and self.b.tobytes() == other.b.tobytes()
+
+    def __hash__(self) -> int:
+        return hash((self.a.tobytes(), self.b.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"VectorScaling(a={self.a.tolist()}, b={self.b.tolist()})"
+
+    def __str__(self) -> str:
+        return f"vector scaling, powers {self.a.min():.3g} to {self.a.max():.3g}"
+
+
+def _floats(proba: ArrayLike) -> NDArray[Any]:
+    P = np.asarray(proba)
+    return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)

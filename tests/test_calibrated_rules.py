@@ -1,0 +1,345 @@
+"""Calibration in rules, their files, `maximize`, the estimators and the command line."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.naive_bayes import GaussianNB
+
+import confmax
+from confmax import DecisionRule, metrics
+from confmax.calibration import Temperature, VectorScaling
+from confmax.confusion import Gains
+from confmax.oracle import make_oracle, make_table
+
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet([1, 1, 1], 500)
+Y = RNG.integers(0, 3, 500)
+VECTOR = VectorScaling([0.5, 1.0, 2.0], [0.3, -0.5, 0.2])
+CALIBRATORS = [Temperature(1.7), VECTOR]
+MIXTURE = Gains.reduced([[1, 1, 1], [1, 4, 1]], [[0, 0, 0], [0, 0, 0.3]])
+
+
+class Power:
+    """Squares the probabilities."""
+
+    def fit(self, proba, y):
+        pass
+
+    def transform(self, proba):
+        return proba**2 / (proba**2).sum(axis=1, keepdims=True)
+
+
+def mixture(calibrator, names=("a", "b", "c")):
+    return DecisionRule(MIXTURE, np.array([0.25, 0.75]), names, "g_mean", 3, calibrator)
+
+
+def tilted(n=3000, seed=0):
+    """Return probabilities whose calibration needs a tilt, with labels."""
+    rng = np.random.default_rng(seed)
+    Q = rng.dirichlet([3, 1, 0.5], n)
+    y = (rng.random(n)[:, None] > np.cumsum(Q, 1)).sum(1).clip(0, 2)
+    return VectorScaling([2.0, 0.6, 1.2], [1.0, -1.0, 0.0]).transform(Q), y
+
+
+# --- the rule ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibrator", [*CALIBRATORS, Power()])
+def test_a_rule_calibrates_first(calibrator):
+    rule, plain = mixture(calibrator), mixture(None)
+    Q = calibrator.transform(P)
+    np.testing.assert_array_equal(rule.decision_probabilities(P), plain.decision_probabilities(Q))
+    keys = np.arange(500)
+    np.testing.assert_array_equal(rule.predict(P, keys=keys), plain.predict(Q, keys=keys))
+    single = DecisionRule(MIXTURE[1], np.ones(1), ("a", "b", "c"), calibrator=calibrator)
+    np.testing.assert_array_equal(single.predict(P), (Q * [1, 4, 1] + [0, 0, 0.3]).argmax(1))
+    np.testing.assert_array_equal(rule.predict(P[::-1]), rule.predict(P)[::-1])
+
+
+def test_draws_come_from_the_raw_probabilities():
+    """Rows that a calibration makes equal keep draws of their own."""
+
+    class Flat(Power):
+        def transform(self, proba):
+            return np.full(proba.shape, 1 / 3)
+
+    gains = Gains.constant(3, [0, 1])
+    rule = DecisionRule(gains, np.array([0.5, 0.5]), (0, 1, 2), calibrator=Flat())
+    plain = DecisionRule(gains, np.array([0.5, 0.5]), (0, 1, 2))
+    np.testing.assert_array_equal(rule.predict(P), plain.predict(P))
+    assert set(rule.predict(P)) == {0, 1}
+
+
+@pytest.mark.parametrize("matrix", [True, False])
+@pytest.mark.parametrize("mode", ["labels", "model"])
+@pytest.mark.parametrize("own", [None, *CALIBRATORS])
+@pytest.mark.parametrize("other", [None, *CALIBRATORS])
+def test_evaluate_takes_raw_and_calibrated_tables(own, other, mode, matrix):
+    """Decisions are those of `predict` on raw rows, whatever the table; checked by the definition."""
+    w = RNG.random(500)
+    table = make_table(P, Y, w).calibrated(other)
+    rule = mixture(own)
+    found = rule.evaluate(make_oracle(table, mode), matrix=matrix)
+    believed = P if (other or own) is None else (other or own).transform(P)
+    truth = np.eye(3)[Y] if mode == "labels" else believed
+    C = (truth * (w / w.sum())[:, None]).T @ rule.decision_probabilities(P)
+    np.testing.assert_allclose(found.diagonal, np.diag(C), atol=1e-12)
+    np.testing.assert_allclose(found.columns, C.sum(0), atol=1e-12)
+    np.testing.assert_allclose(found.rows, C.sum(1), atol=1e-12)
+    if matrix:
+        np.testing.assert_allclose(found.matrix, C, atol=1e-12)
+
+
+def test_evaluate_with_more_decisions_than_classes():
+    rule = DecisionRule(Gains.from_matrix(RNG.normal(size=(1, 3, 4))), np.ones(1), (0, 1, 2, 3))
+    for mode in ("labels", "model"):
+        table = make_table(P, Y).calibrated(VECTOR)
+        truth = np.eye(3)[Y] if mode == "labels" else table.proba
+        C = truth.T @ rule.decision_probabilities(P) / 500
+        found = rule.evaluate(make_oracle(table, mode), matrix=True)
+        np.testing.assert_allclose(found.matrix, C, atol=1e-12)
+        np.testing.assert_allclose(found.diagonal, np.diag(C), atol=1e-12)
+
+
+def test_tables_are_calibrated_from_the_raw_rows():
+    table = make_table(P, Y)
+    twice = table.calibrated(VECTOR).calibrated(Temperature(2.0))
+    np.testing.assert_array_equal(twice.proba, Temperature(2.0).transform(P))
+    assert twice.raw is table
+    assert twice.calibrated(None) is table
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
+def test_reordered(calibrator):
+    rule, order = mixture(calibrator), [2, 0, 1]
+    other = rule.reordered(["c", "a", "b"])
+    np.testing.assert_allclose(
+        other.decision_probabilities(P[:, order]), rule.decision_probabilities(P)[:, order], atol=1e-15
+    )
+    assert rule.reordered(["a", "b", "c"]) == rule
+
+
+def test_an_object_is_reordered_by_itself_or_not():
+    rule = mixture(Power())
+    assert rule.reordered(["a", "b", "c"]).calibrator is rule.calibrator
+    with pytest.raises(ValueError, match=r"the calibration Power of this rule has no reordered\(index\); pass the"):
+        rule.reordered(["c", "a", "b"])
+
+
+def test_equality_and_repr():
+    assert mixture(Temperature(2.0)) == mixture(Temperature(2.0)) != mixture(Temperature(3.0))
+    assert mixture(VECTOR) == mixture(VectorScaling(VECTOR.a, VECTOR.b)) != mixture(None)
+    mine = Power()
+    assert mixture(mine) == mixture(mine) != mixture(Power())
+    assert len({hash(mixture(VECTOR)), hash(mixture(VectorScaling(VECTOR.a, VECTOR.b)))}) == 1
+    assert "  calibrates p first: temperature 1.7" in repr(mixture(Temperature(1.7))).splitlines()
+    assert "calibrates p first: vector scaling, powers 0.5 to 2" in repr(mixture(VECTOR))
+    assert "calibrates p first: Power" in repr(mixture(mine))
+    assert "calibrates" not in repr(mixture(None))
+    assert len(repr(mixture(VECTOR)).splitlines()) == len(repr(mixture(None)).splitlines()) + 1
+
+
+def test_a_calibration_for_other_classes_is_refused():
+    with pytest.raises(ValueError, match="the rule is for 3 classes and its calibration for 2"):
+        mixture(VectorScaling([1, 1], [0, 0]))
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibrator", [None, *CALIBRATORS, Temperature(1 / 3)])
+def test_round_trip(calibrator, tmp_path):
+    rule = mixture(calibrator)
+    rule.save(tmp_path / "rule.json")
+    again = DecisionRule.load(tmp_path / "rule.json")
+    assert again == rule
+    assert again.calibrator == calibrator
+    np.testing.assert_array_equal(again.predict(P), rule.predict(P))
+    assert ("calibration" in json.loads(rule.to_json())) == (calibrator is not None)
+
+
+def test_files_of_version_1_still_load():
+    document = json.loads(mixture(None).to_json())
+    document["version"] = 1
+    assert DecisionRule.from_json(json.dumps(document)) == mixture(None)
+    document["calibration"] = {"kind": "temperature", "temperature": 2.0}
+    with pytest.raises(ValueError, match=r"unknown \['calibration'\]"):
+        DecisionRule.from_json(json.dumps(document))
+
+
+def test_an_object_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="no objects such as the calibration Power; tune with calibration='auto', or"):
+        mixture(Power()).save(tmp_path / "rule.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+VALID = {"kind": "vector", "a": [1, 1, 1], "b": [0, 0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("calibration", "reason"),
+    [
+        (None, "neither a kind and a temperature"),
+        ([], "neither a kind and a temperature"),
+        ("temperature", "neither a kind"),
+        ({"kind": "temperature"}, "neither a kind"),
+        ({"kind": ["vector"], "a": [1], "b": [1]}, "neither a kind"),
+        ({"kind": "temperature", "temperature": 2, "a": 1}, "neither a kind"),
+        ({"kind": "temperature", "temperature": "2"}, "not a number"),
+        ({"kind": "temperature", "temperature": True}, "not a number"),
+        ({"kind": "temperature", "temperature": 0}, "its temperature is not between 1e-06 and 1e"),
+        ({"kind": "temperature", "temperature": 10**400}, "too large"),
+        ({**VALID, "a": [1, 1]}, "a of its calibration is not a list of 3 numbers"),
+        ({**VALID, "b": [0, 0, 1e7]}, "holds a number beyond 1e"),
+        ({**VALID, "b": [0, 0, None]}, "not a number"),
+        ({**VALID, "c": 1}, "neither a kind"),
+    ],
+)
+def test_files_with_another_calibration_are_refused(calibration, reason, tmp_path):
+    document = json.loads(mixture(VECTOR).to_json())
+    document["calibration"] = calibration
+    (tmp_path / "bad.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=f"bad.json is not a rule that can be used: .*{reason}"):
+        DecisionRule.load(tmp_path / "bad.json")
+
+
+# --- maximize ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["labels", "model"])
+def test_the_rule_of_a_solution_is_the_truth(mode):
+    proba, y = tilted()
+    solution = confmax.maximize("macro_f1", proba, y, confusion=mode)
+    found = solution.calibration
+    assert found.kind == "vector"
+    assert solution.rule.calibrator is found.calibrator
+    assert found.cv_log_loss_after < found.cv_log_loss_before
+    assert f"  {found}" in repr(solution).splitlines()
+    truth = np.eye(3)[y] if mode == "labels" else found.calibrator.transform(proba)
+    C = truth.T @ np.eye(3)[solution.rule.predict(proba)] / len(y)
+    np.testing.assert_allclose(solution.confusion, C, atol=1e-12)
+    assert solution.value == pytest.approx(metrics.get("macro_f1").value(C), abs=1e-12)
+    on_labels = metrics.get("macro_f1").value(np.eye(3)[y].T @ np.eye(3)[solution.rule.predict(proba)] / len(y))
+    assert solution.label_value == pytest.approx(on_labels, abs=1e-12)
+
+
+def test_calibration_makes_the_model_confusion_right():
+    """The expected value of the rule is its value on fresh rows with calibration, and far from it without."""
+    proba, y = tilted()
+    fresh, truth = tilted(20_000, seed=9)
+    errors = {}
+    for calibration in ("auto", None):
+        solution = confmax.maximize("g_mean", proba, y, confusion="model", calibration=calibration)
+        C = np.eye(3)[truth].T @ np.eye(3)[solution.rule.predict(fresh)] / len(truth)
+        errors[calibration] = abs(solution.value - metrics.get("g_mean").value(C))
+    assert errors["auto"] < 0.03 < errors[None]
+
+
+@pytest.mark.parametrize("mode", ["labels", "model"])
+@pytest.mark.parametrize("name", ["accuracy", "macro_f1", "g_mean", "min_recall", "cohen_kappa", "q_mean"])
+def test_never_below_the_plain_rules_on_raw_probabilities(name, mode):
+    proba, y = tilted(400)
+    bad = VectorScaling([0.1, 3.0, 0.5], [2.0, -2.0, 0.0])
+    prior = np.bincount(y) / len(y)
+    metric = metrics.get(name)
+    for calibration in ("auto", bad):
+        solution = confmax.maximize(name, proba, y, confusion=mode, calibration=calibration)
+        truth = np.eye(3)[y] if mode == "labels" else solution.calibration.calibrator.transform(proba)
+        for key, scores in (("argmax", proba), ("p/prior", proba / prior), ("p/mean(p)", proba / proba.mean(0))):
+            value = metric.value(truth.T @ np.eye(3)[scores.argmax(1)] / len(y))
+            assert solution.baselines[key] == pytest.approx(value, abs=1e-12)
+            assert solution.value >= value - 1e-12
+
+
+def test_a_plain_rule_that_is_better_is_returned_without_calibration():
+    """A calibration that destroys the order of the rows leaves nothing to find; raw argmax is perfect."""
+    y = np.arange(300) % 3
+    proba = 0.7 * np.eye(3)[y] + 0.1
+    flat = VectorScaling([1e-5, 1e-5, 1e-5], [0.0, 0.0, 0.0])
+    noisy = confmax.maximize("macro_f1", proba, y, calibration=flat)
+    assert noisy.value == 1.0  # the order is kept, faintly
+
+    class Same(Power):
+        def transform(self, proba):
+            return np.full(proba.shape, 1 / 3)
+
+    solution = confmax.maximize("macro_f1", proba, y, calibration=Same())
+    assert solution.rule.calibrator is None
+    assert solution.value == solution.label_value == solution.baselines["argmax"] == 1.0
+    np.testing.assert_array_equal(solution.rule.predict(proba), y)
+    assert solution.randomization_loss == 0.0
+    assert DecisionRule.from_json(solution.rule.to_json()) == solution.rule
+    model = confmax.maximize("g_mean", proba, y, calibration=Same(), confusion="model", randomized=True)
+    assert model.gap >= 0
+
+
+def test_what_needs_labels():
+    assert confmax.maximize("accuracy", P).calibration is None
+    assert confmax.maximize("accuracy", P, Y, calibration=None).calibration is None
+    with pytest.raises(ValueError, match="calibration='temperature' is fitted on labels and there are none; pass y"):
+        confmax.maximize("accuracy", P, calibration="temperature")
+    fixed = confmax.maximize("accuracy", P, calibration=Temperature(2.0))
+    assert fixed.rule.calibrator == Temperature(2.0)
+    with pytest.raises(ValueError, match="for 3 classes and proba has 2"):
+        confmax.maximize("accuracy", P[:, :2] / P[:, :2].sum(1, keepdims=True), calibration=VECTOR)
+
+
+def test_same_input_same_bytes_in_both_precisions():
+    proba, y = tilted(1000)
+    rules = {confmax.maximize("g_mean", proba, y).rule.to_json() for _ in range(3)}
+    assert len(rules) == 1
+    single = confmax.maximize("g_mean", proba.astype(np.float32), y)
+    double = confmax.maximize("g_mean", proba, y)
+    np.testing.assert_allclose(single.rule.calibrator.b, double.rule.calibrator.b, atol=1e-4)
+
+
+# --- estimators and command line --------------------------------------------------------------------------------------
+
+
+def test_the_estimator_passes_it_on():
+    X, y = make_classification(
+        1500, n_features=20, n_informative=4, n_redundant=10, n_classes=3, weights=[0.7, 0.2, 0.1], random_state=0
+    )
+    model = confmax.MetricClassifierCV(GaussianNB(), metric="macro_f1").fit(X, y)
+    assert model.solution_.calibration.kind in ("temperature", "vector")
+    assert model.solution_.calibration.cv_log_loss_after < model.solution_.calibration.cv_log_loss_before
+    decided = model.classes_[model.rule_.predict(model.predict_proba(X))]
+    np.testing.assert_array_equal(model.predict(X), decided)
+    C = np.eye(3)[y].T @ np.eye(3)[decided] / len(y)
+    assert model.score(X, y) == pytest.approx(metrics.get("macro_f1").value(C), abs=1e-12)
+    off = confmax.MetricClassifierCV(GaussianNB(), metric="macro_f1", calibration=None).fit(X, y)
+    assert off.rule_.calibrator is None
+    with pytest.raises(ValueError, match="calibration is 'auto'"):
+        confmax.MetricClassifierCV(GaussianNB(), calibration="none").fit(X, y)
+
+
+def test_the_command_line(tmp_path):
+    pytest.importorskip("click")
+    from tests.cli_helpers import document, run
+
+    proba, y = tilted(1500)
+    lines = ["a,b,c,y", *(",".join([*(f"{v:.8f}" for v in row), "abc"[k]]) for row, k in zip(proba, y, strict=True))]
+    table, rule, out = tmp_path / "t.csv", tmp_path / "r.json", tmp_path / "d.csv"
+    table.write_text("\n".join(lines) + "\n")
+    common = ("tune", table, "--label", "y", "--metric", "macro_f1", "-o", rule)
+    told = document(*common)["calibration"]
+    assert told["kind"] == "vector"
+    assert told["log_loss_after"] < told["cv_log_loss_after"] < told["cv_log_loss_before"]
+    stdout, _ = run(*common)
+    assert "calibration  vector: log loss" in stdout
+    loaded = DecisionRule.load(rule)
+    assert loaded.calibrator is not None
+    run("apply", rule, table, "-o", out)
+    assert [line.split(",")[-1] for line in out.read_text().splitlines()[1:]] == [
+        "abc"[k] for k in loaded.predict(np.round(proba, 8))
+    ]
+    scored = document("score", table, "--label", "y", "--rule", rule, "--metric", "macro_f1")["values"][0]
+    assert scored["rule"] == pytest.approx(document(*common)["tuned"], abs=1e-12)
+    assert document(*common, "--calibration", "none")["calibration"] is None
+    assert document(*common, "--calibration", "temperature")["calibration"]["kind"] == "temperature"
+    _, told = run(
+        "tune", table, "--metric", "macro_f1", "--columns", "a,b,c", "--calibration", "vector", "-o", rule, code=2
+    )
+    assert "--calibration vector needs --label" in told

@@ -1,0 +1,376 @@
+"""Fitting and choosing calibrations: independent optimisers, differences, known truths, invariants, odd tables."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import sklearn.metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax, softmax
+
+from confmax import _calibration_fit as solver
+from confmax import calibration
+from confmax.calibration import Temperature, VectorScaling, choose, fit
+from confmax.oracle import make_table
+
+
+def drawn(P, seed=0):
+    """Return labels drawn from the rows of P."""
+    return (np.random.default_rng(seed).random(len(P))[:, None] > np.cumsum(P, 1)).sum(1).clip(0, P.shape[1] - 1)
+
+
+def miscalibrated(n, K, a, b, seed=0):
+    """Return probabilities whose labels follow ``softmax(a log p + b)``."""
+    P = np.random.default_rng(seed).dirichlet(np.ones(K), n)
+    return P, drawn(softmax(np.asarray(a) * np.log(P) + np.asarray(b), axis=1), seed + 1)
+
+
+def objective(theta, P, y, w):
+    """The penalised log loss, written down in NumPy."""
+    a, b = theta.reshape(2, -1)
+    scores = log_softmax(a * np.log(np.maximum(P, 1e-12)) + b, axis=1)
+    return -w @ scores[np.arange(len(y)), y] + 0.5 * ((a - 1) @ (a - 1) + b @ b)
+
+
+def parameters(found):
+    return np.concatenate([found.a, found.b])
+
+
+# --- the minimiser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newton_classes", [128, 1])
+@pytest.mark.parametrize(("n", "K"), [(60, 2), (300, 3), (800, 7)])
+def test_vector_scaling_is_scipys_minimum(n, K, newton_classes, monkeypatch):
+    monkeypatch.setattr(solver, "NEWTON_CLASSES", newton_classes)
+    monkeypatch.setattr(solver, "WIDE_TOL", 1e-8)
+    rng = np.random.default_rng(K)
+    P, y = miscalibrated(n, K, rng.uniform(0.3, 2, K), rng.normal(size=K))
+    w = rng.integers(1, 4, n).astype(float)
+    mine = parameters(fit(make_table(P, y, w, range(K)), "vector"))
+    start = np.repeat([1.0, 0.0], K)
+    best = scipy.optimize.minimize(objective, start, (P, y, w), method="BFGS", options={"gtol": 1e-7})
+    assert objective(mine, P, y, w) <= best.fun + 1e-7
+    np.testing.assert_allclose(mine, best.x, atol=2e-4)
+    assert mine[K:].sum() == pytest.approx(0, abs=1e-3)
+
+
+def test_temperature_is_scipys_minimum():
+    P, y = miscalibrated(500, 4, 0.4, 0)
+
+    def along(power):
+        scores = log_softmax(power * np.log(P), axis=1)
+        return -scores[np.arange(len(y)), y].sum() + 0.5 * (power - 1) ** 2
+
+    best = scipy.optimize.minimize_scalar(along, bounds=(0.01, 10), method="bounded", options={"xatol": 1e-10})
+    assert fit(make_table(P, y), "temperature").temperature == pytest.approx(1 / best.x, rel=1e-6)
+
+
+def test_derivatives_against_differences():
+    rng = np.random.default_rng(0)
+    P, y = miscalibrated(200, 4, 1, 0)
+    z, w, theta = solver.log_table(P), rng.random(200), rng.normal(1, 0.5, 8)
+    value, gradient, hessian = solver._vector_at(z, y, w, theta, solver._FULL)
+    assert value == pytest.approx(objective(theta, P, y, w), rel=1e-12)
+    eye, h = np.eye(8), 1e-5
+    at = [[solver._vector_at(z, y, w, theta + s * h * e, solver._FULL) for s in (1, -1)] for e in eye]
+    np.testing.assert_allclose([(up[0] - down[0]) / (2 * h) for up, down in at], gradient, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose([(up[1] - down[1]) / (2 * h) for up, down in at], hessian, rtol=1e-5, atol=1e-6)
+    blocks = solver._vector_at(z, y, w, theta, solver._BLOCKS)[2]
+    np.testing.assert_allclose(blocks, [np.diag(hessian)[:4], np.diag(hessian, 4), np.diag(hessian)[4:]], rtol=1e-12)
+
+
+def test_known_parameters_are_recovered():
+    a, b = np.array([0.5, 1.0, 1.6, 0.8]), np.array([0.5, -0.7, 0.0, 0.2])
+    P, y = miscalibrated(60_000, 4, a, b)
+    found = choose(make_table(P, y))
+    assert found.kind == "vector"
+    np.testing.assert_allclose(found.calibrator.a, a, atol=0.05)
+    np.testing.assert_allclose(found.calibrator.b, b - b.mean(), atol=0.1)
+    P, y = miscalibrated(20_000, 4, 0.5, 0)
+    found = choose(make_table(P, y))
+    assert found.kind == "temperature"
+    assert found.calibrator.temperature == pytest.approx(2, abs=0.1)
+
+
+def test_calibrated_probabilities_are_mostly_left_alone():
+    """The margin: of tables whose labels are drawn from p itself few are changed, and the losses say so."""
+    kinds = []
+    for seed in range(20):
+        P = np.random.default_rng(seed).dirichlet(np.ones(3), 400)
+        kinds.append(choose(make_table(P, drawn(P, seed + 100))).kind)
+    assert kinds.count("none") >= 17
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+def test_log_losses_are_scikit_learns():
+    P, y = miscalibrated(500, 3, [0.4, 1, 2], [1, 0, -1])
+    w = np.random.default_rng(3).random(500) + 0.5
+    found = choose(make_table(P, y, w), "vector")
+    assert found.log_loss_before == pytest.approx(sklearn.metrics.log_loss(y, P, sample_weight=w), rel=1e-9)
+    after = sklearn.metrics.log_loss(y, found.calibrator.transform(P), sample_weight=w)
+    assert found.log_loss_after == pytest.approx(after, rel=1e-9)
+    assert found.log_loss_after < found.cv_log_loss_after < found.cv_log_loss_before
+
+
+def test_cross_validation_is_what_it_says():
+    """Held-out losses again, by fits on four folds each that share nothing with the folds left out."""
+    P, y = miscalibrated(300, 3, [0.4, 1, 2], [1, 0, -1])
+    found = choose(make_table(P, y))
+    rows = calibration._labelled(make_table(P, y), 0)
+    fold, losses = rows.folds(), np.empty(300)
+    for k in range(5):
+        train, test = fold != k, fold == k
+        w = np.ones(train.sum())
+        theta = scipy.optimize.minimize(objective, np.repeat([1.0, 0], 3), (P[train], y[train], w), tol=1e-8).x
+        a, b = theta.reshape(2, 3)
+        losses[test] = -log_softmax(a * np.log(P[test]) + b, axis=1)[np.arange(test.sum()), y[test]]
+    assert found.cv_log_loss["vector"] == pytest.approx(losses.mean(), abs=1e-5)
+
+
+def test_folds_are_stratified_and_keep_equal_rows_together():
+    P, y = miscalibrated(500, 3, 1, 0)
+    twice = calibration._labelled(make_table(np.concatenate([P, P]), np.concatenate([y, y])), 0).folds()
+    np.testing.assert_array_equal(twice[:500], twice[500:])
+    counts = np.array([np.bincount(twice[:500][y == k], minlength=5) for k in range(3)])
+    assert np.ptp(counts, axis=1).max() <= 1
+    assert (calibration._labelled(make_table(P, y), 1).folds() != twice[:500]).any()
+
+
+# --- invariants -------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    K=st.integers(2, 6),
+    seed=st.integers(0, 10**6),
+    T=st.floats(0.2, 5),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_transforms_are_probabilities_that_keep_their_argmax_under_a_temperature(K, seed, T, dtype):
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(K), 50).astype(dtype)
+    flat = Temperature(T).transform(P)
+    np.testing.assert_array_equal(flat.argmax(1), P.argmax(1))
+    a, b = rng.normal(1, 0.5, K), rng.normal(size=K)
+    tilted = VectorScaling(a, b).transform(P)
+    for Q, powers, offsets in ((flat, np.full(K, 1 / T), np.zeros(K)), (tilted, a, b)):
+        assert Q.dtype == dtype
+        np.testing.assert_allclose(Q.sum(1), 1, atol=K * np.finfo(dtype).eps)
+        expected = softmax(powers * np.log(np.maximum(P.astype(float), 1e-12)) + offsets, axis=1)
+        np.testing.assert_allclose(Q, expected, rtol=10 * np.finfo(dtype).eps, atol=1e-30)
+    np.testing.assert_array_equal(VectorScaling(a, b).transform(P[17:18]), tilted[17:18])
+
+
+def test_identity_parameters_change_no_bit():
+    P = np.random.default_rng(0).dirichlet(np.ones(4), 100).astype(np.float32)
+    P[0] = [0, 1, 0, 0]
+    for same in (Temperature(1.0), VectorScaling(np.ones(4), np.zeros(4)), VectorScaling(np.ones(4), np.full(4, 0.3))):
+        assert same.transform(P).tobytes() == P.tobytes()
+
+
+def test_row_order_changes_nothing():
+    P, y = miscalibrated(400, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
+    order = np.random.default_rng(1).permutation(400)
+    one, other = choose(make_table(P, y)), choose(make_table(P[order], y[order]))
+    assert one.kind == other.kind == "vector"
+    np.testing.assert_allclose(parameters(one.calibrator), parameters(other.calibrator), atol=1e-9)
+    for kind, loss in one.cv_log_loss.items():
+        assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
+
+
+def test_column_order_changes_nothing():
+    P, y = miscalibrated(400, 4, [0.5, 1, 1.5, 1], [0.5, 0, -0.5, 0])
+    order = [2, 0, 3, 1]
+    one, other = choose(make_table(P, y)), choose(make_table(P[:, order], np.argsort(order)[y]))
+    assert one.kind == other.kind == "vector"
+    np.testing.assert_allclose(one.calibrator.a[order], other.calibrator.a, atol=1e-9)
+    for kind, loss in one.cv_log_loss.items():
+        assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
+
+
+def test_weights_are_repetitions_and_other_units_do_not_matter():
+    P, y = miscalibrated(300, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
+    counts = np.random.default_rng(1).integers(0, 4, 300)
+    rows = np.repeat(np.arange(300), counts)
+    weighted, repeated = choose(make_table(P, y, counts)), choose(make_table(P[rows], y[rows]))
+    np.testing.assert_allclose(parameters(weighted.calibrator), parameters(repeated.calibrator), atol=1e-9)
+    for kind, loss in repeated.cv_log_loss.items():
+        assert weighted.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
+    w = np.random.default_rng(2).random(300)
+    small, large = (fit(make_table(P, y, unit * w), "vector") for unit in (1e-3, 1e3 * np.pi))
+    np.testing.assert_allclose(parameters(small), parameters(large), atol=1e-9)
+
+
+def test_large_tables_are_chosen_on_a_sample_and_fitted_whole(monkeypatch):
+    P, y = miscalibrated(3000, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
+    whole = choose(make_table(P, y))
+    monkeypatch.setattr(calibration, "CHOICE_CELLS", 3000)
+    sampled = choose(make_table(P, y))
+    np.testing.assert_allclose(parameters(sampled.calibrator), parameters(whole.calibrator), atol=1e-5)
+    assert sampled.log_loss_before == whole.log_loss_before
+    assert sampled.cv_log_loss_before != whole.cv_log_loss_before
+
+
+# --- odd tables -------------------------------------------------------------------------------------------------------
+
+
+def finite(found):
+    values = np.concatenate([np.ravel(part) for part in vars(found).values()])
+    return np.isfinite(values).all() and np.abs(values).max() < 1e3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["temperature", "vector"])
+def test_odd_tables_stay_finite(kind, dtype):
+    rng = np.random.default_rng(0)
+    P, y = miscalibrated(200, 4, 1, 0)
+    certain = np.eye(4)[y]
+    wrong = np.eye(4)[(y + 1) % 4]
+    empty = np.column_stack([P[:, :3] / P[:, :3].sum(1, keepdims=True), np.zeros(200)])
+    tables = [
+        (P, np.where(y == 2, 0, y)),  # a class without rows
+        (P, np.zeros(200, dtype=int)),  # one class only
+        (certain, y),  # right and certain: separable, zeros everywhere
+        (wrong, y),  # certain and wrong
+        (empty, y),  # a class that the model never expects
+        (np.full((200, 4), 0.25), y),
+        (P[:1], y[:1]),
+        (P[:2], y[:2]),
+        (rng.dirichlet(np.full(50, 0.1), 60), rng.integers(0, 50, 60)),
+    ]
+    for proba, labels in tables:
+        table = make_table(proba.astype(dtype), labels, None, range(proba.shape[1]))
+        found = fit(table, kind)
+        assert finite(found)
+        Q = found.transform(table.proba)
+        assert np.isfinite(Q).all() and np.abs(Q.sum(1) - 1).max() < 1e-5
+        assert choose(table).kind in ("none", "temperature", "vector")
+
+
+def test_one_row_is_left_alone():
+    found = choose(make_table([[0.2, 0.8]], [0]))
+    assert (found.kind, found.calibrator, found.cv_log_loss) == ("none", None, {})
+    assert found.log_loss_before == found.log_loss_after == pytest.approx(-np.log(0.2))
+
+
+def test_two_classes():
+    P, y = miscalibrated(5000, 2, [0.5, 0.5], [0.6, -0.6])
+    found = choose(make_table(P, y))
+    assert found.kind == "vector"
+    np.testing.assert_allclose(found.calibrator.b, [0.6, -0.6], atol=0.15)
+    assert found.cv_log_loss_after < found.cv_log_loss_before - 0.05
+
+
+def test_fifty_classes():
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(0.6, 1.4, 50), rng.normal(size=50) * 0.7
+    P, y = miscalibrated(20_000, 50, a, b)
+    found = choose(make_table(P, y, None, range(50)))
+    assert found.kind == "vector"
+    Q, truth = found.calibrator.transform(P), softmax(a * np.log(P) + b, axis=1)
+    assert np.abs(Q - truth).mean() < 0.1 * np.abs(P - truth).mean()
+
+
+# --- a calibrator of one's own ----------------------------------------------------------------------------------------
+
+
+class Shrink:
+    """Mixes the probabilities with the class frequencies of the labels."""
+
+    def __init__(self, share=0.5):
+        self.share, self.prior = share, None
+
+    def fit(self, proba, y, sample_weight=None):
+        self.prior = np.bincount(y, weights=sample_weight, minlength=proba.shape[1])
+        self.prior = self.prior / self.prior.sum()
+
+    def transform(self, proba):
+        return (1 - self.share) * proba + self.share * self.prior
+
+
+class Unweighted(Shrink):
+    def fit(self, proba, y):
+        super().fit(proba, y)
+
+
+def test_an_object_is_copied_fitted_and_cross_validated():
+    P, y = miscalibrated(300, 3, 0.3, 0)
+    w = np.arange(300) % 3
+    for mine, counted in ((Shrink(), w), (Unweighted(), w > 0)):
+        found = choose(make_table(P, y, w), mine)
+        assert found.kind == "given"
+        assert mine.prior is None
+        np.testing.assert_allclose(found.calibrator.prior, np.bincount(y, weights=counted) / counted.sum())
+        assert found.cv_log_loss_after < found.cv_log_loss_before
+
+
+def test_a_fitted_calibrator_is_used_as_it_is():
+    P, y = miscalibrated(300, 3, 0.3, 0)
+    found = choose(make_table(P), Temperature(3.0))
+    assert (found.kind, found.calibrator, found.log_loss_before) == ("given", Temperature(3.0), None)
+    assert choose(make_table(P, y), Temperature(3.0)).log_loss_after is not None
+
+
+class Gives(Shrink):
+    def __init__(self, wrong):
+        super().__init__()
+        self.wrong = wrong
+
+    def transform(self, proba):
+        return self.wrong(proba)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("isotonic", "calibration is 'auto', None, 'temperature', 'vector' or an object with fit and transform"),
+        (3, "got 3"),
+        (Shrink, "an object with fit and transform; got <class"),
+        (
+            Gives(lambda P: -P),
+            "the calibration Gives does not give probabilities: row 0, column 0 of proba is negative",
+        ),
+        (Gives(lambda P: P[:1]), "the calibration Gives gave shape"),
+        (Gives(lambda P: np.eye(len(P))), "the calibration Gives gave shape"),
+    ],
+)
+def test_refusals(kind, sentence):
+    P, y = miscalibrated(30, 3, 1, 0)
+    with pytest.raises(ValueError, match=sentence):
+        choose(make_table(P, y, None, range(3)), kind)
+
+
+def test_labels_are_needed():
+    table = make_table([[0.2, 0.8]])
+    assert choose(table) is None
+    assert choose(table, None) is None
+    for kind, shown in (("vector", "'vector'"), ("temperature", "'temperature'"), (Shrink(), "Shrink")):
+        with pytest.raises(ValueError, match=f"calibration={shown} is fitted on labels and there are none; pass y"):
+            choose(table, kind)
+    with pytest.raises(ValueError, match="fitted on labels"):
+        fit(table, "vector")
+    with pytest.raises(ValueError, match="kind is one of temperature, vector; got 'none'"):
+        fit(table, "none")
+
+
+def test_parameters_are_bounded():
+    for bad in (0.0, -1.0, np.inf, np.nan, 1e7):
+        with pytest.raises(ValueError, match="a temperature lies between"):
+            Temperature(bad)
+    for a, b in (([1, 2], [1]), ([1], [1]), ([1, np.nan], [0, 0]), ([1, 1], [0, 1e7])):
+        with pytest.raises(ValueError, match="two numbers per class"):
+            VectorScaling(a, b)
+    with pytest.raises(ValueError, match="for 2 classes and proba has 3 columns"):
+        VectorScaling([1, 2], [0, 0]).transform(np.full((1, 3), 1 / 3))
+
+
+def test_what_is_told():
+    P, y = miscalibrated(3000, 3, 0.3, 0)
+    text = str(choose(make_table(P, y)))
+    assert text.startswith("calibration temperature: log loss 1.")
+    assert " -> " in text and "(cross-validated 1." in text
+    flat = str(choose(make_table([[0.2, 0.8]], [0])))
+    assert flat == "calibration none: log loss 1.6094"
