@@ -180,7 +180,7 @@ def maximize(
     priors = [table.mean_probability()] if table.labels is None else [table.label_weight(), table.mean_probability()]
     starts = baselines(oracle, priors, n_decisions, matrix=matrix)
     names = ["argmax", "p/prior", "p/mean(p)"][: len(starts)]
-    base = {name: float(chosen.at(rule.confusion).value) for name, rule in zip(names, starts, strict=True)}
+    base = {name: float(chosen.values(rule.confusion)) for name, rule in zip(names, starts, strict=True)}
     if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure == "concave":
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.append(best_cut(chosen, oracle)[0])
@@ -262,8 +262,8 @@ def _finish(
     seed: int,
 ) -> Solution:
     """Choose between mixture and single rule, build the rule, and evaluate what was built."""
-    single_value = float(metric.at(outcome.single.confusion).value)
-    loss = max(0.0, float(metric.at(outcome.mixture.confusion).value) - single_value)
+    single_value = float(metric.values(outcome.single.confusion))
+    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
     mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
     rule, statistics, value = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
     if mixed and value < single_value:
@@ -275,7 +275,7 @@ def _finish(
         label_value = value
         if oracle.exact:
             on_labels = CountingOracle(make_oracle(table, "labels"))
-            label_value = float(metric.at(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")).value)
+            label_value = float(metric.values(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")))
             oracle.n_passes += on_labels.n_passes
     bound = outcome.upper_bound
     # the last digit of a closed gap is rounding
@@ -293,7 +293,7 @@ def _evaluated(
     names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(gains, weights, names, repr(metric), int(seed))
     statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
-    return rule, statistics, float(metric.at(statistics).value)
+    return rule, statistics, float(metric.values(statistics))
 
 
 def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
