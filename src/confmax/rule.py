@@ -7,7 +7,6 @@ gain is deterministic.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from confmax import _draw, _rule_file
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import Oracle, checked_probabilities, decide
-
-DUPLICATE_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,13 +132,7 @@ class DecisionRule:
         P = self._checked(proba)
         if not self.is_randomized:
             return decide(P, self.gains)[0].astype(np.int64)
-        decisions = decide(P, self.gains)
-        row_keys = _draw.row_keys(P) if keys is None else _draw.given_keys(keys, len(P))
-        if keys is None:
-            _warn_of_duplicates(row_keys, (decisions != decisions[0]).any(axis=0))
-        draw = _draw.uniform(self.seed, row_keys)
-        atom = np.minimum(np.searchsorted(np.cumsum(self.weights), draw, side="right"), len(self.weights) - 1)
-        return decisions[atom, np.arange(len(P))].astype(np.int64)
+        return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys)
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw."""
@@ -229,19 +220,6 @@ class DecisionRule:
 
     def __repr__(self) -> str:
         return _describe(self)
-
-
-def _warn_of_duplicates(keys: NDArray[np.uint64], random: NDArray[np.bool_]) -> None:
-    """Warn where rows that share their key, and so their draw, are a real share of the table."""
-    _, counts = np.unique(keys[random], return_counts=True)
-    shared = counts[counts > 1].sum() / len(keys)
-    if shared > DUPLICATE_SHARE:
-        warnings.warn(
-            f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
-            f"pass keys=, an identifier per row, to draw for each row",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _printable(text: str, most: int = 40) -> str:
