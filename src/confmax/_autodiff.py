@@ -141,12 +141,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Traced):
         return value.box
     if isinstance(value, (tuple, list)):
-        return type(value)([_plain(part) for part in value])
+        parts = type(value)([_plain(part) for part in value])
+        # numbers in a list are an array to NumPy, and only to NumPy
+        return np.array(parts) if _is_list_of_numbers(parts) else parts
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, np.ndarray) and value.dtype == object:
         return anp.reshape(anp.array([_plain(part) for part in value.ravel()]), value.shape)
     return value
+
+
+def _is_list_of_numbers(value: Any) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(part, (int, float, np.number, np.ndarray)) or _is_list_of_numbers(part) for part in value)
 
 
 def _wrap(value: Any) -> Any:
@@ -193,4 +201,4 @@ def gradient(psi: Callable[[Any], Any], C: Array) -> Array:
         pull_back, value = make_vjp(traced, np.array(C, dtype=np.float64))
         if np.shape(value) != ():
             raise NotTraceable("the function does not return one number")
-        return np.array(pull_back(1.0), dtype=np.float64)
+        return np.array(pull_back(np.ones(())), dtype=np.float64)
