@@ -25,7 +25,7 @@ COLUMNS = ["argmax", "p/prior", "labels", "model"]
 
 def value_on_test(metric, rule, P, y):
     oracle = make_oracle(make_table(P, y, None, range(P.shape[1])), "labels")
-    return float(metric.at(rule.evaluate(oracle, matrix=metric.statistics == "matrix")).value)
+    return float(metric.values(rule.evaluate(oracle, matrix=metric.statistics == "matrix")))
 
 
 def baseline_rules(P, y):

@@ -1,14 +1,35 @@
-"""Random draws that are a function of (seed, key) alone: the same row gets the same draw in any batch or process."""
+"""Random draws that are a function of (seed, key) alone: the same row gets the same draw in any batch or process.
+
+The hash is multiply-shift on the two 32-bit halves x0, x1 of a 64-bit key (Dietzfelbinger, Universal hashing and k-wise
+independent random variables via integer arithmetic without primes, STACS 1996, Theorem 3; Thorup, High speed hashing
+for integers and strings, section 3.5)::
+
+    h(x) = (a0 x0 + a1 x1 + b mod 2^64) div 2^32
+
+taken twice with separate coefficients, 32 bits each, of which the draw is the 53 leading bits. For two distinct keys
+and six independent uniform 64-bit coefficients, the pair of draws is *exactly* uniform on the pairs of multiples of
+2^-53 in [0, 1): the draws of any two rows with distinct keys are independent. A seed selects the coefficients through
+BLAKE2b, so over seeds this holds as far as BLAKE2b's output is as good as uniform. The edges between atoms are rounded
+to that grid: an atom's probability differs from its weight by less than 2^-52. Three rows together need not be
+independent; pairs are enough for the mean and the variance of any sum over rows, and no more is claimed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.confusion import Array
+from confmax.confusion import Array, Gains
+from confmax.oracle import Calibrator, apply_calibrator, decide
+from confmax.oracle._numba_predict import decide_drawn
+from confmax.oracle._numpy import features
+
+DUPLICATE_SHARE = 0.1
+DUPLICATE_SAMPLE = 4096
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -20,13 +41,21 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
+def column_factors(n_classes: int) -> NDArray[np.uint64]:
+    """Return the odd multipliers (K,) of the fingerprint, one per column."""
+    return _mix(np.arange(1, n_classes + 1, dtype=np.uint64) * _GOLDEN) | np.uint64(1)
+
+
 def row_keys(proba: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return one key per row of ``proba`` (n, K), from its values: equal rows have equal keys, in any dtype."""
+    """Return one fingerprint per row of ``proba`` (n, K), from its values: equal rows have equal keys, in any dtype.
+
+    The definition, in NumPy; `decide_drawn` computes the same. Two different rows share a key about once in 2^64 pairs.
+    """
     keys = np.zeros(proba.shape[0], dtype=np.uint64)
-    for column in proba.T:
+    for column, factor in zip(proba.T, column_factors(proba.shape[1]), strict=True):
         bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # + 0.0: one zero, not two
-        keys = _mix((keys ^ bits) + _GOLDEN)
-    return keys
+        keys += (bits ^ (bits >> np.uint64(32))) * factor
+    return _mix(keys)
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
@@ -54,7 +83,71 @@ def _word(value: Any) -> int:
     raise ValueError(f"keys must be integers or strings; got {type(value).__name__}: pass an identifier of each row")
 
 
+def coefficients(seed: int) -> NDArray[np.uint64]:
+    """Return the six coefficients of a seed's hash: ``a0, a1, b`` twice."""
+    digest = hashlib.blake2b((seed % (1 << 64)).to_bytes(8, "little"), digest_size=48, person=b"confmax draw").digest()
+    return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+
+
+def multiply_shift(keys: NDArray[np.uint64], a0: int, a1: int, b: int, *, bits: int = 64) -> NDArray[np.uint64]:
+    """Return h(x), ``bits / 2`` bits long, of keys of ``bits`` bits; shorter ones than 64 are for enumeration."""
+    half, modulus = np.uint64(bits // 2), np.uint64((1 << bits) - 1)
+    low = keys & np.uint64((1 << (bits // 2)) - 1)
+    return ((np.uint64(a0) * low + np.uint64(a1) * (keys >> half) + np.uint64(b)) & modulus) >> half
+
+
 def uniform(seed: int, keys: NDArray[np.uint64]) -> Array:
-    """Return one number in [0, 1) per key."""
-    start = _mix(np.array([seed % (1 << 64)], dtype=np.uint64) + _GOLDEN)
-    return (_mix(keys * _GOLDEN + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    """Return one number in [0, 1), a multiple of 2^-53, per key: the definition, in NumPy."""
+    words = [int(word) for word in coefficients(seed)]
+    high, rest = multiply_shift(keys, *words[:3]), multiply_shift(keys, *words[3:])
+    return (((high << np.uint64(32)) | rest) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def drawn_decisions(
+    proba: NDArray[Any],
+    gains: Gains,
+    weights: Array,
+    seed: int,
+    keys: ArrayLike | None,
+    *,
+    calibrator: Calibrator | None = None,
+) -> NDArray[np.int64]:
+    """Return the decision (n,) of every row of checked ``proba`` (n, K) by the atom that its key draws.
+
+    Without keys a row's fingerprint, before calibration, is its key, and a warning says where many rows share theirs.
+    """
+    given = None if keys is None else given_keys(keys, len(proba))
+    if keys is None and (calibrator is not None or gains.power):
+        given = row_keys(proba)  # the scan below sees something else than the row
+    P = apply_calibrator(calibrator, proba)
+    factors, words = column_factors(P.shape[1]), coefficients(seed)
+    decisions, used = decide_drawn(features(P, gains.power), gains, weights, words=words, keys=given, factors=factors)
+    if keys is None:
+        _warn_of_duplicates(P, gains, used)
+    return decisions
+
+
+def _warn_of_duplicates(proba: NDArray[Any], gains: Gains, keys: NDArray[np.uint64]) -> None:
+    """Warn where rows that share their key, and so their draw, are a real share of the table.
+
+    The share is taken over a random sample of the rows; each is looked up among all rows.
+    """
+    n = len(keys)
+    whole = n <= DUPLICATE_SAMPLE
+    sample = np.arange(n) if whole else np.random.default_rng(0).choice(n, DUPLICATE_SAMPLE, replace=False)
+    decisions = decide(proba[sample], gains)
+    random = keys[sample][(decisions != decisions[0]).any(axis=0)]
+    if len(random) <= DUPLICATE_SHARE * len(sample):
+        return
+    # only rows that agree with a sampled one in their leading bits can share its key
+    leading = np.zeros(1 << 16, dtype=np.bool_)
+    leading[random >> np.uint64(48)] = True
+    found, counts = np.unique(keys[leading[keys >> np.uint64(48)]], return_counts=True)
+    shared = float((counts[np.searchsorted(found, random)] > 1).sum() / len(sample))
+    if shared > DUPLICATE_SHARE:
+        warnings.warn(
+            f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
+            f"pass keys=, an identifier per row, to draw for each row",
+            UserWarning,
+            stacklevel=4,
+        )

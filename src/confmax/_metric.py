@@ -21,7 +21,6 @@ Structure = Literal["linear", "ratio", "concave", "quasiconvex", "general"]
 Statistics = Literal["diagonal", "columns", "matrix"]
 GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 
-STRUCTURES = ("linear", "ratio", "concave", "quasiconvex", "general")
 STATISTICS = ("diagonal", "columns", "matrix")
 
 
@@ -58,6 +57,10 @@ class Metric:
         Its bound from an answer to any gain (`confmax.bounds`).
     ratios : callable or None
         Row sums to the ratios of affine functions that it is a sum of (`confmax.ratios`).
+    value_only : callable or None
+        Values without derivatives, where these cost much more (user functions).
+    admit : callable or None
+        A further check of a table's numbers of classes and decisions (user functions).
     """
 
     name: str
@@ -73,6 +76,8 @@ class Metric:
     smoother: str | None = None
     dual: Callable[[Array, float], float] | None = None
     ratios: Callable[..., Ratios] | None = None
+    value_only: Callable[..., Array] | None = field(default=None, compare=False)
+    admit: Callable[[int, int], None] | None = field(default=None, compare=False)
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
 
@@ -102,7 +107,7 @@ class Metric:
         >>> confmax.metrics.get("macro_f1").value([[50, 0], [25, 25]])
         0.7333333333333334
         """
-        return float(self.at(self._confusion(C)).value)
+        return float(self.values(self._confusion(C)))
 
     def gradient(self, C: ArrayLike) -> Array:
         """Return the matrix of partial derivatives at a confusion matrix, all entries taken as independent.
@@ -164,6 +169,12 @@ class Metric:
         parts = np.zeros((3, *S.diagonal.shape))
         parts[..., index] = first[1:4]
         return FirstOrder(first.value, *parts)
+
+    def values(self, S: Confusion) -> Array:
+        """Return the values at the statistics ``S``, which may be a batch, without derivatives: for line searches."""
+        if self.value_only is None:
+            return self.at(S).value
+        return self.value_only(S if self.classes is None else S.select(self.classes), **dict(self.params))
 
     def gains(self, first: FirstOrder) -> Gains:
         """Return the gradient as one gain, reduced where the metric allows."""
@@ -248,6 +259,8 @@ class Metric:
                 f"the gain matrix of {self.name} has shape {(len(gain), len(gain[0]))} and the table has {n_classes} "
                 f"classes; give one row per class and one column per decision"
             )
+        if self.admit is not None:
+            self.admit(given, n_decisions if self.classes is None else given)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

@@ -42,8 +42,9 @@ def dump(
         if gains.full is not None:
             atoms.append({"weight": float(weight), "gain": gains.full[k].tolist()})
         else:
-            a, b = gains.pair()
-            atoms.append({"weight": float(weight), "a": a[k].tolist(), "b": b[k].tolist()})
+            a, b = gains.coefficients()
+            distance = {"power": gains.power} if gains.power else {}
+            atoms.append({"weight": float(weight), "a": a[k].tolist(), "b": b[k].tolist(), **distance})
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -154,10 +155,13 @@ def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
         raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
     keys = {frozenset(atom) if isinstance(atom, dict) else frozenset() for atom in values}
-    if keys == {frozenset(("weight", "a", "b"))}:
+    powers = [atom.get("power", 0) if isinstance(atom, dict) else 0 for atom in values]
+    if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
+        raise ValueError("the powers of its atoms are not all 1 or all 2")
+    if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):
         a = np.array([_numbers(atom["a"], n_names, "a") for atom in values])
         b = np.array([_numbers(atom["b"], n_names, "b") for atom in values])
-        gains = Gains.reduced(a, b)
+        gains = Gains.reduced(a, b, power=powers[0])
     elif keys == {frozenset(("weight", "gain"))}:
         matrices = [_matrix(atom["gain"], n_names) for atom in values]
         if len({matrix.shape for matrix in matrices}) != 1:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax._metric import Metric
+from confmax._structure import STEPS, random_confusion, random_rows, refutation
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import resolve
 from confmax.optimize import Mixture, Problem, Solver, baselines, run
@@ -32,13 +33,6 @@ def random_table(
     y[:n_classes] = np.arange(n_classes)  # every class is present
     weight = rng.random(n) + 0.1 if weights else None
     return make_table(P, y, weight, range(n_classes))
-
-
-def random_confusion(rng: np.random.Generator, rows: Array, n_decisions: int) -> Array:
-    """Return a random confusion matrix (K, M) with the given row sums, better than chance on average."""
-    K = len(rows)
-    spread = rng.dirichlet(np.ones(n_decisions), size=K)
-    return (0.6 * spread + 0.4 * np.eye(K, n_decisions)) * rows[:, None]
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
@@ -72,7 +66,7 @@ def check_metric(
     metric, rng = resolve(metric), np.random.default_rng(seed)
     n_classes, M = _shape_for(metric, n_classes, n_decisions)
     for _ in range(20):
-        rows = rng.dirichlet(np.full(n_classes, 2.0)) * 0.9 + 0.1 / n_classes
+        rows = random_rows(rng, n_classes)
         A, B = (random_confusion(rng, rows, M) for _ in range(2))
         _check_gradient(metric, A)
         _check_reduced(metric, A)
@@ -115,21 +109,13 @@ def _check_reduced(metric: Metric, C: Array) -> None:
 
 def _check_segment(metric: Metric, A: Array, B: Array) -> None:
     """Refute the declared structure on the segment from A to B, which have the same row sums."""
-    t = np.linspace(0.0, 1.0, 33)
     ends = [Confusion.from_matrix(C) for C in (A, B)]
-    batch = metric.at(ends[0].toward(ends[1], t)).value
-    values = np.array([metric.value((1 - s) * A + s * B) for s in t])
-    assert np.allclose(batch, values, rtol=1e-9, atol=1e-12), f"{metric.name} differs between a batch and its members"
-    bend = values[:-2] + values[2:] - 2 * values[1:-1]
-    inner, low, high = values[1:-1], min(values[0], values[-1]), max(values[0], values[-1])
-    wrong = {
-        "linear": np.abs(bend).max() > 1e-10,
-        "concave": bend.max() > 1e-10,
-        "ratio": inner.min() < low - 1e-10 or inner.max() > high + 1e-10,
-        "quasiconvex": low >= 0 and inner.max() > high + 1e-10,
-        "general": False,
-    }
-    assert not wrong[metric.structure], f"a random segment refutes that {metric.name} is {metric.structure}"
+    line = ends[0].toward(ends[1], STEPS)
+    values = np.array([metric.value((1 - t) * A + t * B) for t in STEPS])
+    for batch in (metric.values(line), metric.at(line).value):
+        assert np.allclose(batch, values, rtol=1e-9, atol=1e-12), f"{metric.name} differs between batch and members"
+    reason = refutation(values, metric.structure)
+    assert reason is None, f"a random segment refutes that {metric.name} is {metric.structure}: {reason}"
 
 
 # --- oracles ----------------------------------------------------------------------------------------------------------
@@ -308,5 +294,5 @@ def _check_rule(solver: Solver, metric: Metric, found: Mixture, reference: Oracl
     assert (weights > 0).all(), f"{solver.name} returned a weight that is not positive"
     assert abs(weights.sum() - 1) <= 1e-12, f"{solver.name} returned weights that do not sum to one"
     again = reference.maximize(gains, matrix=matrix).mix(weights)
-    error = abs(float(metric.at(again).value) - float(metric.at(found.confusion).value))
+    error = abs(float(metric.values(again)) - float(metric.values(found.confusion)))
     assert error <= 1e-7, f"the value that {solver.name} reports differs by {error:.2g} from that of its rule"

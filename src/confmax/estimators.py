@@ -334,7 +334,7 @@ class MetricClassifierCV(_RuleClassifier):
         refuse_unknown(labels, classes)
         table = make_table(self.estimator_.predict_proba(X), labels, sample_weight, classes)
         confusion = self.rule_.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
-        return float(metric.at(confusion).value)
+        return float(metric.values(confusion))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who gets which metadata: this estimator (tuning), the wrapped one's ``fit``, the splitter."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from confmax import bounds, formulas, ratios
-from confmax._metric import STRUCTURES, Metric, Structure
-from confmax.confusion import Array, Confusion
-from confmax.formulas import FirstOrder
+from confmax._metric import Metric, Structure
+from confmax._structure import STRUCTURES
+from confmax._user_metric import UserFormula
+from confmax.confusion import Array
 
 __all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]
 
@@ -199,67 +200,45 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
 # --- a user's own function ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class UserFormula:
-    """A function of the matrix as a formula, with the caller's gradient or second-order differences."""
-
-    psi: Callable[[Array], float]
-    gradient: Callable[[Array], Array] | None = None
-
-    def __call__(self, S: Confusion) -> FirstOrder:
-        """Return value and gradient at ``S``, one matrix after another."""
-        assert S.matrix is not None
-        flat = S.matrix.reshape(-1, *S.matrix.shape[-2:])
-        values = np.array([self._number(C) for C in flat]).reshape(S.matrix.shape[:-2])
-        slopes = self.gradient if self.gradient is not None else self._differences
-        return FirstOrder(values, matrix=np.array([slopes(C) for C in flat]).reshape(S.matrix.shape))
-
-    def _number(self, C: Array) -> float:
-        value = self.psi(C)
-        if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
-            raise ValueError(f"a metric's function returns one number; got {value!r:.60}")
-        return float(value)
-
-    def _differences(self, C: Array, step: float = 1e-5) -> Array:
-        """Return the gradient by three-point differences: central, forward where an entry is too small for that."""
-        slope = np.empty_like(C)
-        base = self._number(C)
-        for index in np.ndindex(*C.shape):
-            moved = C.copy()
-            below = C[index] >= step
-            moved[index] = C[index] + step
-            up = self._number(moved)
-            moved[index] = C[index] - step if below else C[index] + 2 * step
-            other = self._number(moved)
-            slope[index] = (up - other) / (2 * step) if below else (4 * up - 3 * base - other) / (2 * step)
-        return slope
-
-
 def from_function(
     psi: Callable[[Array], float],
     *,
     gradient: Callable[[Array], Array] | None = None,
     structure: Structure = "general",
     name: str | None = None,
+    n_classes: int | None = None,
 ) -> Metric:
     """Return the metric of a function of the confusion matrix.
+
+    The gradient is exact, by automatic differentiation, for functions in plain NumPy and Python arithmetic. A kink
+    (``np.min``, ``abs``) gets a subgradient. What cannot be traced (SciPy, scikit-learn, ``float(C[0, 0])``, assignment
+    into an array) is differentiated by differences, and a warning says so.
 
     Parameters
     ----------
     psi : callable
-        Maps C (K, M), fractions that sum to one, to a number that is to be maximised.
+        Maps C (K, M), fractions that sum to one, to a number that is to be maximised. It is also called near such
+        matrices, with entries that do not quite sum to one.
     gradient : callable or None
-        Maps C to the (K, M) partial derivatives; without it they are taken by differences, 2 K M calls of ``psi``.
+        Maps C to the (K, M) partial derivatives, right up to a constant in each row.
     structure : str
         What you know of its shape over confusion matrices with the same row sums. Bounds rely on it.
     name : str or None
         Name in reports; the function's own if left out.
+    n_classes : int or None
+        The number of classes that ``psi`` is meant for. Left out, it is checked for two and three classes here and
+        for another table when it is first used there.
 
     Raises
     ------
     ValueError
-        If ``psi`` is not callable, does not return a finite number at a matrix of two classes or three, or the
-        structure is unknown.
+        If ``psi`` is not callable or does not return a finite number, ``gradient`` disagrees with differences of
+        ``psi``, the structure is unknown, or random segments of confusion matrices refute it.
+
+    Warns
+    -----
+    UserWarning
+        If ``psi`` cannot be differentiated automatically and ``gradient`` is not given.
 
     Examples
     --------
@@ -267,6 +246,9 @@ def from_function(
     >>> worst = confmax.metrics.from_function(lambda C: np.min(np.diag(C) / C.sum(axis=1)), structure="concave")
     >>> worst.value([[40, 10], [20, 30]])
     0.6
+    >>> worst.gradient([[40, 10], [20, 30]])
+    array([[ 0. ,  0. ],
+           [-1.2,  0.8]])
     """
     if not callable(psi):
         raise ValueError(
@@ -274,5 +256,12 @@ def from_function(
         )
     if structure not in STRUCTURES:
         raise ValueError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    if n_classes is not None and (not isinstance(n_classes, (int, np.integer)) or n_classes < 2):
+        raise ValueError(f"n_classes is the number of classes that the function is meant for, >= 2; got {n_classes!r}")
     label: str = name or str(getattr(psi, "__name__", type(psi).__name__))
-    return Metric("user function" if label == "<lambda>" else label, UserFormula(psi, gradient), structure, "matrix")
+    formula = UserFormula(psi, gradient, "user function" if label == "<lambda>" else label, structure)
+    if n_classes is None:
+        formula.probe((2, 3))
+    else:
+        formula.admit(n_classes, n_classes)
+    return Metric(formula.name, formula, structure, "matrix", value_only=formula.values, admit=formula.admit)

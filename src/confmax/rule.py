@@ -7,7 +7,6 @@ gain is deterministic. Scores are those of the probabilities that the rule's cal
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +27,6 @@ from confmax.oracle import (
     decide,
     same_estimate,
 )
-
-DUPLICATE_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,15 +147,9 @@ class DecisionRule:
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
         P = self._checked(proba)
-        decisions = decide(apply_calibrator(self.calibrator, P), self.gains)
         if not self.is_randomized:
-            return decisions[0].astype(np.int64)
-        row_keys = _draw.row_keys(P) if keys is None else _draw.given_keys(keys, len(P))
-        if keys is None:
-            _warn_of_duplicates(row_keys, (decisions != decisions[0]).any(axis=0))
-        draw = _draw.uniform(self.seed, row_keys)
-        atom = np.minimum(np.searchsorted(np.cumsum(self.weights), draw, side="right"), len(self.weights) - 1)
-        return decisions[atom, np.arange(len(P))].astype(np.int64)
+            return decide(apply_calibrator(self.calibrator, P), self.gains)[0].astype(np.int64)
+        return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator)
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw."""
@@ -199,12 +190,12 @@ class DecisionRule:
                 f"{list(class_names)}"
             )
         index = [self.class_names.index(name) for name in class_names[:K]]
-        if self.gains.full is not None:
+        if self.gains.full is not None or (self.gains.power and index != list(range(K))):
             decisions = [*index, *range(K, self.n_decisions)]
-            gains = Gains(full=np.ascontiguousarray(self.gains.full[:, index][:, :, decisions]))
+            gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
         else:
-            a, b = self.gains.pair()
-            gains = Gains.reduced(a[:, index], b[:, index])
+            a, b = self.gains.coefficients()
+            gains = Gains.reduced(a[:, index], b[:, index], power=self.gains.power)
         calibrator: Any = self.calibrator
         if calibrator is not None and index != list(range(K)):
             if not callable(getattr(calibrator, "reordered", None)):
@@ -288,19 +279,6 @@ def _same(one: Calibrator | None, other: Calibrator | None) -> bool:
     return one is other or (isinstance(one, (Temperature, VectorScaling)) and one == other)
 
 
-def _warn_of_duplicates(keys: NDArray[np.uint64], random: NDArray[np.bool_]) -> None:
-    """Warn where rows that share their key, and so their draw, are a real share of the table."""
-    _, counts = np.unique(keys[random], return_counts=True)
-    shared = counts[counts > 1].sum() / len(keys)
-    if shared > DUPLICATE_SHARE:
-        warnings.warn(
-            f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
-            f"pass keys=, an identifier per row, to draw for each row",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
 def _printable(text: str, most: int = 40) -> str:
     """Return a name of a file from anywhere as one short line without control characters."""
     shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: most + 1])
@@ -318,12 +296,13 @@ def _describe(rule: DecisionRule, most: int = 12) -> str:
     if rule.gains.full is not None:
         shape = f"({rule.n_classes}, {rule.n_decisions})"
         return "\n".join([*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G {shape}"])
-    a, b = rule.gains.pair()
+    a, b = rule.gains.coefficients()
     # the decision is unchanged by a common factor and a common offset
-    scale = np.array([float(row[row > 0].min()) if (row > 0).any() else 1.0 for row in a])
+    scale = np.array([float(row[row != 0].min()) if (row != 0).any() else 1.0 for row in np.abs(a)])
     a, b = a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
     offsets = bool(b.any())
-    lines.append("  decides the largest of  weight * p" + (" + offset" if offsets else ""))
+    feature = ("p", "mean distance to the class", "mean squared distance to the class")[rule.gains.power]
+    lines.append(f"  decides the largest of  weight * {feature}" + (" + offset" if offsets else ""))
     shown = min(len(rule.weights), 4)
     names = [_printable(str(name)) for name in rule.class_names[:most]]
     width = max(8, *map(len, names)) + 2

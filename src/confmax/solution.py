@@ -283,10 +283,10 @@ def _finish(
     ``plain`` are argmax and p / prior on the raw probabilities; where these differ from the table's, the best of them
     is returned, without calibration, if it is better.
     """
-    plain_values = [float(metric.at(rule.confusion).value) for rule in plain]
+    plain_values = [float(metric.values(rule.confusion)) for rule in plain]
     base = dict(zip(["argmax", "p/prior", "p/mean(p)"], plain_values, strict=False))
-    single_value = float(metric.at(outcome.single.confusion).value)
-    loss = max(0.0, float(metric.at(outcome.mixture.confusion).value) - single_value)
+    single_value = float(metric.values(outcome.single.confusion))
+    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
     mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
     rule, statistics, value = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
     if mixed and value < single_value:
@@ -302,7 +302,7 @@ def _finish(
         label_value = value
         if oracle.exact:
             on_labels = CountingOracle(make_oracle(table, "labels"))
-            label_value = float(metric.at(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")).value)
+            label_value = float(metric.values(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")))
             oracle.n_passes += on_labels.n_passes
     bound = outcome.upper_bound
     # the last digit of a closed gap is rounding
@@ -320,7 +320,7 @@ def _evaluated(
     names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(gains, weights, names, repr(metric), int(seed), table.calibrator)
     statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
-    return rule, statistics, float(metric.at(statistics).value)
+    return rule, statistics, float(metric.values(statistics))
 
 
 def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:

@@ -276,7 +276,7 @@ def _value(metric: Metric, confusion: Confusion) -> float | None:
     """Return a metric's value; None where there are more decisions than classes and it counts decisions."""
     if metric.statistics != "diagonal" and confusion.columns.shape != confusion.diagonal.shape:
         return None
-    return finite(float(metric.at(confusion).value))
+    return finite(float(metric.values(confusion)))
 
 
 def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:

@@ -82,7 +82,7 @@ class Problem:
 
     def value(self, confusion: Confusion) -> float:
         """Return the objective at one confusion, NaN as minus infinity."""
-        value = float(self.metric.at(confusion).value)
+        value = float(self.metric.values(confusion))
         return -math.inf if math.isnan(value) else value
 
     @property

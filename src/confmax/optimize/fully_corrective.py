@@ -102,7 +102,7 @@ def _transform(metric: Metric, T: Array) -> Array:
 
 
 def _value(metric: Metric, mix: Array, points: Points) -> float:
-    return float(metric.at(points.mixture(mix / mix.sum()).confusion).value)
+    return float(metric.values(points.mixture(mix / mix.sum()).confusion))
 
 
 def _gradient(metric: Metric, T: Array) -> Array:

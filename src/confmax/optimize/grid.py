@@ -100,7 +100,7 @@ class BruteForce:
         if gains is None:
             return state, Step(state.best, status=Status.OPTIMAL)
         answers = problem.ask(gains)
-        values = np.nan_to_num(problem.metric.at(answers).value, nan=-np.inf)
+        values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
         k = int(np.argmax(values))
         rule = Mixture.single(gains[k], answers[k])
         best = max(state.best, rule, key=lambda r: problem.value(r.confusion))

@@ -25,11 +25,11 @@ def line_search(metric: Metric, C: Confusion, V: Confusion) -> float:
     A grid is refined around its best point until the interval is below 1e-7: exact for metrics that are concave or
     quasi-concave along the segment, and a global scan with 65 points for the others.
     """
-    start = float(metric.at(C).value)
+    start = float(metric.values(C))
     low, high, best, best_value = 0.0, 1.0, 0.0, start
     for _ in range(ROUNDS):
         steps = np.linspace(low, high, GRID)
-        values = np.nan_to_num(metric.at(C.toward(V, steps)).value, nan=-np.inf)
+        values = np.nan_to_num(metric.values(C.toward(V, steps)), nan=-np.inf)
         k = int(np.argmax(values))
         if values[k] > best_value:
             best, best_value = float(steps[k]), float(values[k])

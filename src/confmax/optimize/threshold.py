@@ -50,7 +50,7 @@ class ThresholdSearch:
         bound = None
         if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
-            turned = problem.metric.at(_turned_round(confusions)).value
+            turned = problem.metric.values(_turned_round(confusions))
             bound = max(problem.value(rule.confusion), float(np.nan_to_num(turned, nan=-np.inf, posinf=np.inf).max()))
         return None, Step(rule, (rule,), bound, Status.OPTIMAL)
 
@@ -59,7 +59,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Confusion
     """Return the best rule of one threshold, and the confusions of all of them (batch); counts as a pass."""
     cuts, confusions = all_cuts(oracle.table, oracle.model_share, matrix=metric.statistics == "matrix")
     oracle.n_passes += 1  # sorted, not scanned, but every row was read
-    values = np.nan_to_num(metric.at(confusions).value, nan=-np.inf, posinf=np.inf)
+    values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best = int(np.argmax(values))
     return Mixture.single(_cut_gain(cuts, best), confusions[best]), confusions
 

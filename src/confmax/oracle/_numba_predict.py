@@ -1,0 +1,139 @@
+"""Randomised decisions, compiled: each row is given its atom by a hash first and is then decided by that atom alone.
+
+The rows of a block are laid out by atom, one contiguous (K, rows) part each, and every part goes through the same
+kernels as a deterministic rule: a row's decision equals that of its atom bit for bit. The cost beside a deterministic
+rule is one hash per row and, without keys, one multiplication per probability; it does not grow with the number of
+atoms. `confmax._draw` defines the fingerprint and the draw; the tests compare them with what is compiled here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Gains
+from confmax.oracle._numba import BLOCK, CHUNK, _decide_full, _decide_reduced, _kernel_gains, run_parts
+
+
+@njit(cache=True, nogil=True)
+def _mix(z):  # type: ignore[no-untyped-def]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _fingerprints(proba, start, stop, factors, keys):  # type: ignore[no-untyped-def]
+    value = np.empty(proba.shape[1], np.float64)
+    bits = value.view(np.uint64)
+    half = np.uint64(32)
+    for r in range(start, stop):
+        for j in range(proba.shape[1]):
+            value[j] = proba[r, j] + 0.0
+        total = np.uint64(0)
+        for j in range(proba.shape[1]):
+            total += (bits[j] ^ (bits[j] >> half)) * factors[j]
+        keys[r] = _mix(total)
+
+
+@njit(cache=True, nogil=True)
+def _draw_atoms(keys, start, stop, words, edges, atom, count):  # type: ignore[no-untyped-def]
+    low, half, down = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(11)
+    count[:] = 0
+    for r in range(start, stop):
+        first, second = keys[r] & low, keys[r] >> half
+        high = (words[0] * first + words[1] * second + words[2]) >> half
+        rest = (words[3] * first + words[4] * second + words[5]) >> half
+        u = np.float64(((high << half) | rest) >> down) * 2.0**-53
+        s = 0
+        for k in range(edges.shape[0]):
+            s += u >= edges[k]
+        atom[r - start] = s
+        count[s] += 1
+
+
+@njit(cache=True, nogil=True)
+def _decide_drawn(proba, start, stop, first, second, factors, words, edges, keys, out):  # type: ignore[no-untyped-def]
+    n, K = proba.shape
+    own = factors.shape[0] > 0
+    flat = np.empty(K * BLOCK, proba.dtype)
+    best = np.empty(BLOCK, proba.dtype)
+    score = np.empty(BLOCK, proba.dtype)
+    decision = np.empty(BLOCK, np.int32)
+    atom = np.empty(BLOCK, np.int64)
+    place = np.empty(BLOCK, np.int64)
+    count = np.empty(first.shape[0], np.int64)
+    begin = np.empty(first.shape[0], np.int64)
+    for k in range(start, stop):
+        low = k * BLOCK
+        rows = min(BLOCK, n - low)
+        if own:
+            _fingerprints(proba, low, low + rows, factors, keys)
+        _draw_atoms(keys, low, low + rows, words, edges, atom, count)
+        total = 0
+        for s in range(first.shape[0]):
+            begin[s] = total
+            total += count[s]
+            count[s] = 0
+        for r in range(rows):
+            s = atom[r]
+            place[r] = begin[s] + count[s]
+            count[s] += 1
+        for r in range(rows):
+            s = atom[r]
+            width = count[s]
+            offset = K * begin[s] + place[r] - begin[s]
+            for j in range(K):
+                flat[offset + j * width] = proba[low + r, j]
+        for s in range(first.shape[0]):
+            lo, hi = begin[s], begin[s] + count[s]
+            if lo == hi:
+                continue
+            part = flat[K * lo : K * hi].reshape(K, hi - lo)
+            if second.shape[0] > 0:
+                _decide_reduced(part, first[s, 0], second[s], best[lo:hi], decision[lo:hi])
+            else:
+                _decide_full(part, first[s], best[lo:hi], score[lo:hi], decision[lo:hi])
+        for r in range(rows):
+            out[low + r] = decision[place[r]]
+
+
+def decide_drawn(
+    proba: NDArray[Any],
+    gains: Gains,
+    weights: Array,
+    *,
+    words: NDArray[np.uint64],
+    keys: NDArray[np.uint64] | None,
+    factors: NDArray[np.uint64],
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the decision of every row by the atom that its key draws, and the keys, both (n,).
+
+    Parameters
+    ----------
+    proba : ndarray (n, K)
+        Checked probabilities, or what else reduced gains multiply.
+    gains, weights
+        The atoms and their probabilities (A,).
+    words : ndarray (6,)
+        The coefficients of the hash.
+    keys : ndarray (n,) or None
+        The rows' keys; None takes their fingerprints, with ``factors`` (K,).
+    """
+    first, second = _kernel_gains(gains, proba.dtype)
+    n = proba.shape[0]
+    given = np.empty(n, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
+    used = factors if keys is None else np.empty(0, dtype=np.uint64)
+    edges = np.cumsum(weights)[:-1]
+    out = np.empty(n, dtype=np.int64)
+    n_blocks = -(-n // BLOCK)
+
+    def work(part: int) -> None:
+        stop = min((part + 1) * CHUNK, n_blocks)
+        _decide_drawn(proba, part * CHUNK, stop, first, second, used, words, edges, given, out)
+
+    run_parts(work, -(-n_blocks // CHUNK))
+    return out, given

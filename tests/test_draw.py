@@ -1,0 +1,181 @@
+"""The draws of randomised rules: the hash's theorem by enumeration, its implementation, and what must not matter."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confmax import DecisionRule, _draw
+from confmax.confusion import Gains
+from confmax.oracle import _numba, decide
+
+RNG = np.random.default_rng(0)
+BLOCK = _numba.BLOCK
+
+
+def a_rule(n_classes, n_atoms, *, seed=0, full=False, n_decisions=None):
+    rng = np.random.default_rng([n_classes, n_atoms])
+    if full:
+        gains = Gains.from_matrix(rng.normal(size=(n_atoms, n_classes, n_decisions or n_classes)))
+    else:
+        gains = Gains.reduced(rng.random((n_atoms, n_classes)) + 0.5, 0.2 * rng.random((n_atoms, n_classes)))
+    weights = rng.dirichlet(np.ones(n_atoms))
+    return DecisionRule(gains, weights, tuple(range(gains.n_decisions)), "g_mean", seed)
+
+
+# --- the hash ---------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_are_exactly_uniform_over_all_coefficients():
+    """The theorem on 4-bit words: every pair of distinct keys meets every pair of values equally often."""
+    words = range(16)
+    a0, a1, b = (np.array(part, dtype=np.uint64) for part in zip(*itertools.product(words, repeat=3), strict=True))
+    hashes = np.array([_draw.multiply_shift(np.uint64(x), a0, a1, b, bits=4) for x in range(16)])
+    assert hashes.max() == 3
+    for x, z in itertools.combinations(range(16), 2):
+        counts = np.bincount((hashes[x] * np.uint64(4) + hashes[z]).astype(int), minlength=16)
+        assert set(counts.tolist()) == {16**3 // 16}, (x, z)
+
+
+def test_a_single_multiplication_would_not_do():
+    """What the enumeration can tell apart: without the second coefficient keys that share a half collide."""
+    words = np.arange(16, dtype=np.uint64)
+    first, second = (_draw.multiply_shift(np.uint64(x), words, np.uint64(0), words, bits=4) for x in (1, 5))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_draws_are_the_definition():
+    """In Python's whole numbers."""
+    keys = [0, 1, 2, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
+    for seed in (0, 1, 2**64 - 1):
+        a0, a1, b, c0, c1, d = (int(word) for word in _draw.coefficients(seed))
+        draws = _draw.uniform(seed, np.array(keys, dtype=np.uint64))
+        for key, draw in zip(keys, draws, strict=True):
+            low, high = key % 2**32, key >> 32
+            leading = (a0 * low + a1 * high + b) % 2**64 >> 32
+            rest = (c0 * low + c1 * high + d) % 2**64 >> 32
+            assert draw == (leading * 2**32 + rest >> 11) * 2.0**-53
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (1, 2), (7, 8), (0, 2**32), (5, 2**63 + 5), (2**64 - 1, 0)])
+def test_pairs_of_keys_are_independent_over_seeds(pair):
+    """Chi-square on a 5 x 5 grid over 5000 seeds, at the level 1e-4: adjacent keys and keys that share a half."""
+    keys = np.array(pair, dtype=np.uint64)
+    draws = np.array([_draw.uniform(seed, keys) for seed in range(5000)])
+    cells = np.bincount((draws * 5).astype(int) @ [5, 1], minlength=25)
+    assert stats.chisquare(cells).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("keys", [np.arange(100_000), RNG.integers(0, 2**63, 100_000)], ids=["adjacent", "random"])
+def test_draws_of_one_seed_cover_the_interval_evenly(keys):
+    for seed in range(3):
+        draws = _draw.uniform(seed, keys.astype(np.uint64))
+        assert draws.min() >= 0 and draws.max() < 1
+        # pairwise independence bounds the variance of each share, and so the distance
+        shares = np.histogram(draws, bins=20, range=(0, 1))[0] / len(draws)
+        np.testing.assert_allclose(shares, 0.05, atol=5 * np.sqrt(0.05 * 0.95 / len(draws)))
+
+
+def test_fingerprints_of_different_rows_differ():
+    """Neighbouring rows, permuted rows and rows on a coarse grid."""
+    grid = np.array([c for c in itertools.product(range(21), repeat=4) if sum(c) == 20]) / 20
+    near = np.array([0.5, 0.5, 0.0, 0.0]) + np.arange(5000)[:, None] * np.array([1, -1, 0, 0]) * 2.0**-52
+    rows = np.unique(np.concatenate([grid, near, RNG.dirichlet(np.ones(4), 5000)]), axis=0)
+    assert len(np.unique(_draw.row_keys(rows))) == len(rows)
+
+
+# --- the compiled decisions against the definition --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 5, _numba.CHUNK * BLOCK + 7])
+@pytest.mark.parametrize(
+    ("K", "A", "kind"), [(3, 2, {}), (10, 5, {}), (4, 3, {"full": True}), (3, 2, {"full": True, "n_decisions": 5})]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_to_the_slow_definition(n, K, A, kind, dtype, keyed):
+    """All atoms decide all rows; the draw picks. Rows in tenths make ties, small whole gains keep them."""
+    rng = np.random.default_rng([n, K])
+    P = np.round(rng.dirichlet(np.ones(K), n), 1) + 0.1
+    P = (P / P.sum(1, keepdims=True)).astype(dtype)
+    rule = a_rule(K, A, **kind)
+    if not kind:
+        rule = DecisionRule(Gains.reduced(rng.integers(1, 4, (A, K))), rule.weights, rule.class_names)
+    keys = rng.integers(0, 2**63, n) if keyed else None
+    words = keys.astype(np.uint64) if keyed else _draw.row_keys(P)
+    atom = np.searchsorted(np.cumsum(rule.weights)[:-1], _draw.uniform(rule.seed, words), side="right")
+    expected = decide(P, rule.gains)[atom, np.arange(n)]
+    found = _draw.drawn_decisions(P, rule.gains, rule.weights, rule.seed, words)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.int64
+    if not keyed:
+        factors = _draw.column_factors(K)
+        drawn, used = _draw.decide_drawn(
+            P, rule.gains, rule.weights, words=_draw.coefficients(rule.seed), keys=None, factors=factors
+        )
+        np.testing.assert_array_equal(used, words)
+        np.testing.assert_array_equal(drawn, expected)
+
+
+def test_batches_order_and_dtype_do_not_matter():
+    P = RNG.dirichlet(np.ones(5), 4000).astype(np.float32)
+    rule = a_rule(5, 3)
+    whole = rule.predict(P)
+    order = RNG.permutation(len(P))
+    np.testing.assert_array_equal(rule.predict(P[order]), whole[order])
+    np.testing.assert_array_equal(np.concatenate([rule.predict(part) for part in np.array_split(P, 37)]), whole)
+    np.testing.assert_array_equal(rule.predict(np.asfortranarray(P)), whole)
+    np.testing.assert_array_equal(_draw.row_keys(P), _draw.row_keys(P.astype(np.float64)))
+    np.testing.assert_array_equal(_draw.row_keys(np.array([[0.0, 1.0]])), _draw.row_keys(np.array([[-0.0, 1.0]])))
+    keys = [f"row-{k}" for k in range(len(P))]
+    np.testing.assert_array_equal(rule.predict(P[order], keys=np.array(keys)[order]), rule.predict(P, keys=keys)[order])
+
+
+def test_shares_follow_the_weights():
+    rule = a_rule(4, 4)
+    row = np.array([[0.3, 0.2, 0.3, 0.2]])
+    exact = rule.decision_probabilities(row)[0]
+    drawn = rule.predict(np.repeat(row, 50_000, axis=0), keys=np.arange(50_000))
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 50_000, exact, atol=5 * np.sqrt(0.25 / 50_000))
+
+
+# --- the warning ------------------------------------------------------------------------------------------------------
+
+
+def tied(n, distinct, seed=0):
+    """Return n rows of which ``distinct`` differ, all close to a tie of the two atoms of `coin`."""
+    p = 0.5 + 1e-3 * np.random.default_rng(seed).random(distinct)
+    return np.column_stack([p, 1 - p])[np.arange(n) % distinct]
+
+
+COIN = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
+
+
+@pytest.mark.parametrize(("n", "distinct"), [(100, 1), (4000, 1500), (50_000, 1), (50_000, 20_000)])
+def test_duplicates_are_told(n, distinct):
+    """Few large groups and many small ones, below the size of the sample and above."""
+    with pytest.warns(UserWarning, match="of the rows are duplicates of each other .* pass keys=") as caught:
+        COIN.predict(tied(n, distinct))
+    assert caught[0].filename == __file__
+    # 20 000 rows in turn: 10 000 of them appear twice in 50 000 rows and the others three times
+    assert str(caught[0].message).startswith("100%")
+
+
+@pytest.mark.parametrize("n", [4000, 50_000])
+def test_no_warning_without_duplicates_or_where_atoms_agree(n):
+    """Warnings are errors here."""
+    COIN.predict(tied(n, n))
+    COIN.predict(tied(n, 3), keys=np.arange(n))
+    sure = np.tile([0.9, 0.1], (n, 1))
+    COIN.predict(np.where(np.arange(n)[:, None] % 20 == 0, tied(n, n), sure))
+
+
+def test_the_share_of_duplicates_is_estimated_well():
+    """A quarter of the rows in groups of two."""
+    n = 60_000
+    P = tied(n, n)
+    P[: n // 8] = P[n // 8 : n // 4]
+    with pytest.warns(UserWarning, match="duplicates") as caught:
+        COIN.predict(P[np.random.default_rng(1).permutation(n)])
+    assert int(str(caught[0].message).split("%")[0]) == pytest.approx(25, abs=4)
