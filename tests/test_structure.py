@@ -12,11 +12,11 @@ import confmax
 ROOT = Path(confmax.__file__).parent
 LAYERS = [
     {"_version", "confusion"},
-    {"formulas", "bounds"},
+    {"formulas", "bounds", "_constants", "_sampling"},
     {"_metric"},
     {"metrics"},
     {"oracle"},
-    {"optimize", "_draw", "_rule_file", "theory"},
+    {"optimize", "_draw", "_rule_file", "theory", "populations"},
     {"rule"},
     {"solution"},
     {"checks", "_estimator_steps"},
