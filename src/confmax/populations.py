@@ -260,12 +260,11 @@ def continuous_example() -> GaussianMixture:
 
 
 def atoms_example() -> FinitePopulation:
-    """Return three classes on four points: Assumption A fails, and mixtures beat all deterministic rules.
+    """Return three classes on three points: Assumption A fails, and mixtures beat all deterministic rules by .09.
 
     The points are unit vectors, so that a linear model can learn eta exactly.
     """
-    proba = [[0.6, 0.2, 0.2], [0.4, 0.5, 0.1], [0.5, 0.1, 0.4], [0.4, 0.3, 0.3]]
-    return FinitePopulation(proba, [0.4, 0.2, 0.1, 0.3], np.eye(4))
+    return FinitePopulation([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.7, 0.1, 0.2]], [0.2, 0.6, 0.2], np.eye(3))
 
 
 def coin() -> FinitePopulation:
