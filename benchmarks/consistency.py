@@ -29,10 +29,10 @@ import matplotlib.pyplot as plt
 
 PLOT = Path(__file__).parent / "figures" / "consistency.png"
 SIZES = (100, 300, 1000, 3000, 10_000, 30_000)
-SEEDS = range(12)
+SEEDS = range(10)
 MEANS = ("g_mean", "h_mean", "q_mean")
 CONTINUOUS = (*MEANS, "min_recall", "micro_f1")
-ALPHA, KAPPA, SCALE = 0.5, 0.05, 0.05
+ALPHA, KAPPA, SCALE = 0.5, 0.04, 0.05
 STYLE = {"BayesCG": ("C0", "o"), "default": ("C1", "s"), "brute force": ("C3", "v"), "argmax": ("0.5", "x")}
 
 
@@ -104,7 +104,7 @@ def draw(axis, title, curves):
 
 def plot(continuous, atoms, path):
     """Save one panel per metric: the continuous population above, the discontinuous one below."""
-    figure, axes = plt.subplots(2, 5, figsize=(14, 6), sharex=True, layout="constrained")
+    figure, axes = plt.subplots(2, 5, figsize=(14, 6), sharex=True, sharey="row", layout="constrained")
     for axis, name in zip(axes[0], CONTINUOUS, strict=True):
         curves = {method: values for (other, method), values in continuous.items() if other == name}
         draw(axis, f"{name}, continuous", curves)
@@ -113,6 +113,8 @@ def plot(continuous, atoms, path):
         draw(axis, f"{name}, three atoms", curves)
     for row in axes:
         row[0].set_ylabel("psi-regret (units of the metric)")
+    axes[0, 0].set_ylim(3e-5, 1.0)
+    axes[1, 0].set_ylim(1e-6, 1.0)
     for axis in axes[1, 3:]:
         axis.axis("off")
     for axis in [*axes[1, :3], *axes[0, 3:]]:
@@ -122,7 +124,7 @@ def plot(continuous, atoms, path):
     handles = {h.get_label(): h for axis in (axes[0, 0], axes[1, 0]) for h in axis.get_lines()}
     axes[1, 3].legend(
         handles.values(), handles.keys(), loc="upper left", frameon=False, fontsize=11,
-        title="median of 12 samples,\nband: 10 % to 90 %",
+        title=f"median of {len(SEEDS)} samples,\nband: 10 % to 90 %",
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=80)
@@ -156,13 +158,44 @@ def main(path):
         + "\n\n"
         + report("three atoms", atoms, atom_optima)
         + "\n\n"
-        + READING
+        + reading(continuous, atoms)
     )
     write_section("consistency", text)
     print(text)
 
 
-READING = "TODO"
+def reading(continuous, atoms):
+    """Return one paragraph on what the figures show."""
+    found = {**{("continuous", *key): value for key, value in continuous.items()},
+             **{("atoms", *key): value for key, value in atoms.items()}}  # fmt: skip
+    last = {key: float(np.median(values[-1])) for key, values in found.items() if key[2] in ("BayesCG", "default")}
+    fall = {
+        method: min(np.median(continuous[name, method][0]) / last_of(continuous, name, method) for name in CONTINUOUS)
+        for method in ("BayesCG", "default")
+    }
+    stuck = ", ".join(f"{name} {last_of(atoms, name, 'brute force'):.3f}" for name in MEANS)
+    mixed = {method: max(last_of(atoms, name, method) for name in MEANS) for method in ("BayesCG", "default")}
+    worst = max(last, key=last.get)
+    return (
+        f"On the continuous population the regret of both rules falls with m, from the smallest to the largest sample "
+        f"by a factor of at least {fall['BayesCG']:.0f} (BayesCG) and {fall['default']:.0f} (default), that of argmax "
+        f"does not. The largest regret left is {last[worst]:.4f} ({', '.join(worst)}). For the smallest recall "
+        f"and micro F1 the paper proves no rate, for the others its bounds are vacuous at these sizes. With atoms "
+        f"(Assumption A fails) brute force stays where it is ({stuck}), since no single rule is optimal there, while "
+        f"the mixtures go on falling, to at most {mixed['BayesCG']:.4f} (BayesCG) and {mixed['default']:.4f} "
+        f"(default)."
+        + (
+            " There the default is the slower one: with wrong probabilities and label confusions its line search can "
+            "stop early, where the paper's fixed steps go on."
+            if mixed["default"] > 3 * mixed["BayesCG"]
+            else ""
+        )
+    )
+
+
+def last_of(found, name, method):
+    return float(np.median(found[name, method][-1]))
+
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]) if len(sys.argv) > 1 else PLOT)
