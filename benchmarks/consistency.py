@@ -142,16 +142,16 @@ def report(title, found, optima):
 
 
 def main(path):
-    start = time.perf_counter()
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # samples of 100 rows may lack a class
         continuous, optima = measure(continuous_example(), CONTINUOUS, ("argmax", "BayesCG", "default"))
         atoms, atom_optima = measure(atoms_example(), MEANS, ("brute force", "BayesCG", "default"))
     plot(continuous, atoms, path)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     text = (
-        f"`python -m benchmarks.consistency` ({seconds:.0f} s): psi-regret on the population (certified optimum minus "
-        f"the rule's value), median of {len(SEEDS)} samples of m rows, half for logistic regression, half for the "
+        f"`python -m benchmarks.consistency` ({seconds:.0f} s of processor time): psi-regret on the population "
+        f"(certified optimum minus the rule's value), median of {len(SEEDS)} samples of m rows, half for logistic regression, half for the "
         f"rule. BayesCG: {KAPPA:g} m rounds, additive smoothing rho(m) of Corollary 13 with scale {SCALE:g}; default: "
         f"`maximize(metric, P, y)`; brute force: `BruteForce(resolution=12)`.\n\n"
         + report("continuous", continuous, optima)

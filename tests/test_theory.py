@@ -374,6 +374,14 @@ def test_bounds_move_the_right_way(form):
     assert frank_wolfe_bound(1, 10, 0.1, form=form).value > frank_wolfe_bound(1, 11, 0.1, form=form).value
 
 
+def test_no_two_confusion_matrices_are_further_apart_than_2():
+    """Tightened, a sample too small for anything costs what replacing any matrix by any other costs."""
+    constants = SmoothingConstants(0.0, 3.0, 5.0)
+    assert bayes_cg_bound(constants, 0.0, m=20, n_classes=3).sampling == pytest.approx(2 * 5.0 * 2)
+    assert brute_force_bound(3.0, 1.0, 0.0, m=20, n_classes=3).sampling == pytest.approx(2 * 3.0 * 2)
+    assert brute_force_bound(3.0, 1.0, 0.0, m=20, n_classes=3, form="printed").sampling > 12
+
+
 def test_tightened_is_never_above_printed():
     for name, rho, K in itertools.product(MEANS, (0.4, 0.05), (2, 4)):
         constants = smoothing_constants(name, rho, np.full(K, 1 / K))
