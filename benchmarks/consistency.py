@@ -151,7 +151,8 @@ def main(path):
     seconds = time.process_time() - start
     text = (
         f"`python -m benchmarks.consistency` ({seconds:.0f} s of processor time): psi-regret on the population "
-        f"(certified optimum minus the rule's value), median of {len(SEEDS)} samples of m rows, half for logistic regression, half for the "
+        f"(certified optimum minus the rule's value), median of {len(SEEDS)} samples of m rows, "
+        f"half for logistic regression, half for the "
         f"rule. BayesCG: {KAPPA:g} m rounds, additive smoothing rho(m) of Corollary 13 with scale {SCALE:g}; default: "
         f"`maximize(metric, P, y)`; brute force: `BruteForce(resolution=12)`.\n\n"
         + report("continuous", continuous, optima)

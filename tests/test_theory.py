@@ -314,7 +314,7 @@ def test_theorem_9_forms():
 
 
 def best_value(metric, eta, weight):
-    found = confmax.maximize(metric, eta, sample_weight=weight, solver=FrankWolfe(), randomized=True, max_passes=500)
+    found = confmax.maximize(metric, eta, sample_weight=weight, solver=FrankWolfe(), randomized=True, max_passes=60)
     return found.value + found.gap
 
 
