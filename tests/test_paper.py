@@ -62,7 +62,7 @@ def test_theorem_9_along_the_iterates(name, seed):
     constants = smoothing_constants(name, rho, table.mean_probability())
     T = np.arange(1, 61)
     regret = optimum - iterates(metric, table, len(T))
-    bound = np.array([frank_wolfe_bound(constants.smoothness, int(t)) for t in T])
+    bound = np.array([frank_wolfe_bound(constants.smoothness, int(t)).value for t in T])
     assert (regret <= bound).all()
     # the bound has the right rate, and does not hold by being infinite: it falls below the range of the metric
     assert bound[-1] < bound[0] / 20
@@ -75,7 +75,7 @@ def test_theorem_9_would_notice_a_wrong_rate():
     beta = smoothing_constants("h_mean", 0.9, [0.5, 0.5]).smoothness
     optimum = confmax.maximize(metric, table.proba, randomized=True).value
     stuck = iterates(metric, table, 1)[0]
-    assert optimum - stuck > frank_wolfe_bound(beta, 400)
+    assert optimum - stuck > frank_wolfe_bound(beta, 400).value
 
 
 def test_smoothing_constants_are_the_erratas():

@@ -12,13 +12,13 @@ import confmax
 ROOT = Path(confmax.__file__).parent
 LAYERS = [
     {"_version", "confusion"},
-    {"formulas", "bounds", "ratios", "_autodiff", "_structure"},
+    {"formulas", "bounds", "ratios", "_autodiff", "_structure", "_constants", "_sampling"},
     {"_metric", "_user_metric"},
     {"metrics"},
     {"oracle"},
     {"_calibration_fit", "_draw"},
     {"_calibrators"},
-    {"optimize", "calibration", "_rule_file", "theory"},
+    {"optimize", "calibration", "_rule_file", "theory", "populations"},
     {"rule"},
     {"solution"},
     {"checks", "_estimator_steps"},

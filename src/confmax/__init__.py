@@ -13,7 +13,7 @@ from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 
 if TYPE_CHECKING:
-    from confmax import checks, theory
+    from confmax import checks, populations, theory
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
 
 __all__ = [
@@ -27,11 +27,18 @@ __all__ = [
     "maximize",
     "metrics",
     "optimize",
+    "populations",
     "theory",
 ]
 
 # scikit-learn takes longer to import than the rest together: it waits until an estimator is asked for
-_LATER = {"FixedRuleClassifier": "estimators", "MetricClassifierCV": "estimators", "checks": "", "theory": ""}
+_LATER = {
+    "FixedRuleClassifier": "estimators",
+    "MetricClassifierCV": "estimators",
+    "checks": "",
+    "theory": "",
+    "populations": "",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,81 +1,183 @@
-"""The paper's constants and bounds, corrected (errata E8-E11, E16).
+"""The paper's regret bounds, corrected, and how far they are from saying anything.
 
-They hold for the additively smoothed metrics of the paper's Table 2, ``metrics.get(name, rho=rho,
-smoothing="additive")``.
+Every bound is a sum of up to four terms: what the error of the class probabilities costs, what measuring confusion
+matrices on a sample costs, what stopping after finitely many rounds costs, and what smoothing costs. ``form`` chooses
+between two readings, both true:
+
+* ``"printed"``: the statement as the paper has it, with what makes it false repaired by the least change (E14's
+  missing ``n^2``; E17's initial rule), and factors that are merely loose kept;
+* ``"tightened"``: the same argument without the loose factors (E18: ``eps`` for ``2 eps``, ``theta`` for
+  ``2 theta``), with the sharper constants for fixed rows (E11), and with ``|C - C'|_1 <= 2``.
+
+Bounds that rest on a printed constant that is false (E8-E10) are refused. The paper's C in Lemma 6 is never given;
+``constant="vapnik"`` uses a proved, explicit radius, a number puts that number for C. Almost always the sampling term
+makes the bounds vacuous at sizes that occur: they tell rates, they are no guarantee to show a user.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confmax._constants import (
+    Form,
+    SmoothingConstants,
+    checked_form,
+    ratio_factor,
+    rho_schedule,
+    smoothing_constants,
+)
+from confmax._sampling import Constant, confusion_radius, split_sizes
 
-class SmoothingConstants(NamedTuple):
-    """Constants of a smoothed metric, l1 norm on confusion matrices.
+__all__ = [
+    "Bound",
+    "Form",
+    "SmoothingConstants",
+    "bayes_cg_bound",
+    "brute_force_bound",
+    "confusion_radius",
+    "frank_wolfe_bound",
+    "linear_regret_bound",
+    "ratio_factor",
+    "rho_schedule",
+    "smoothed_bound",
+    "smoothing_constants",
+    "split_sizes",
+]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound on a regret, with its terms, all in the unit of the metric.
 
     Attributes
     ----------
-    theta : float
-        ``sup |psi - psi_rho|`` over the confusion matrices of the given priors.
-    lipschitz : float
-        Lipschitz constant L of psi_rho.
-    smoothness : float
-        Smoothness beta of psi_rho: the gradient's Lipschitz constant, l1 norm to max norm.
+    estimation : float
+        From the error of the class probabilities, or of the linear step in general.
+    sampling : float
+        From confusion matrices measured on a sample.
+    optimization : float
+        From finitely many rounds.
+    smoothing : float
+        From a smoothed metric in the place of the metric.
+    limit : float
+        The largest regret there can be: 1 for metrics with values in [0, 1].
     """
 
-    theta: float
-    lipschitz: float
-    smoothness: float
+    estimation: float = 0.0
+    sampling: float = 0.0
+    optimization: float = 0.0
+    smoothing: float = 0.0
+    limit: float = 1.0
+
+    @property
+    def value(self) -> float:
+        """The bound: the sum of its terms."""
+        return self.estimation + self.sampling + self.optimization + self.smoothing
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether the bound says nothing, being no smaller than any regret can be."""
+        return self.value >= self.limit
 
 
-def smoothing_constants(name: str, rho: float, priors: ArrayLike) -> SmoothingConstants:
-    """Return theta, L and beta of the additively smoothed H-, Q- or G-mean.
+def linear_regret_bound(gain: ArrayLike, eta_error: float, *, form: Form = "tightened") -> Bound:
+    """Bound the regret of a plug-in rule for a linear metric (Lemma 8): ``2 L E``.
 
     Parameters
     ----------
-    name : {"h_mean", "q_mean", "g_mean"}
-        The metric.
-    rho : float
-        Smoothing parameter, in (0, 1).
-    priors : array-like (K,)
-        Class priors; they sum to one.
+    gain : array-like (K, M) or float
+        The gain matrix G, or a bound L on its entries' absolute values.
+    eta_error : float
+        ``E |eta_hat(X) - eta(X)|_1``, from 0 to 2.
+    form : {"tightened", "printed"}
+        L is the largest absolute entry as printed; half the largest difference within a row when tightened, as a
+        constant in a row changes no decision (remark after E11).
 
     Returns
     -------
-    SmoothingConstants
-        The exact values of errata E8-E11, where the printed Table 2 is wrong or loose.
-
-    Raises
-    ------
-    ValueError
-        If the metric has no such constants, or rho is outside (0, 1).
+    Bound
+        Vacuous from an error of 1 on: no rule loses more than the largest difference within a row.
 
     Examples
     --------
-    >>> from confmax.theory import smoothing_constants
-    >>> round(smoothing_constants("h_mean", 0.1, [0.5, 0.5]).smoothness, 6)
-    50.0
+    >>> from confmax.theory import linear_regret_bound
+    >>> G = [[1, 0], [0, 1]]
+    >>> linear_regret_bound(G, 0.1).value, linear_regret_bound(G, 0.1, form="printed").value
+    (0.1, 0.2)
     """
-    if not 0 < rho < 1:
-        raise ValueError(f"rho must lie in (0, 1); got {rho!r}")
-    pi = np.asarray(priors, dtype=np.float64)
-    K, smallest = len(pi), float(pi.min())
-    if name == "h_mean":
-        theta = K * rho / (smallest + K * rho)
-        return SmoothingConstants(theta, max(0.25, 1 / K) / rho, max(8 / 27, 1 / K) / rho**2)
-    if name == "q_mean":
-        theta = float(np.sqrt(np.mean((rho / (pi + rho)) ** 2)))
-        return SmoothingConstants(theta, 1 / (np.sqrt(K) * rho), 2 / (np.sqrt(K) * rho**2))
-    if name == "g_mean":
-        theta = (rho / (smallest + rho)) ** (1 / K)
-        return SmoothingConstants(theta, 1 / (K * rho), (K + 1) / (K * K * rho**2))
-    raise ValueError(f"smoothing constants are known for h_mean, q_mean and g_mean; got {name!r}")
+    tightened, error = checked_form(form), _checked_error(eta_error)
+    G = np.asarray(gain, dtype=np.float64)
+    if G.ndim not in (0, 2) or not np.isfinite(G).all() or (G.ndim == 0 and G < 0):
+        raise ValueError(f"gain is a finite matrix (K, M), or a non-negative bound on its entries; got shape {G.shape}")
+    half_range = float(G) if G.ndim == 0 else float((G.max(axis=1) - G.min(axis=1)).max()) / 2
+    L = half_range if tightened else float(np.abs(G).max())
+    return Bound(estimation=2 * L * error, limit=2 * half_range)
 
 
-def frank_wolfe_bound(smoothness: float, rounds: int, oracle_error: float = 0.0) -> float:
-    """Return Theorem 9's bound on the regret after T rounds with step ``2 / (j + 1)``: ``8 beta / (T + 2) + eps``.
+def brute_force_bound(
+    lipschitz: float,
+    factor: float,
+    eta_error: float,
+    *,
+    m: int,
+    n_classes: int,
+    alpha: float = 0.5,
+    delta: float = 0.05,
+    constant: Constant = "vapnik",
+    form: Form = "tightened",
+) -> Bound:
+    """Bound the regret of Algorithm 2 on a continuous population (Theorem 7): ``2 L xi E + 2 L n^2 r``.
+
+    Parameters
+    ----------
+    lipschitz : float
+        L of the metric over the attainable matrices, l1 norm.
+    factor : float
+        xi, see `ratio_factor`; 1 for convex metrics.
+    eta_error : float
+        ``E |eta_hat(X) - eta(X)|_1``.
+    m, n_classes : int
+        Rows of the whole sample, and K (the paper's n).
+    alpha : float
+        Fraction of the sample on which confusion matrices are measured.
+    delta, constant
+        As in `confusion_radius`.
+    form : {"tightened", "printed"}
+        Printed: with the factor ``n^2`` that the statement lacks and needs (E14). Tightened: no two confusion
+        matrices are further apart than 2.
+
+    Returns
+    -------
+    Bound
+        Vacuous at usual sizes with the explicit constant: even for two classes ``n^2 r`` is above 1 below about
+        24 000 rows of S''.
+
+    Examples
+    --------
+    >>> from confmax.theory import brute_force_bound, ratio_factor
+    >>> bound = brute_force_bound(2.0, ratio_factor("f1", [0.5, 0.5]), 0.01, m=10_000, n_classes=2)
+    >>> round(bound.estimation, 6), bound.is_vacuous
+    (0.12, True)
+    """
+    tightened, error = checked_form(form), _checked_error(eta_error)
+    L, xi = _positive("lipschitz", lipschitz), _positive("factor", factor)
+    distance = _distance(m, n_classes, alpha, delta, constant, tightened=tightened)
+    return Bound(estimation=2 * L * xi * error, sampling=2 * L * distance)
+
+
+def frank_wolfe_bound(
+    smoothness: float,
+    rounds: int,
+    oracle_error: float = 0.0,
+    *,
+    curvature: float | None = None,
+    form: Form = "tightened",
+) -> Bound:
+    """Bound the regret of Algorithm 3 after T rounds with step ``2 / (j + 1)`` (Theorem 9): ``8 beta / (T + 2) + eps``.
 
     Parameters
     ----------
@@ -85,11 +187,174 @@ def frank_wolfe_bound(smoothness: float, rounds: int, oracle_error: float = 0.0)
         T, the number of rounds made.
     oracle_error : float
         eps: by how much the linear step may miss its maximum. Printed with a factor 2, which is not needed (E18).
+    curvature : float or None
+        A bound on the curvature constant C_psi, where one below ``4 beta`` is known (E16 for its sign); used when
+        tightened.
+    form : {"tightened", "printed"}
+        See the module.
+
+    Returns
+    -------
+    Bound
+        Vacuous for a metric in [0, 1] until about ``T = 8 beta``.
 
     Examples
     --------
     >>> from confmax.theory import frank_wolfe_bound
-    >>> frank_wolfe_bound(50.0, 98)
-    4.0
+    >>> frank_wolfe_bound(50.0, 998).value
+    0.4
     """
-    return 8.0 * smoothness / (rounds + 2.0) + oracle_error
+    tightened = checked_form(form)
+    beta = _positive("smoothness", smoothness)
+    if not (rounds >= 1 and oracle_error >= 0):
+        raise ValueError(f"rounds are at least 1 and oracle_error is not negative; got {rounds!r}, {oracle_error!r}")
+    C = 4 * beta if curvature is None or not tightened else min(4 * beta, _positive("curvature", curvature))
+    return Bound(estimation=oracle_error * (1 if tightened else 2), optimization=2 * C / (rounds + 2.0))
+
+
+def bayes_cg_bound(
+    constants: SmoothingConstants,
+    eta_error: float,
+    *,
+    m: int,
+    n_classes: int,
+    alpha: float = 0.5,
+    kappa: float = 1.0,
+    delta: float = 0.05,
+    constant: Constant = "vapnik",
+    form: Form = "tightened",
+) -> Bound:
+    """Bound the regret of BayesCG for a smooth concave metric (Theorem 10).
+
+    Printed ``4 L E + 4 beta n^2 r + 8 beta / (T + 2)`` with ``T = ceil(kappa m)``; tightened (E18) the first two
+    terms are halved, L and ``4 beta`` are replaced by ``plug_in`` and ``curvature`` where known (E11), and ``n^2 r``
+    is at most 2.
+
+    Parameters
+    ----------
+    constants : SmoothingConstants
+        L and beta; theta does not enter. For another metric ``SmoothingConstants(0.0, L, beta)``.
+    eta_error : float
+        ``E |eta_hat(X) - eta(X)|_1``, from 0 to 2.
+    m, n_classes : int
+        Rows of the whole sample, and K (the paper's n).
+    alpha, kappa : float
+        The algorithm's split and rounds.
+    delta, constant
+        As in `confusion_radius`.
+    form : {"tightened", "printed"}
+        See the module.
+
+    Returns
+    -------
+    Bound
+        For the last rule h^T, started at a plug-in rule (E17). With C = 1 the sampling term alone exceeds 1 below
+        about 10^9 rows for useful rho: vacuous in practice.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or L or beta is a printed constant that is false.
+
+    Examples
+    --------
+    >>> from confmax.theory import bayes_cg_bound, smoothing_constants
+    >>> constants = smoothing_constants("h_mean", 0.1, [0.5, 0.5])
+    >>> bound = bayes_cg_bound(constants, 0.01, m=10_000, n_classes=2)
+    >>> round(bound.estimation, 6), round(bound.optimization, 6), bound.is_vacuous
+    (0.05, 0.009998, True)
+    """
+    tightened, error = checked_form(form), _checked_error(eta_error)
+    _refuse_false(constants, ("lipschitz", "smoothness"))
+    if not (kappa > 0 and m >= 2):
+        raise ValueError(f"BayesCG makes ceil(kappa m) rounds, kappa > 0 and m >= 2; got {kappa!r} and {m!r}")
+    L, beta = constants.lipschitz, constants.smoothness
+    if tightened and constants.plug_in is not None:
+        L = min(L, constants.plug_in)
+    # Lemma 11: the linear step misses its maximum by at most 2 L E + 2 beta |conf(., S'') - conf(., D)|_1
+    missed_by_eta = 2 * L * error
+    missed_by_sample = 2 * beta * _distance(m, n_classes, alpha, delta, constant, tightened=tightened)
+    rounds = math.ceil(round(kappa * m, 9))
+    kept = frank_wolfe_bound(beta, rounds, curvature=constants.curvature, form=form)
+    times = 1 if tightened else 2
+    return Bound(times * missed_by_eta, times * missed_by_sample, kept.optimization)
+
+
+def smoothed_bound(
+    constants: SmoothingConstants,
+    eta_error: float,
+    *,
+    m: int,
+    n_classes: int,
+    alpha: float = 0.5,
+    kappa: float = 1.0,
+    delta: float = 0.05,
+    constant: Constant = "vapnik",
+    form: Form = "tightened",
+) -> Bound:
+    """Bound the regret, in the metric itself, of BayesCG on its smoothed stand-in (Theorem 12).
+
+    Theorem 10 for the smoothed metric, plus ``2 theta`` as printed, ``theta`` tightened: the smoothed means differ
+    from the means in one direction only (E18). For other metrics, whose difference has both signs, only the printed
+    form holds.
+
+    Parameters
+    ----------
+    constants : SmoothingConstants
+        From `smoothing_constants`.
+    eta_error, m, n_classes, alpha, kappa, delta, constant, form
+        As in `bayes_cg_bound`.
+
+    Returns
+    -------
+    Bound
+        Vacuous in practice, like Theorem 10's; small rho lowers the smoothing term and raises all others.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or a constant is a printed one that is false.
+
+    Examples
+    --------
+    >>> from confmax.theory import smoothed_bound, smoothing_constants
+    >>> constants = smoothing_constants("h_mean", 0.1, [0.5, 0.5])
+    >>> bound = smoothed_bound(constants, 0.01, m=10_000, n_classes=2, constant=1.0, form="printed")
+    >>> [round(part, 2) for part in (bound.estimation, bound.sampling, bound.optimization, bound.smoothing)]
+    [0.2, 59.86, 0.04, 0.57]
+    """
+    _refuse_false(constants, ("theta",))
+    smooth = bayes_cg_bound(
+        constants, eta_error, m=m, n_classes=n_classes, alpha=alpha, kappa=kappa, delta=delta, constant=constant,
+        form=form,
+    )  # fmt: skip
+    theta = constants.theta * (1 if checked_form(form) else 2)
+    return Bound(smooth.estimation, smooth.sampling, smooth.optimization, theta)
+
+
+def _distance(m: int, n_classes: int, alpha: float, delta: float, constant: Constant, *, tightened: bool) -> float:
+    """Bound ``|conf(h, D) - conf(h, D_S'')|_1`` over all plug-in rules h."""
+    rows = split_sizes(m, alpha)[1]
+    distance = n_classes**2 * confusion_radius(rows, n_classes, delta=delta, constant=constant)
+    return min(2.0, distance) if tightened else distance
+
+
+def _refuse_false(constants: SmoothingConstants, used: tuple[str, ...]) -> None:
+    bad = [name for name in constants.false if name in used]
+    if bad:
+        raise ValueError(
+            f"the printed {' and '.join(bad)} is below the true supremum for this rho and these priors (errata "
+            f"E8-E10), so a bound made of it would be false; use smoothing_constants(..., form='tightened')"
+        )
+
+
+def _checked_error(eta_error: float) -> float:
+    if not 0 <= eta_error <= 2:
+        raise ValueError(f"eta_error is an expected l1 distance of two distributions, from 0 to 2; got {eta_error!r}")
+    return float(eta_error)
+
+
+def _positive(name: str, value: float) -> float:
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"{name} must be positive and finite; got {value!r}")
+    return float(value)

@@ -1,0 +1,298 @@
+"""Populations whose class probabilities are known, on which the theory can be tried out.
+
+A population knows ``eta(x)``, draws samples, and lists points with weights that stand for all of it: its atoms when it
+is finite, a fixed quasi-random grid when it is continuous. The table of probabilities at these points is what every
+solver takes with the model confusion: the conditional gradient on it is the paper's Algorithm 3, and a certified
+solver's value on it is the optimum that a regret is measured against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array
+from confmax.oracle import Table, checked_probabilities, make_table
+
+PER_CLASS = 4096  # quadrature points per class of a continuous population
+
+
+class Population(Protocol):
+    """A distribution of (X, Y) with known class probabilities."""
+
+    @property
+    def priors(self) -> Array:
+        """Class priors (K,)."""
+
+    @property
+    def satisfies_continuity(self) -> bool:
+        """Whether eta(X) has a density on the simplex (the paper's Assumption A)."""
+
+    def eta(self, X: ArrayLike) -> Array:
+        """Return the class probabilities (n, K) at the points X (n, d)."""
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> tuple[Array, NDArray[np.int64]]:
+        """Draw X (n, d) and y (n,)."""
+
+    def points(self, per_class: int = PER_CLASS) -> tuple[Array, Array]:
+        """Return points (N, d) and weights (N,) that stand for the distribution of X."""
+
+    def table(self, per_class: int = PER_CLASS) -> Table:
+        """Return the table of eta at these points, with their weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinitePopulation:
+    """A population of N points (atoms), for which everything is exact.
+
+    Parameters
+    ----------
+    proba : array-like (N, K)
+        Class probabilities of each point.
+    weight : array-like (N,) or None
+        Probability of each point, in any unit; None: all alike.
+    features : array-like (N, d) or None
+        The points, all different; None: the numbers 0..N-1 as one feature.
+
+    Examples
+    --------
+    >>> from confmax.populations import FinitePopulation
+    >>> population = FinitePopulation([[0.9, 0.1], [0.4, 0.6]], weight=[3, 1])
+    >>> population.priors.round(3).tolist()
+    [0.775, 0.225]
+    >>> population.eta([[1], [0]]).tolist()
+    [[0.4, 0.6], [0.9, 0.1]]
+    """
+
+    proba: Array
+    weight: Array
+    features: Array
+
+    def __init__(self, proba: ArrayLike, weight: ArrayLike | None = None, features: ArrayLike | None = None) -> None:
+        table = make_table(np.asarray(proba, dtype=np.float64), None, weight)
+        n = table.n_rows
+        w = np.full(n, 1 / n) if table.weight is None else table.weight / table.weight.sum()
+        X = np.arange(n, dtype=np.float64)[:, None] if features is None else _points(features)
+        if len(X) != n or len(np.unique(X, axis=0)) != n:
+            raise ValueError(f"features must hold {n} different points, one per row of proba; got shape {X.shape}")
+        object.__setattr__(self, "proba", table.proba)
+        object.__setattr__(self, "weight", w)
+        object.__setattr__(self, "features", X)
+
+    @property
+    def priors(self) -> Array:
+        """Class priors (K,), exact."""
+        return self.weight @ self.proba
+
+    @property
+    def satisfies_continuity(self) -> bool:
+        """False: atoms have no density."""
+        return False
+
+    def eta(self, X: ArrayLike) -> Array:
+        """Return the class probabilities (n, K) at points X (n, d), which must be points of the population."""
+        asked = _points(X, self.features.shape[1])
+        n = len(self.features)
+        _, place = np.unique(np.concatenate([self.features, asked]), axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        index = np.full(place.max() + 1, -1)
+        index[place[:n]] = np.arange(n)
+        found = index[place[n:]]
+        if (found < 0).any():
+            row = int(np.argmax(found < 0))
+            raise ValueError(f"row {row} of X is no point of the population; its points are in `features`")
+        return self.proba[found]
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> tuple[Array, NDArray[np.int64]]:
+        """Draw X (n, d) and y (n,) with a generator or a seed."""
+        source = np.random.default_rng(rng)
+        row = source.choice(len(self.weight), _size(n), p=self.weight)
+        return self.features[row], _draw_classes(self.proba[row], source)
+
+    def points(self, per_class: int = PER_CLASS) -> tuple[Array, Array]:
+        """Return all points (N, d) and their probabilities (N,)."""
+        return self.features, self.weight
+
+    def table(self, per_class: int = PER_CLASS) -> Table:
+        """Return the population itself as a table."""
+        return make_table(self.proba, None, self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixture:
+    """A population of one Gaussian per class in d dimensions.
+
+    Parameters
+    ----------
+    priors : array-like (K,)
+        Class priors, all positive; they sum to one.
+    means : array-like (K, d)
+        Mean of each class.
+    covariances : array-like (d, d) or (K, d, d) or None
+        Covariance, shared or of each class; None: the identity, for which logistic regression is well specified.
+
+    Examples
+    --------
+    >>> from confmax.populations import GaussianMixture
+    >>> population = GaussianMixture([0.5, 0.5], [[-1.0], [1.0]])
+    >>> population.eta([[0.0]]).tolist(), population.satisfies_continuity
+    ([[0.5, 0.5]], True)
+    """
+
+    priors: Array
+    means: Array
+    covariances: Array
+
+    def __init__(self, priors: ArrayLike, means: ArrayLike, covariances: ArrayLike | None = None) -> None:
+        mu = _points(means)
+        pi = np.asarray(priors, dtype=np.float64)
+        K, d = mu.shape
+        if K < 2 or pi.shape != (K,) or not (pi > 0).all() or not abs(pi.sum() - 1) <= 1e-9:
+            raise ValueError(
+                f"priors are K >= 2 positive numbers that sum to one, one per row of means; got {pi.tolist()} for "
+                f"means of shape {mu.shape}"
+            )
+        S = np.eye(d) if covariances is None else np.asarray(covariances, dtype=np.float64)
+        if S.shape not in ((d, d), (K, d, d)) or not np.isfinite(S).all():
+            raise ValueError(f"covariances are finite, of shape {(d, d)} or {(K, d, d)}; got shape {S.shape}")
+        S = np.broadcast_to(S, (K, d, d)).copy()
+        if not np.allclose(S, S.transpose(0, 2, 1)) or np.linalg.eigvalsh(S).min() <= 0:
+            raise ValueError("every covariance must be symmetric with positive eigenvalues")
+        object.__setattr__(self, "priors", pi / pi.sum())
+        object.__setattr__(self, "means", mu)
+        object.__setattr__(self, "covariances", S)
+
+    @property
+    def satisfies_continuity(self) -> bool:
+        """Whether the paper's Assumption A holds: the log ratios of the classes vary in K - 1 directions.
+
+        They are polynomials in x: where their derivative has rank K - 1 at one point it has so almost everywhere, and
+        eta(X) has a density on the simplex. Too few dimensions, or a class that equals another, forbid it.
+        """
+        K, d = self.means.shape
+        x = self.means.mean(axis=0) + np.sqrt(np.arange(2.0, d + 2.0))  # a point in no special place
+        slopes = -np.linalg.solve(self.covariances, (x - self.means)[:, :, None])[:, :, 0]
+        return bool(np.linalg.matrix_rank(slopes[1:] - slopes[0]) == K - 1)
+
+    def eta(self, X: ArrayLike) -> Array:
+        """Return the class probabilities (n, K) at the points X (n, d)."""
+        asked = _points(X, self.means.shape[1])
+        lower = np.linalg.cholesky(self.covariances)
+        score = np.empty((len(asked), len(self.priors)))
+        for k, (mean, factor) in enumerate(zip(self.means, lower, strict=True)):
+            z = np.linalg.solve(factor, (asked - mean).T)
+            score[:, k] = np.log(self.priors[k]) - np.log(np.diag(factor)).sum() - 0.5 * (z * z).sum(axis=0)
+        odds = np.exp(score - score.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> tuple[Array, NDArray[np.int64]]:
+        """Draw X (n, d) and y (n,) with a generator or a seed."""
+        source = np.random.default_rng(rng)
+        y = source.choice(len(self.priors), _size(n), p=self.priors)
+        z = source.standard_normal((n, self.means.shape[1]))
+        lower = np.linalg.cholesky(self.covariances)
+        return self.means[y] + np.einsum("nij,nj->ni", lower[y], z), y
+
+    def points(self, per_class: int = PER_CLASS) -> tuple[Array, Array]:
+        """Return a fixed quasi-random grid: ``per_class`` Sobol points (a power of two) of every class's Gaussian.
+
+        Each class's points share its prior, so that rare classes are covered as well as frequent ones.
+        """
+        from scipy.special import ndtri
+        from scipy.stats import qmc  # heavy, and needed here only
+
+        if not (isinstance(per_class, (int, np.integer)) and per_class >= 1 and per_class & (per_class - 1) == 0):
+            raise ValueError(f"per_class is a power of two, as the grid is a Sobol sequence; got {per_class!r}")
+        K, d = self.means.shape
+        unit = qmc.Sobol(d, scramble=False).random(per_class) + 0.5 / per_class
+        z = ndtri(unit)
+        lower = np.linalg.cholesky(self.covariances)
+        X = np.concatenate([self.means[k] + z @ lower[k].T for k in range(K)])
+        return X, np.repeat(self.priors / per_class, per_class)
+
+    def table(self, per_class: int = PER_CLASS) -> Table:
+        """Return eta at the points, with their weights; sums over it are integrals up to the grid's error."""
+        X, weight = self.points(per_class)
+        return make_table(self.eta(X), None, weight)
+
+
+def population_confusion(
+    population: Population, decide: Callable[[Array], ArrayLike], *, per_class: int = PER_CLASS
+) -> Array:
+    """Return the confusion matrix (K, M) of a rule on a population: ``C[i, j] = E eta_i(X) h_j(X)``.
+
+    Parameters
+    ----------
+    population : Population
+        Exact where it is finite, else up to its grid's error.
+    decide : callable
+        Maps points (N, d) to decision probabilities (N, M), for instance
+        ``lambda X: rule.decision_probabilities(model.predict_proba(X))``.
+    per_class : int
+        Grid points per class of a continuous population.
+
+    Raises
+    ------
+    ValueError
+        If ``decide`` returns anything but distributions, one per point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confmax.populations import coin, population_confusion
+    >>> population_confusion(coin(), lambda X: np.full((len(X), 2), 0.5)).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    """
+    X, weight = population.points(per_class)
+    h = checked_probabilities(decide(X))
+    if len(h) != len(X):
+        raise ValueError(f"decide returned {len(h)} rows for {len(X)} points; return one distribution per point")
+    return (population.eta(X) * weight[:, None]).T @ h
+
+
+def continuous_example() -> GaussianMixture:
+    """Return three classes, priors .6, .3, .1, that satisfy the paper's Assumption A (unit Gaussians in the plane)."""
+    return GaussianMixture([0.6, 0.3, 0.1], [[0.0, 0.0], [1.5, 0.0], [0.5, 1.5]])
+
+
+def atoms_example() -> FinitePopulation:
+    """Return three classes on three points: Assumption A fails, and mixtures beat all deterministic rules by .09.
+
+    The points are unit vectors, so that a linear model can learn eta exactly.
+    """
+    return FinitePopulation([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.7, 0.1, 0.2]], [0.2, 0.6, 0.2], np.eye(3))
+
+
+def coin() -> FinitePopulation:
+    """Return the population of the paper's remark: one point, ``eta = (1/2, 1/2)``.
+
+    The H-mean's optimum 1/2 needs a coin; every deterministic rule has 0.
+    """
+    return FinitePopulation([[0.5, 0.5]])
+
+
+def _points(X: ArrayLike, width: int | None = None) -> Array:
+    """Return points as finite floats (n, d)."""
+    found = np.asarray(X, dtype=np.float64)
+    if found.ndim != 2 or found.shape[1] == 0 or (width is not None and found.shape[1] != width):
+        shape = "(n, d)" if width is None else f"(n, {width})"
+        raise ValueError(f"points have shape {shape}, one per row; got shape {found.shape}")
+    if not np.isfinite(found).all():
+        raise ValueError("points must be finite numbers")
+    return found
+
+
+def _size(n: int) -> int:
+    if not (isinstance(n, (int, np.integer)) and n >= 1):
+        raise ValueError(f"a sample has n >= 1 rows; got {n!r}")
+    return int(n)
+
+
+def _draw_classes(proba: Array, source: np.random.Generator) -> NDArray[np.int64]:
+    """Draw one class per row of probabilities (n, K)."""
+    below = proba.cumsum(axis=1) < source.random(len(proba))[:, None] * proba.sum(axis=1, keepdims=True)
+    return np.asarray(below[:, :-1].sum(axis=1), dtype=np.int64)
