@@ -7,6 +7,7 @@ from typing import Any
 
 from confmax._metric import Metric
 from confmax.optimize._loop import Solver
+from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
@@ -19,6 +20,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "bayes_cg": BayesCG,
     "max_min": MaxMin,
     "threshold_search": ThresholdSearch,
+    "coordinate_search": CoordinateSearch,
     "brute_force": BruteForce,
 }
 
