@@ -17,7 +17,7 @@ LAYERS = [
     {"metrics"},
     {"oracle"},
     {"optimize", "_draw", "_rule_file", "theory"},
-    {"rule"},
+    {"rule", "_polish"},
     {"solution"},
     {"checks", "_estimator_steps"},
     {"estimators"},
