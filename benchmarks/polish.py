@@ -3,8 +3,9 @@
     python -m benchmarks.polish FOLDER_OF_NPZ
 
 Labels, no calibration, deterministic rules. A rule is tuned by the default solver; polished by `CoordinateSearch`
-always; or polished where five-fold cross-validation inside the tuning rows accepts it (`confmax._polish`). Values on
-the test rows' labels are written to the section "polish" of benchmarks/RESULTS.md.
+always; or polished where five-fold cross-validation inside the tuning rows (`confmax._polish`) shows a gain of more
+than one, or two, of its standard errors. Values on the test rows' labels are written to the section "polish" of
+benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from confmax.optimize import CoordinateSearch, Mixture, choose
 from confmax.oracle import CountingOracle, make_oracle, make_table
 
 METRICS = ["macro_f1", "g_mean", "q_mean", "cohen_kappa", "mcc", "min_recall", "weighted_f1"]
+ERRORS = (1, 2)  # standard errors that the held-out gain must exceed
 
 
 def one_pair(name, data):
@@ -42,24 +44,21 @@ def one_pair(name, data):
         float(base.metric.at(found.confusion).value),
         value_on_test(base.metric, rule, data["P_test"], data["y_test"]),
     )
-    values = {"default": before, "always": after, "if accepted": after if verdict.accepted else before}
+    values = {"default": before, "always": after}
+    values |= {f"{k} errors": after if verdict.gain > max(0.0, k * verdict.error) else before for k in ERRORS}
     return values, verdict, (base.n_passes, oracle.n_passes, verdict.n_passes)
 
 
 def line_of(name, results):
-    columns = {
-        column: np.array([values[column] for values, _, _ in results])
-        for column in ("default", "always", "if accepted")
-    }
+    columns = {column: np.array([values[column] for values, _, _ in results]) for column in results[0][0]}
     tuning = columns["always"][:, 0] - columns["default"][:, 0]
     cells = [f"{columns['default'][:, 1].mean():.4f}", f"{tuning.mean():+.4f}"]
-    for column in ("always", "if accepted"):
+    for column in list(columns)[1:]:
         d = columns[column][:, 1] - columns["default"][:, 1]
         better, worse = (d > 1e-9).sum(), (d < -1e-9).sum()
         cells.append(f"{d.mean():+.4f} ± {d.std(ddof=1) / np.sqrt(len(d)):.4f} ({better} / {worse})")
-    accepted = sum(verdict.accepted for _, verdict, _ in results)
     passes = np.median([passes for _, _, passes in results], axis=0)
-    return f"{name} | " + " | ".join([*cells, str(accepted), " / ".join(f"{p:.0f}" for p in passes)])
+    return f"{name} | " + " | ".join([*cells, " / ".join(f"{p:.0f}" for p in passes)])
 
 
 def main(folder):
@@ -67,8 +66,8 @@ def main(folder):
     tables = [np.load(path) for path in sorted(Path(folder).glob("*.npz"))]
     tables = [data for data in tables if data["P_tune"].shape[1] > 2]
     lines = [
-        "metric | default, test | polish always, tuning | polish always, test | polish if accepted, test | accepted "
-        "| median passes: default / polish / cross-validation",
+        "metric | default, test | polish always, tuning | polish always, test | held-out gain > 1 error, test "
+        "| > 2 errors, test | median passes: default / polish / cross-validation",
         "---|---:|---:|---:|---:|---:|---:",
     ]
     every = []

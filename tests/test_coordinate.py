@@ -207,6 +207,19 @@ def test_conformance_of_two_classes(metric):
     check_solver(CoordinateSearch(), metric, n_classes=2)
 
 
+def test_infinite_values_and_values_that_are_no_numbers():
+    """AMS is infinite without background, and where it is undefined no cut is chosen."""
+    P = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.2, 0.8]])
+    oracle = oracle_of(make_table(P, [0, 1, 0, 1]), "labels")
+    gain = working_gain(Gains.reduced([1.0, 1.0]), P.dtype)
+    cuts = all_cuts_of(metrics.get("ams"), oracle, gain, Coordinate("offset", 1))
+    assert cuts.values.max() == 1e100  # only the last row is decided 1
+    np.testing.assert_allclose(cuts.best(0.0, 1) / gain.a[0, 0], (-0.6 - 0.2) / 2)
+    undefined = metrics.from_function(lambda C: C[0, 0] if C[1, 1] > 0.4 else float("nan"), name="undefined")
+    cuts = all_cuts_of(undefined, oracle, gain, Coordinate("offset", 1))
+    assert cuts.values.min() == -1e100 and len(cuts.best(0.0, 9)) == 1
+
+
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="starts of CoordinateSearch is an integer of at least 1; got 0"):
         CoordinateSearch(starts=0)

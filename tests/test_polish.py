@@ -68,12 +68,13 @@ def test_a_polish_that_helps_is_accepted_and_one_of_noise_is_not():
     assert not verdict.accepted
 
 
-def test_the_standard_error_is_that_of_a_bootstrap():
+def test_the_standard_error_is_that_of_drawing_rows_anew():
     table = skewed_table(800, 1)
     rng = np.random.default_rng(0)
     decisions = np.array([np.argmax(table.proba, axis=1), np.argmax(table.proba * [1, 3, 0.5, 1], axis=1)])
     metric = metrics.get("macro_f1")
-    gain, error = _difference(metric, table, decisions, 4)
+    assert _difference(metric, table, decisions[[0, 0]], 4, 0) == (0.0, 0.0)
+    gain, error = _difference(metric, table, decisions, 4, 0)
     drawn = []
     for _ in range(400):
         rows = rng.integers(0, 800, 800)
@@ -81,7 +82,7 @@ def test_the_standard_error_is_that_of_a_bootstrap():
         for k in range(2):
             np.add.at(C[k], (table.labels[rows], decisions[k, rows]), 1 / 800)
         drawn.append(metric.value(C[1]) - metric.value(C[0]))
-    assert error == pytest.approx(np.std(drawn), rel=0.15)
+    assert error == pytest.approx(np.std(drawn), rel=0.2)
     assert gain == pytest.approx(np.mean(drawn), abs=4 * error / np.sqrt(400) + 0.002)
 
 
@@ -95,12 +96,11 @@ def test_a_class_that_a_fold_does_not_hold():
     assert np.isfinite(verdict.gain)
 
 
-def test_no_gradient_no_polish():
-    """The G-mean of zero has no gradient, hence no standard error."""
+def test_rules_that_do_not_differ_are_not_polished():
     P = np.full((20, 3), 1 / 3)
     table = make_table(P, [0] * 9 + [1] * 9 + [2] * 2, None, range(3))
     verdict = worth_polishing(metrics.get("g_mean"), table, FrankWolfe())
-    assert not verdict.accepted
+    assert (verdict.accepted, verdict.gain, verdict.error) == (False, 0.0, 0.0)
 
 
 def test_two_classes_are_left_alone():

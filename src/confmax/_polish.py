@@ -20,6 +20,8 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Solver, baselines, run
 from confmax.oracle import CountingOracle, Table, decide, make_oracle
 
+REPLICATES = 200  # of the bootstrap
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -28,10 +30,10 @@ class Verdict:
     Attributes
     ----------
     accepted : bool
-        Whether the gain exceeds its standard error.
+        Whether the gain exceeds the asked number of its standard errors.
     gain, error : float
-        Held-out metric with the polish minus without it, and the standard error of this difference (delta method over
-        rows, the rules taken as given); NaN where the metric has no gradient.
+        Held-out metric with the polish minus without it, and the standard error of this difference (bootstrap of rows
+        within each class, the rules taken as given).
     n_passes : int
         What it cost, in scans of the whole table.
     """
@@ -70,6 +72,7 @@ def worth_polishing(
     *,
     n_decisions: int | None = None,
     n_folds: int = 5,
+    n_errors: float = 2.0,
     seed: int = 0,
     max_passes: int | None = None,
 ) -> Verdict:
@@ -87,6 +90,8 @@ def worth_polishing(
         Decisions to choose from; default as many as classes.
     n_folds, seed : int
         Number of folds and the seed of their draw.
+    n_errors : float
+        How many standard errors the gain must exceed.
     max_passes : int or None
         Budget of each run of the solver; default its own.
 
@@ -121,8 +126,8 @@ def worth_polishing(
         pair, n_passes = _both_rules(_over_present(metric, part), part, solver, M, max_passes)
         scanned += n_passes * part.n_rows
         decisions[:, held] = decide(table.proba[held], pair)
-    gain, error = _difference(metric, table, decisions, M)
-    return Verdict(bool(gain > error), gain, error, math.ceil(scanned / table.n_rows) + 1)
+    gain, error = _difference(metric, table, decisions, M, seed)
+    return Verdict(bool(gain > 0 and gain > n_errors * error), gain, error, math.ceil(scanned / table.n_rows) + 1)
 
 
 def _both_rules(
@@ -138,21 +143,39 @@ def _both_rules(
     return Gains.concatenate([found.atoms[0], better.atoms[0]]), oracle.n_passes
 
 
-def _difference(metric: Metric, table: Table, decisions: NDArray[np.int32], n_decisions: int) -> tuple[float, float]:
-    """Return the second decisions' metric minus the first's, and the standard error of this."""
+def _difference(
+    metric: Metric, table: Table, decisions: NDArray[np.int32], n_decisions: int, seed: int
+) -> tuple[float, float]:
+    """Return the second decisions' metric minus the first's, and its standard error by the bootstrap.
+
+    Rows are drawn within each class, so that none is lost: for every class a multinomial over the pairs of decisions,
+    with as many draws as the class has rows (under weights, as many equal rows as have the same variance).
+    """
     assert table.labels is not None
+    K, M = table.n_classes, n_decisions
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    weight = weight / weight.sum()
-    values: list[float] = []
-    influence: list[Array] = []
-    for decided in decisions:
-        C = np.zeros((table.n_classes, n_decisions))
-        np.add.at(C, (table.labels, decided), weight)
-        values.append(float(metric.at(Confusion.from_matrix(C)).value))
-        influence.append(metric.gradient(C)[table.labels, decided])
-    spread = influence[1] - influence[0]
-    spread = spread - weight @ spread
-    return values[1] - values[0], float(np.sqrt(((weight * spread) ** 2).sum()))
+    cells, cell_of_row = np.unique((table.labels * M + decisions[0]) * M + decisions[1], return_inverse=True)
+    first, second, label = cells // M % M, cells % M, cells // (M * M)
+    share = np.bincount(cell_of_row, weights=weight) / weight.sum()
+    squares = np.bincount(table.labels, weights=weight**2, minlength=K)
+    sizes = np.bincount(table.labels, weights=weight, minlength=K)
+
+    def difference(cell_share: Array) -> float:
+        values = []
+        for decided in (first, second):
+            C = np.zeros((K, M))
+            np.add.at(C, (label, decided), cell_share)
+            values.append(float(metric.at(Confusion.from_matrix(C)).value))
+        return values[1] - values[0]
+
+    rng = np.random.default_rng(seed)
+    drawn = np.zeros((REPLICATES, len(cells)))
+    for k in np.unique(label[share > 0]):
+        here = label == k
+        total = share[here].sum()
+        n_draws = max(1, round(sizes[k] ** 2 / squares[k]))
+        drawn[:, here] = rng.multinomial(n_draws, share[here] / total, size=REPLICATES) * (total / n_draws)
+    return difference(share), float(np.std([difference(row) for row in drawn]))
 
 
 def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:

@@ -24,6 +24,7 @@ from confmax.oracle._numpy import gain_coefficients
 CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache
 ROWS = 1 << 15  # rows per part of the scan
 ROUNDING = 1e-12  # values this close are one value
+BEYOND = 1e100  # stands for an infinite value, so that differences are numbers
 
 
 class Coordinate(NamedTuple):
@@ -51,6 +52,8 @@ class Cuts:
         Adjacent intervals of the same value are one; only values greater than ``above`` count. Intervals without end
         come after all others of their value.
         """
+        if not self.values.max() > above + ROUNDING:
+            return np.empty(0)
         first = np.append(0, np.flatnonzero(np.abs(np.diff(self.values)) > ROUNDING) + 1)
         value, low, high = self.values[first], self.low[first], self.high[np.append(first[1:] - 1, len(self.high) - 1)]
         bounded = np.isfinite(low) & np.isfinite(high)
@@ -123,7 +126,7 @@ def all_cuts_of(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
     batches = _confusions(oracle, gain.n_decisions, j, order, stops, rival, matrix=metric.statistics == "matrix")
     values = np.concatenate([np.broadcast_to(metric.at(S).value, len(S)) for S in batches])
-    return Cuts(coordinate, low, high, np.nan_to_num(values, nan=-np.inf, posinf=np.inf))
+    return Cuts(coordinate, low, high, np.nan_to_num(values, nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND))
 
 
 def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
@@ -210,10 +213,9 @@ def _confusions(
         here = stops[first : first + size]
         T = len(here)
         out = (np.empty((T, K)), np.empty((T, M)), np.empty((T, K, M) if matrix else (T, 0, 0)))
-        _walk(table.proba, labels, weight, rival, j, order, done, here, *state, *out)
+        _walk(table.proba, labels, weight, rival, j, order, done, here, total, *state, *out)
         done = int(here[-1])
-        # differences of sums may end a rounding below zero
-        diagonal, columns, full = (np.maximum(part / total, 0.0) for part in out)
+        diagonal, columns, full = out
         yield Confusion(oracle.rows, diagonal, columns, full if matrix else None)
 
 
@@ -261,7 +263,7 @@ def _start(proba, labels, weight, rival, diagonal, columns, matrix):  # type: ig
 
 @njit(cache=True, nogil=True)
 def _walk(  # type: ignore[no-untyped-def]
-    proba, labels, weight, rival, j, order, done, stops, diagonal, columns, matrix, diagonals, sums, matrices
+    proba, labels, weight, rival, j, order, done, stops, total, diagonal, columns, matrix, diagonals, sums, matrices
 ):
     for t in range(stops.shape[0]):
         for place in range(done, stops[t]):
@@ -270,6 +272,11 @@ def _walk(  # type: ignore[no-untyped-def]
             _give(proba, labels, r, -w, rival[r], diagonal, columns, matrix)
             _give(proba, labels, r, w, j, diagonal, columns, matrix)
         done = stops[t]
-        diagonals[t] = diagonal
-        sums[t] = columns
-        matrices[t] = matrix
+        # differences of sums may end a rounding below zero
+        for k in range(diagonal.shape[0]):
+            diagonals[t, k] = max(diagonal[k] / total, 0.0)
+        for k in range(columns.shape[0]):
+            sums[t, k] = max(columns[k] / total, 0.0)
+        for i in range(matrix.shape[0]):
+            for k in range(matrix.shape[1]):
+                matrices[t, i, k] = max(matrix[i, k] / total, 0.0)
