@@ -19,7 +19,7 @@ LAYERS = [
     {"_calibration_fit", "_draw"},
     {"_calibrators"},
     {"optimize", "calibration", "_rule_file", "theory", "populations"},
-    {"rule"},
+    {"rule", "_polish"},
     {"solution"},
     {"checks", "_estimator_steps"},
     {"estimators"},

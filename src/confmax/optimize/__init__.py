@@ -3,6 +3,7 @@
 from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, run
 from confmax.optimize._mixture import Mixture
 from confmax.optimize.auto import SOLVERS, choose
+from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
@@ -16,6 +17,7 @@ __all__ = [
     "BayesCG",
     "Bisection",
     "BruteForce",
+    "CoordinateSearch",
     "Dinkelbach",
     "FrankWolfe",
     "FullyCorrective",

@@ -25,6 +25,9 @@ class Status(enum.Enum):
     CONVERGED = "converged: the gap is within tol; nothing is left to do"
     OPTIMAL = "optimal among all the rules that the solver ranges over; a solver of another kind may range over more"
     STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is not excluded"
+    COORDINATEWISE = (
+        "coordinate-wise optimal: no single weight or offset improves the metric; other starts may reach more"
+    )
     STALLED = "stalled: no step toward the last rule improves the metric; the best rule seen is returned"
     MAX_PASSES = "max_passes: the budget was used before the gap fell to tol; raise max_passes or tol"
     TRUNCATED = "truncated: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"

@@ -7,6 +7,7 @@ from typing import Any
 
 from confmax._metric import Metric
 from confmax.optimize._loop import Solver
+from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
@@ -24,6 +25,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "stationary": Stationary,
     "max_min": MaxMin,
     "threshold_search": ThresholdSearch,
+    "coordinate_search": CoordinateSearch,
     "brute_force": BruteForce,
 }
 
