@@ -22,7 +22,7 @@ POWERS = (1e-3, 1e3)  # range of 1 / T
 NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
 WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
 PARTS, PART_ROWS = 64, 4096
-MAX_STEPS = 60
+MAX_STEPS, MAX_WIDE_STEPS, MEMORY = 60, 500, 20
 
 _NO_SECOND, _BLOCKS, _FULL = 0, 1, 2
 
@@ -204,7 +204,7 @@ def _vector_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, or
 
     run_parts(work, parts)
     away = theta - np.repeat([1.0, 0.0], K)
-    value = float(loss.sum()) + 0.5 * PRECISION * float(away @ away)
+    value = float(loss.sum()) + 0.5 * PRECISION * float((away * away).sum())
     total = second.sum(axis=0)
     if order == _FULL:
         total = np.triu(total) + np.triu(total, 1).T + PRECISION * np.eye(2 * K)
@@ -267,11 +267,11 @@ def _newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, hessi
 
 
 def _quasi_newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, tol: float) -> Array:
-    import scipy.optimize  # later: applying a rule does not need it
+    """L-BFGS with unit first steps, in coordinates where every class's block of the first Hessian is the identity.
 
-    minimize: Any = scipy.optimize.minimize
-
-    _, _, (aa, ab, bb) = _vector_at(z, y, w, theta, _BLOCKS)
+    Its own few lines, as library routines call a BLAS whose last digits depend on the number of threads.
+    """
+    value, gradient, (aa, ab, bb) = _vector_at(z, y, w, theta, _BLOCKS)
     # Cholesky factors of the 2 x 2 blocks [[aa, ab], [ab, bb]]
     first = np.sqrt(aa)
     mixed = ab / first
@@ -283,11 +283,47 @@ def _quasi_newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array,
         b = xb / last
         return np.concatenate([(xa - mixed * b) / first, b])
 
-    def objective(x: Array) -> tuple[float, Array]:
-        value, gradient, _ = _vector_at(z, y, w, theta + back(x), _NO_SECOND)
-        ga, gb = gradient.reshape(2, -1)
+    def forth(g: Array) -> Array:
+        """Solve ``L x = g`` class by class: the gradient in the other coordinates."""
+        ga, gb = g.reshape(2, -1)
         ga = ga / first
-        return value, np.concatenate([ga, (gb - mixed * ga) / last])
+        return np.concatenate([ga, (gb - mixed * ga) / last])
 
-    options = {"maxiter": 500, "maxcor": 20, "gtol": np.sqrt(tol), "ftol": 0.0}
-    return theta + back(minimize(objective, np.zeros_like(theta), jac=True, method="L-BFGS-B", options=options).x)
+    slope = forth(gradient)
+    pairs: list[tuple[Array, Array, float]] = []
+    for _ in range(MAX_WIDE_STEPS):
+        if np.abs(slope).max() <= np.sqrt(tol):
+            break
+        step = -_inverse_times(pairs, slope)
+        promised, length = -_dot(step, slope), 1.0
+        while True:
+            new_value, new_gradient, _ = _vector_at(z, y, w, theta + length * back(step), _NO_SECOND)
+            if new_value <= value - 1e-4 * length * promised + 1e-13 * abs(value) or length < 1e-8:
+                break
+            length *= 0.5
+        theta, value, new_slope = theta + length * back(step), new_value, forth(new_gradient)
+        change = new_slope - slope
+        bend = _dot(length * step, change)
+        if bend > 0:
+            pairs = [*pairs[-MEMORY + 1 :], (length * step, change, bend)]
+        slope = new_slope
+    return theta
+
+
+def _dot(one: Array, other: Array) -> float:
+    return float((one * other).sum())
+
+
+def _inverse_times(pairs: list[tuple[Array, Array, float]], slope: Array) -> Array:
+    """Return the inverse Hessian that the pairs tell of, times ``slope``, by two loops over them."""
+    out, shares = slope.copy(), []
+    for step, change, bend in reversed(pairs):
+        share = _dot(step, out) / bend
+        out -= share * change
+        shares.append(share)
+    if pairs:
+        _, change, bend = pairs[-1]
+        out *= bend / _dot(change, change)
+    for (step, change, bend), share in zip(pairs, reversed(shares), strict=True):
+        out += (share - _dot(change, out) / bend) * step
+    return out

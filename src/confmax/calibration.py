@@ -330,11 +330,11 @@ def _held_out(fold: NDArray[np.int64], losses: _Fold) -> Array | None:
 def _simplest(losses: dict[str, Array], rows: _Rows) -> str:
     """Return the first kind whose mean loss is within one standard error, of the paired difference, of the smallest."""
     total = rows.weight.sum()
-    means = {kind: float(rows.weight @ loss) / total for kind, loss in losses.items()}
+    means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
     best = min(means, key=lambda kind: means[kind])
     for kind in losses:
         worse = means[kind] - means[best]
         deviation = losses[kind] - losses[best] - worse
-        if worse <= np.sqrt(float(rows.squared @ deviation**2)) / total:
+        if worse <= np.sqrt(float((rows.squared * deviation**2).sum())) / total:
             return kind
     return best
