@@ -127,7 +127,8 @@ def test_cross_validation_is_what_it_says():
         theta = scipy.optimize.minimize(objective, np.repeat([1.0, 0], 3), (P[train], y[train], w), tol=1e-8).x
         a, b = theta.reshape(2, 3)
         losses[test] = -log_softmax(a * np.log(P[test]) + b, axis=1)[np.arange(test.sum()), y[test]]
-    assert found.cv_log_loss["vector"] == pytest.approx(losses.mean(), abs=1e-5)
+    # folds are fitted to 1e-4 nats of their total loss
+    assert found.cv_log_loss["vector"] == pytest.approx(losses.mean(), abs=2e-4)
 
 
 def test_folds_are_stratified_and_keep_equal_rows_together():

@@ -9,6 +9,7 @@ import confmax
 from confmax import metrics
 from confmax.checks import check_solver, random_table
 from confmax.confusion import Gains
+from confmax.formulas import FirstOrder
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselines, run
 from confmax.optimize._cuts import Coordinate, all_cuts_of, moved, working_gain
 from confmax.oracle import CountingOracle, make_oracle, make_table
@@ -215,7 +216,11 @@ def test_infinite_values_and_values_that_are_no_numbers():
     cuts = all_cuts_of(metrics.get("ams"), oracle, gain, Coordinate("offset", 1))
     assert cuts.values.max() == 1e100  # only the last row is decided 1
     np.testing.assert_allclose(cuts.best(0.0, 1) / gain.a[0, 0], (-0.6 - 0.2) / 2)
-    undefined = metrics.from_function(lambda C: C[0, 0] if C[1, 1] > 0.4 else float("nan"), name="undefined")
+
+    def sometimes(S):
+        return FirstOrder(np.where(S.diagonal[..., 1] > 0.4, S.diagonal[..., 0], np.nan))
+
+    undefined = metrics.Metric("undefined", sometimes, "general", "columns")
     cuts = all_cuts_of(undefined, oracle, gain, Coordinate("offset", 1))
     assert cuts.values.min() == -1e100 and len(cuts.best(0.0, 9)) == 1
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from confmax import metrics
-from confmax._polish import _difference, fold_of_rows, polish, worth_polishing
+from confmax._folds import stratified_folds
+from confmax._polish import _difference, polish, worth_polishing
 from confmax.checks import random_table
 from confmax.confusion import Gains
 from confmax.optimize import BayesCG, FrankWolfe, Mixture
@@ -20,19 +21,19 @@ def permuted(table, order):
 def test_folds_do_not_depend_on_the_order_of_rows(weights):
     table = random_table(np.random.default_rng(0), 203, 4, ties=True, weights=weights)
     order = np.random.default_rng(1).permutation(table.n_rows)
-    folds, again = fold_of_rows(table, 5, 3), fold_of_rows(permuted(table, order), 5, 3)
+    folds, again = stratified_folds(table, 5, 3), stratified_folds(permuted(table, order), 5, 3)
     for k in range(5):
         mine, theirs = (
             sorted(map(tuple, np.column_stack([t.proba, t.labels])[f == k]))
             for t, f in ((table, folds), (permuted(table, order), again))
         )
         assert mine == theirs
-    assert (fold_of_rows(table, 5, 4) != folds).any()
+    assert (stratified_folds(table, 5, 4) != folds).any()
 
 
 def test_folds_are_stratified():
     table = random_table(np.random.default_rng(2), 500, 3)
-    folds = fold_of_rows(table, 5, 0)
+    folds = stratified_folds(table, 5, 0)
     for k in range(3):
         counts = np.bincount(folds[table.labels == k], minlength=5)
         assert np.ptp(counts) <= 1

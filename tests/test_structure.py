@@ -17,7 +17,7 @@ LAYERS = [
     {"metrics"},
     {"oracle"},
     {"_calibration_fit", "_draw"},
-    {"_calibrators"},
+    {"_calibrators", "_folds"},
     {"optimize", "calibration", "_rule_file", "theory", "populations"},
     {"rule", "_polish"},
     {"solution"},

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax import _draw
+from confmax._folds import rows_of, stratified_folds
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Solver, baselines, run
@@ -42,22 +42,6 @@ class Verdict:
     gain: float
     error: float
     n_passes: int
-
-
-def fold_of_rows(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]:
-    """Return each row's fold (n,): stratified by label, a function of row content and seed, not of row order.
-
-    Rows of one class are sorted by a hash of their probabilities, label and weight and dealt out in turn. Rows that
-    are alike in all three may be exchanged, which changes nothing.
-    """
-    assert table.labels is not None
-    columns = [table.proba.astype(np.float64), table.labels[:, None].astype(np.float64)]
-    if table.weight is not None:
-        columns.append(table.weight[:, None])
-    draw = _draw.uniform(seed, _draw.row_keys(np.hstack(columns)))
-    folds = np.empty(table.n_rows, dtype=np.int64)
-    folds[np.lexsort((draw, table.labels))] = np.arange(table.n_rows) % n_folds
-    return folds
 
 
 def polish(metric: Metric, oracle: CountingOracle, rule: Mixture, n_decisions: int, max_passes: int) -> Mixture:
@@ -117,12 +101,12 @@ def worth_polishing(
     M = table.n_classes if n_decisions is None else n_decisions
     if M == 2 or table.n_rows < n_folds:
         return Verdict(False, 0.0, 0.0, 0)
-    folds = fold_of_rows(table, n_folds, seed)
+    folds = stratified_folds(table, n_folds, seed)
     decisions = np.empty((2, table.n_rows), dtype=np.int32)
     scanned = 0
     for fold in range(n_folds):
         held = folds == fold
-        part = _rows(table, ~held)
+        part = rows_of(table, ~held)
         pair, n_passes = _both_rules(_over_present(metric, part), part, solver, M, max_passes)
         scanned += n_passes * part.n_rows
         decisions[:, held] = decide(table.proba[held], pair)
@@ -176,12 +160,6 @@ def _difference(
         n_draws = max(1, round(sizes[k] ** 2 / squares[k]))
         drawn[:, here] = rng.multinomial(n_draws, share[here] / total, size=REPLICATES) * (total / n_draws)
     return difference(share), float(np.std([difference(row) for row in drawn]))
-
-
-def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
-    assert table.labels is not None
-    weight = None if table.weight is None else table.weight[kept]
-    return Table(table.proba[kept], table.labels[kept], weight, table.classes)
 
 
 def _over_present(metric: Metric, table: Table) -> Metric:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax import _draw
 from confmax._calibration_fit import FLOOR, fit_power, fit_vector, hessian_at, log_table, row_losses
 from confmax._calibrators import Temperature, VectorScaling
+from confmax._folds import dealt, row_draws
 from confmax.confusion import Array
 from confmax.oracle import Calibrator, Table, apply_calibrator
 
@@ -95,15 +95,8 @@ class _Rows:
     z: NDArray[Any]
 
     def folds(self) -> NDArray[np.int64]:
-        """Return the fold of every row: stratified, by a hash of the row, so that equal rows share their fold."""
-        fold = np.empty(len(self.labels), dtype=np.int64)
-        for k in range(self.proba.shape[1]):
-            mine = self.labels == k
-            _, rank = np.unique(self.draw[mine], return_inverse=True)
-            # rare classes must not all begin in the same fold
-            first = int(self.draw[mine].min() * 2.0**53) if mine.any() else 0
-            fold[mine] = (rank.reshape(-1) + first) % FOLDS
-        return fold
+        """Return the fold of every row."""
+        return dealt(self.labels, self.draw, self.proba.shape[1], FOLDS)
 
     def take(self, n_rows: int) -> _Rows:
         """Return about ``n_rows`` rows: those with the smallest hashes."""
@@ -213,6 +206,35 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     return Calibration(found, calibrator, before, log_loss(table.calibrated(calibrator)), means)
 
 
+def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
+    """Return the rows that have weight, each calibrated by what was fitted on the other folds, and their folds (n,).
+
+    Parameters
+    ----------
+    table : Table
+        As it was given to `choose`, with labels.
+    found : Calibration
+        What `choose` returned; its kind is fitted again on every fold's complement.
+    seed : int
+        Seed of the folds; that of `choose` gives the same.
+    given : object or None
+        The caller's calibration, where ``found.kind`` is "given".
+    """
+    rows = _labelled(table, seed)
+    fold, out = rows.folds(), rows.proba.copy()
+    for k in np.unique(fold):
+        test, train = fold == k, fold != k
+        calibrator: Any = found.calibrator
+        if train.any() and found.kind in KINDS:
+            a, b = getattr(calibrator, "a", None), getattr(calibrator, "b", None)
+            start = None if a is None or b is None else np.array([a, b])
+            calibrator = _calibrator(found.kind, _fitted(rows, found.kind, rows.weight * train, start))
+        elif train.any() and found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
+            calibrator = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
+        out[test] = apply_calibrator(calibrator, rows.proba[test])
+    return Table(out, rows.labels, rows.weight, table.classes), fold
+
+
 def log_loss(table: Table) -> float | None:
     """Return the weighted mean log loss of a table in nats, entries below 1e-12 counting as 1e-12; None unlabelled."""
     if table.labels is None:
@@ -259,16 +281,8 @@ def _labelled(table: Table, seed: int) -> _Rows:
         P, labels, weight = P[kept], labels[kept], weight[kept]
     counts = bool((weight == np.round(weight)).all())
     weight = weight if counts else weight / weight.mean()
-    draw = _draw.uniform(seed, _symmetric_keys(P))
+    draw = row_draws(P, seed)
     return _Rows(P, labels, weight, weight if counts else weight**2, draw, log_table(P))
-
-
-def _symmetric_keys(proba: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return one key per row, the same for any order of the columns: names in another order change no fold."""
-    keys = np.zeros(len(proba), dtype=np.uint64)
-    for k in range(proba.shape[1]):
-        keys += _draw.row_keys(proba[:, k : k + 1])
-    return keys
 
 
 def _fitted(rows: _Rows, kind: str, weight: Array, start: Array | None = None) -> Array:

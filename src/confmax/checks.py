@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confmax._folds import rows_of
 from confmax._metric import Metric
 from confmax._structure import STEPS, random_confusion, random_rows, refutation
 from confmax.confusion import Array, Confusion, Gains
@@ -173,7 +173,7 @@ def _check_statistics(
     oracle, reference = make(table, share), BACKENDS["numpy"](table, share)
     order = np.random.default_rng(0).permutation(table.n_rows)
     assert table.labels is not None
-    permuted = make(_rows(table, order), share)
+    permuted = make(rows_of(table, order), share)
     assert np.allclose(oracle.rows, reference.rows, rtol=0, atol=rtol), "the oracle's rows are not the class priors"
     assert oracle.model_share == share, "the oracle's model_share is not what it was made with"
     assert oracle.exact == (share == 1.0), "an oracle is exact on the model confusion and only there"
@@ -189,15 +189,9 @@ def _check_statistics(
         counts[: table.n_classes] = 1
         weighted = make(Table(table.proba, table.labels, counts.astype(float), table.classes), share)
         plain = Table(table.proba, table.labels, None, table.classes)
-        repeated = make(_rows(plain, np.repeat(np.arange(table.n_rows), counts)), share)
+        repeated = make(rows_of(plain, np.repeat(np.arange(table.n_rows), counts)), share)
         first, second = (each.maximize(batches[1], matrix=True) for each in (weighted, repeated))
         _compare(first, second, rtol, "rows repeated in place of integer weights")
-
-
-def _rows(table: Table, index: NDArray[np.intp]) -> Table:
-    labels = None if table.labels is None else table.labels[index]
-    weight = None if table.weight is None else table.weight[index]
-    return Table(table.proba[index], labels, weight, table.classes)
 
 
 def _compare(got: Confusion, expected: Confusion, rtol: float, what: str) -> None:

@@ -1,0 +1,67 @@
+"""How much to trust the model against the labels: the weight of a shrinkage estimate of the confusion matrix.
+
+Labels count what happened: unbiased, but with the variance of few rows. The model's probabilities have little variance,
+but a bias where they are not calibrated. For a class's recall at a fixed rule the average of the two with the smallest
+mean squared error gives the model the weight ``V / (V + bias^2)``, V the variance of the difference D between the two.
+As ``E D^2 = V + bias^2``, the data tell. One weight is used for all classes: D is taken at two fixed rules, argmax and
+p / prior, on probabilities that every row was calibrated to without it, and pooled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from confmax.confusion import Array, Gains
+from confmax.oracle import Table, decide
+
+LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide alone
+
+
+def model_share(table: Table) -> float:
+    """Return the weight of the model, from 0 to 1, in the blend of model and label confusion.
+
+    ``min(1, sum w V / sum w D^2)`` with ``w = 1 / (V + 1e-4)``, over classes and rules.
+
+    Parameters
+    ----------
+    table : Table
+        Labelled rows with probabilities that were calibrated without them (`confmax.calibration.held_out`).
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> model_share(make_table([[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.4, 0.6]] * 5, [0, 1, 1, 0] * 5))
+    1.0
+    """
+    differences, variances = _recall_differences(table)
+    weight = 1.0 / (variances + LEAST_VARIANCE)
+    off = float(weight @ differences**2)
+    return 1.0 if off == 0.0 else min(1.0, float(weight @ variances) / off)
+
+
+def _recall_differences(table: Table) -> tuple[Array, Array]:
+    """Return label recall minus model recall, and the variance of that, for every present class and rule.
+
+    The variance is that of the labels given the probabilities: row i contributes ``p (1 - p)`` times the square of what
+    its label moves the recall by, ``w_i (1[h = k] - T_k) / pi_k``.
+    """
+    labels, K = table.labels, table.n_classes
+    assert labels is not None
+    P = table.proba.astype(np.float64)
+    w = np.ones(table.n_rows) if table.weight is None else table.weight
+    # a weight that is no count says nothing about how many rows there are
+    w = w / w.sum()
+    prior = np.bincount(labels, weights=w, minlength=K)
+    model = w @ P
+    present = (prior > 0) & (model > 0)
+    one_hot = labels[:, None] == np.arange(K)
+    inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
+    differences, variances = [], []
+    for decision in decide(table.proba, Gains.reduced(np.array([np.ones(K), inverse]))):
+        mine = decision[:, None] == np.arange(K)
+        recall = np.divide(w @ (P * mine), model, out=np.zeros(K), where=present)
+        observed = (w @ (one_hot & mine)) * inverse
+        moved = w[:, None] * (mine - recall) * np.divide(1.0, model, out=np.zeros(K), where=present)
+        differences.append((observed - recall)[present])
+        variances.append((P * (1.0 - P) * moved**2).sum(axis=0)[present])
+    return np.concatenate(differences), np.concatenate(variances)
