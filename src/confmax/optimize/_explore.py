@@ -18,6 +18,7 @@ from confmax.optimize._master import curvature
 from confmax.optimize._points import Space
 
 BETWEEN = (1.0, 0.3)  # how far from the best gain to the newest
+NEARER = (0.1, 0.02)  # where Newton's step is unknown
 NEWTON = (1.0, 0.3)  # and how far along Newton's step
 LEAST, MOST = 8, 20  # directions: one per dimension within these limits
 MEMORY = 40  # answers that the second derivative is made of
@@ -40,7 +41,7 @@ class Asked:
         )
 
 
-def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) -> Array:
+def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *, reach: float = 1.0) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
     Parameters
@@ -51,17 +52,23 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) ->
         Gain that Newton's step on the dual leads to.
     seed : int
         Of the directions; another one for each pass.
+    reach : float
+        How far to look at most, in the logarithm of a positive gain.
     """
     positive = bool((best > 0).all() and (newest > 0).all() and (newton is None or (newton > 0).all()))
     origin, end = (np.log(best), np.log(newest)) if positive else (best, newest)
     # weights that lie far apart in ratio say little about how far to go
-    toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
+    toward = np.clip(end - origin, -reach, reach) if positive else end - origin
     scale = _spread(toward)
     between = [best + t * (newest - best) for t in BETWEEN]
     middle = [origin + 0.4 * toward]
-    if newton is not None:
+    if newton is None:
+        # nothing tells how far to go: look around the best gain too
+        between += [best + t * (newest - best) for t in NEARER]
+        middle.insert(0, origin)
+    else:
         step = (np.log(newton) if positive else newton) - origin
-        step = np.clip(step, -1.0, 1.0) if positive else step
+        step = np.clip(step, -reach, reach) if positive else step
         between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)

@@ -15,7 +15,7 @@ from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
 from confmax.formulas import FirstOrder
 from confmax.optimize._loop import Problem
-from confmax.optimize._mixture import Mixture
+from confmax.optimize._mixture import Mixture, constant_rules
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,8 @@ class Points:
         """Return the constant rules and the problem's starting rules."""
         space, rows, M = Space.of(problem), problem.oracle.rows, problem.n_decisions
         uniform = Mixture.uniform(rows, M, matrix=problem.needs_matrix)
-        diagonal = np.zeros((M, len(rows)))
-        np.fill_diagonal(diagonal, rows)
-        matrix = np.eye(M)[:, None, :] * rows[:, None] if problem.needs_matrix else None
-        constant = Confusion(rows, diagonal, np.eye(M) * rows.sum(), matrix)
+        whole = constant_rules(rows, M, matrix=problem.needs_matrix)
+        constant = Confusion(rows, whole.diagonal, whole.columns, whole.matrix)
         points = cls(space, Gains.concatenate(uniform.atoms), constant, space.vectors(constant), M)
         singles = [rule for rule in problem.starts if len(rule.atoms) == 1]
         gains = Gains.concatenate([rule.atoms[0] for rule in singles])
@@ -152,4 +150,6 @@ class Points:
         used = np.flatnonzero(weights > 1e-12)
         share = weights[used] / weights[used].sum()
         part = self.kept(used.tolist())
-        return Mixture(tuple(part.gains[k] for k in range(len(used))), share, part.confusions.mix(share))
+        atoms = tuple(part.gains[k] for k in range(len(used)))
+        parts = tuple(part.confusions[k] for k in range(len(used)))
+        return Mixture(atoms, share, part.confusions.mix(share), parts)

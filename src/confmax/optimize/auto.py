@@ -37,13 +37,11 @@ _TABLE: dict[tuple[str, bool], Callable[[], Solver]] = {
     ("concave", False): FrankWolfe,
 }
 
+
 # what an exact oracle allows beyond the table, certified in a few passes
-_EXACT: dict[str, Callable[[], Solver]] = {
-    "g_mean": FullyCorrective,
-    "h_mean": FullyCorrective,
-    "q_mean": FullyCorrective,
-    "min_recall": MaxMin,
-}
+_EXACT: dict[str, Callable[[], Solver]] = {"concave": FullyCorrective}
+# metrics that have a solver of their own while they are not smoothed
+_OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
 
 
 def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, randomized: bool) -> Solver:
@@ -70,8 +68,11 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exa
     if isinstance(solver, str):
         if solver == "auto":
             two = n_classes == n_decisions == 2
-            if exact and metric.name in _EXACT and not dict(metric.params).get("rho"):
-                return _EXACT[metric.name]()
+            own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None
+            if own is not None and (exact or not two):
+                return own()
+            if exact and metric.structure in _EXACT:
+                return _EXACT[metric.structure]()
             # on labels the best threshold beats the mixtures that the conditional gradient meets
             thresholds = metric.structure == "concave" and not (exact or randomized)
             structure = "general" if thresholds else metric.structure

@@ -15,7 +15,7 @@ from confmax.optimize._master import best_mix
 from confmax.optimize._mixture import Mixture
 from confmax.optimize._points import Points, Space
 
-MOST_POINTS = 150  # beside the constant rules; those without weight go first
+MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,8 @@ class FullyCorrective:
     the one of the best bound, and gains around them. Metrics of the recalls that bound themselves by any gain (the
     unsmoothed means) take a bound from every answer. For the others a concave f satisfies
     ``f(C) <= f(C_i) + max <f'(C_i), V - C_i>`` at every point C_i whose gradient was asked for, and the smallest of
-    these bounds counts. Rules without weight are dropped.
+    these bounds counts. Of the rules without
+    weight only the few that come nearest to being used are kept.
 
     Examples
     --------
@@ -141,7 +142,11 @@ def _bounds(problem: Problem, space: Space, gains: Array, at: Array, answers: Co
 
 
 def _trimmed(points: Points, mix: Array) -> tuple[Points, Array]:
-    """Return the constant rules and the points with weight, not too many, with their weights."""
-    order = [k for k in np.argsort(-mix, kind="stable") if k >= points.n_fixed and mix[k] > 1e-12]
-    kept = [*range(points.n_fixed), *sorted(order[:MOST_POINTS])]
+    """Return the constant rules, those with weight and the few others that lack least, with their weights."""
+    slope = points.space.gradient(mix @ points.x)
+    used = mix > 1e-12
+    merit = np.where(used, np.inf, points.x @ slope if np.isfinite(slope).all() else 0.0)
+    order = [k for k in np.argsort(-merit, kind="stable") if k >= points.n_fixed]
+    n_used = int(used[points.n_fixed :].sum())
+    kept = [*range(points.n_fixed), *sorted(order[: max(n_used, MOST_POINTS)])]
     return points.kept(kept), mix[kept]
