@@ -41,7 +41,7 @@ class Asked:
         )
 
 
-def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *, reach: float = 1.0) -> Array:
+def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
     Parameters
@@ -52,13 +52,11 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *,
         Gain that Newton's step on the dual leads to.
     seed : int
         Of the directions; another one for each pass.
-    reach : float
-        How far to look at most, in the logarithm of a positive gain.
     """
     positive = bool((best > 0).all() and (newest > 0).all() and (newton is None or (newton > 0).all()))
     origin, end = (np.log(best), np.log(newest)) if positive else (best, newest)
     # weights that lie far apart in ratio say little about how far to go
-    toward = np.clip(end - origin, -reach, reach) if positive else end - origin
+    toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
     scale = _spread(toward)
     between = [best + t * (newest - best) for t in BETWEEN]
     middle = [origin + 0.4 * toward]
@@ -68,7 +66,7 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *,
         middle.insert(0, origin)
     else:
         step = (np.log(newton) if positive else newton) - origin
-        step = np.clip(step, -reach, reach) if positive else step
+        step = np.clip(step, -1.0, 1.0) if positive else step
         between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)

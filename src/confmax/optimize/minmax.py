@@ -22,7 +22,6 @@ from confmax.oracle import Oracle, make_oracle
 
 PATIENCE = 15  # passes without progress on labels, where no bound ends the run
 PROGRESS = 1e-9
-REACH = (1.0, 1.0, 4.0, 4.0)  # on labels, where the best weights may lie far from the model's: by round
 MOST_POINTS = 400  # columns of the linear program; those that would lose most are dropped
 MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
 
@@ -40,7 +39,6 @@ class Columns:
     best_weights: Array
     best_bound: float = np.inf
     value: float = -np.inf
-    previous: Array | None = None
 
     @classmethod
     def of(cls, points: Points) -> Columns:
@@ -51,10 +49,7 @@ class Columns:
     def gains(self, seed: int) -> Array:
         """Return class weights to ask for (B, S), each summing to one."""
         lowest = 1e-12
-        reach = 1.0 if self.previous is None else REACH[seed % len(REACH)]
-        # on labels every other round goes from the program's last weights to its newest, the others from the best rule
-        start = self.best_weights if self.previous is None or seed % 2 else self.previous
-        asked = surroundings(np.maximum(start, lowest), np.maximum(self.weights, lowest), None, seed, reach=reach)
+        asked = surroundings(np.maximum(self.best_weights, lowest), np.maximum(self.weights, lowest), None, seed)
         return asked / asked.sum(axis=1, keepdims=True)
 
     def joined(self, gains: Gains, answers: Confusion, weights: Array, *, exact: bool) -> Columns:
@@ -68,7 +63,7 @@ class Columns:
             best = (weights[k], float(merit[k]))
         points = _trimmed(self.points, self.mix, self.weights).joined(gains, answers)
         value, mix, newest = _mix(_recalls(points, points.confusions))
-        return Columns(points, mix, newest, *best, value, None if exact else self.weights)
+        return Columns(points, mix, newest, *best, value)
 
 
 @dataclass(frozen=True, eq=False)
