@@ -95,7 +95,7 @@ def test_certified_solvers_refuse_other_metrics():
     with pytest.raises(ValueError, match="MaxMin maximises min_recall only and was given macro_f1"):
         confmax.maximize("macro_f1", [[0.5, 0.5]], solver=MaxMin())
     with pytest.raises(
-        ValueError, match="FullyCorrective maximises concave metrics .* given macro_f1, declared general"
+        ValueError, match=r"FullyCorrective maximises concave metrics .* given macro_f1, declared general"
     ):
         confmax.maximize("macro_f1", [[0.5, 0.5]], solver=FullyCorrective())
     with pytest.raises(ValueError, match="was given min_recall, declared concave; use solver='max_min'"):

@@ -91,11 +91,11 @@ def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Ar
     B, answer = found
     system = np.eye(len(best)) + H @ B
     try:
-        g: Array = np.linalg.solve(system, slope + H @ (point - answer + B @ best))
+        g: Array = np.asarray(np.linalg.solve(system, slope + H @ (point - answer + B @ best)), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
     if (best > 0).all() and (slope > 0).all():
-        g = np.maximum(g, 0.1 * np.minimum(best, slope))
+        g = np.asarray(np.maximum(g, 0.1 * np.minimum(best, slope)), dtype=np.float64)
     return g if np.isfinite(g).all() else None
 
 
@@ -136,8 +136,8 @@ def _directions(d: int, seed: int) -> Array:
     """Return orthogonal directions (J, d) with entries of size one."""
     rng = np.random.default_rng(seed)
     wanted = min(max(d, LEAST), MOST)
-    sets = []
-    while sum(map(len, sets)) < wanted:
+    sets: list[Array] = []
+    while sum(len(part) for part in sets) < wanted:
         Q, _ = np.linalg.qr(rng.standard_normal((d, min(d, wanted))))
         sets.append(Q.T * np.sqrt(d))
     return np.concatenate(sets)[:wanted]

@@ -65,20 +65,25 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
     if not np.isfinite(along).all() or largest <= 1e-14 * (1.0 + abs(value)):
         return None
     bend = 1.0 / max(abs(value), largest)
+    basis = away
     if space.metric.statistics == "matrix":
         # along the points themselves: row sums stay as they are, and few points span what matters
         change = (space.gradient(at + MATRIX_STEP * away) - slope) / MATRIX_STEP
-        inner = away @ change.T
-        model, target, basis = -(inner + inner.T) / 2.0 + bend * np.outer(along, along), along, np.eye(len(x))
+        _, sizes, axes = np.linalg.svd(away, full_matrices=False)
+        axes = axes[sizes > 1e-9 * sizes[0]]
+        basis, slope = away @ axes.T, axes @ slope
+        bent = np.linalg.lstsq(basis, change @ axes.T, rcond=None)[0]
+        model = -(bent + bent.T) / 2.0
     else:
-        model = curvature(space, at, slope) + bend * np.outer(slope, slope)
-        target, basis = slope, away
+        model = curvature(space, at, slope)
     if not np.isfinite(model).all():
         return None
     sizes, axes = np.linalg.eigh(model)
+    model = (axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope)
+    sizes, axes = np.linalg.eigh(model)
     kept = sizes > 1e-13 * sizes[-1]
     root = np.sqrt(sizes[kept])
-    scaled: Array = basis @ (axes[:, kept] * root) - (axes[:, kept].T @ target) / root
+    scaled: Array = basis @ (axes[:, kept] * root) - (axes[:, kept].T @ slope) / root
     return scaled
 
 

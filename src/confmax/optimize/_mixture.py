@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
@@ -84,7 +85,7 @@ class Mixture:
                     return moved
         return found
 
-    def _part(self, index: Array, weights: Array) -> Mixture:
+    def _part(self, index: NDArray[np.intp], weights: Array) -> Mixture:
         """Return the mixture of the listed atoms with these weights."""
         assert self.parts is not None
         chosen = tuple(self.parts[int(k)] for k in index)
