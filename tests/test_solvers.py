@@ -94,8 +94,12 @@ def test_certified_solvers_reach_the_optimum(name, n, K, seed):
 def test_certified_solvers_refuse_other_metrics():
     with pytest.raises(ValueError, match="MaxMin maximises min_recall only and was given macro_f1"):
         confmax.maximize("macro_f1", [[0.5, 0.5]], solver=MaxMin())
-    with pytest.raises(ValueError, match="FullyCorrective maximises g_mean, h_mean, q_mean without smoothing"):
-        confmax.maximize(metrics.get("g_mean", rho=0.1), [[0.5, 0.5]], solver=FullyCorrective())
+    with pytest.raises(
+        ValueError, match=r"FullyCorrective maximises concave metrics .* given macro_f1, declared general"
+    ):
+        confmax.maximize("macro_f1", [[0.5, 0.5]], solver=FullyCorrective())
+    with pytest.raises(ValueError, match="was given min_recall, declared concave; use solver='max_min'"):
+        confmax.maximize("min_recall", [[0.5, 0.5]], solver=FullyCorrective())
 
 
 @pytest.mark.parametrize("seed", range(6))

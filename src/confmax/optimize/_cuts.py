@@ -125,7 +125,7 @@ def all_cuts_of(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     low = np.concatenate([[bottom], inner[apart], inner[-1:]])
     high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
     batches = _confusions(oracle, gain.n_decisions, j, order, stops, rival, matrix=metric.statistics == "matrix")
-    values = np.concatenate([np.broadcast_to(metric.at(S).value, len(S)) for S in batches])
+    values = np.concatenate([np.broadcast_to(metric.values(S), len(S)) for S in batches])
     return Cuts(coordinate, low, high, np.nan_to_num(values, nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND))
 
 

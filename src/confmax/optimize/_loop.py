@@ -172,7 +172,9 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            return Outcome(keeper.mixture, keeper.single, keeper.bound, status, tuple(keeper.history))
+            return Outcome(
+                keeper.mixture.reduced(problem.metric), keeper.single, keeper.bound, status, tuple(keeper.history)
+            )
         state, step = solver.step(problem, state)
         keeper.take(step)
         iterate, status = step.iterate, step.status

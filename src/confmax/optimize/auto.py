@@ -36,7 +36,7 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
     ("ratio", True, True): ThresholdSearch,
     ("quasiconvex", True, True): ThresholdSearch,
     ("general", True, True): Stationary,
-    ("concave", True, True): FrankWolfe,
+    ("concave", True, True): FullyCorrective,
     ("linear", True, False): FrankWolfe,
     ("ratio", True, False): ThresholdSearch,
     ("quasiconvex", True, False): ThresholdSearch,
@@ -46,7 +46,7 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
     ("ratio", False, True): Dinkelbach,
     ("quasiconvex", False, True): Stationary,
     ("general", False, True): Stationary,
-    ("concave", False, True): FrankWolfe,
+    ("concave", False, True): FullyCorrective,
     ("linear", False, False): FrankWolfe,
     ("ratio", False, False): Dinkelbach,
     ("quasiconvex", False, False): Stationary,
@@ -54,13 +54,8 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
     ("concave", False, False): FrankWolfe,
 }
 
-# what an exact oracle allows beyond the table, certified in a few passes
-_EXACT: dict[str, Callable[[], Solver]] = {
-    "g_mean": FullyCorrective,
-    "h_mean": FullyCorrective,
-    "q_mean": FullyCorrective,
-    "min_recall": MaxMin,
-}
+# metrics that have a solver of their own while they are not smoothed
+_OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
 
 
 def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, randomized: bool) -> Solver:
@@ -87,10 +82,11 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exa
     if isinstance(solver, str):
         if solver == "auto":
             two = n_classes == n_decisions == 2
-            if exact and metric.name in _EXACT and not dict(metric.params).get("rho"):
-                return _EXACT[metric.name]()
+            own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None
+            if own is not None and (exact or not two):
+                return own()
             # on labels the best threshold beats the mixtures that the conditional gradient meets
-            thresholds = metric.structure == "concave" and not (exact or randomized)
+            thresholds = two and metric.structure == "concave" and not (exact or randomized)
             structure = "general" if thresholds else metric.structure
             return _TABLE[structure, two, exact]()
         if solver not in SOLVERS:

@@ -25,7 +25,7 @@ ZOOMS = 3
 
 def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
     """Return the answer with the largest objective as a single rule."""
-    values = np.nan_to_num(problem.metric.at(answers).value, nan=-np.inf)
+    values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
     k = int(np.argmax(values))
     return Mixture.single(gains[k], answers[k])
 
@@ -109,7 +109,7 @@ class Dinkelbach:
         levels = np.linspace(low, high, LEVELS)
         gains = parts.gains(levels)
         answers = problem.ask(gains)
-        values = np.nan_to_num(problem.metric.at(answers).value, nan=-np.inf)
+        values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
         k = int(np.argmax(values))
         met = Mixture.single(gains[k], answers[k])
         best = max(state.rule, met, key=lambda rule: problem.value(rule.confusion))

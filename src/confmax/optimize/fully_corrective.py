@@ -1,50 +1,47 @@
-"""Fully corrective conditional gradient for the means of recalls: all rules met are mixed anew after every pass.
-
-The master problem maximises the mean over all mixtures of the rules so far. Its quadratic model around the current
-recalls asks for the point of least norm in the hull of the scaled rules; a few Newton steps with a line search suffice.
-"""
+"""Fully corrective conditional gradient for concave metrics: all rules met are mixed anew after every pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from confmax._metric import Metric
-from confmax.confusion import Array
-from confmax.optimize._least_norm import least_norm
+from confmax.confusion import Array, Confusion
+from confmax.optimize._explore import BETWEEN, Asked, newton_gain, surroundings
 from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
-from confmax.optimize._recalls import Points, ask_between
+from confmax.optimize._master import best_mix
+from confmax.optimize._mixture import Mixture
+from confmax.optimize._points import Points, Space
 
-# Around T0, up to constants, each mean's monotone transform is -|s * T - b|^2 / 2 to second order:
-# sum log T, -sum 1 / T (divided by 2), and -sum (1 - T)^2, which is quadratic itself.
-_MODELS: dict[str, Callable[[Array], tuple[Array, Array]]] = {
-    "g_mean": lambda T: (1.0 / T, np.full_like(T, 2.0)),
-    "h_mean": lambda T: (T**-1.5, 1.5 * T**-0.5),
-    "q_mean": lambda T: (np.ones_like(T), np.ones_like(T)),
-}
-_STEPS = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
-NEWTON_STEPS = 60
+MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
 @dataclass(frozen=True, eq=False)
 class FullyCorrectiveState:
-    """Rules so far, their weights in the mixture, and the class weights that gave the best bound."""
+    """Rules so far, their weights, what was asked, gain and point of the best bound, rounds made and idle."""
 
     points: Points
     mix: Array
-    best_weights: Array
-    best_bound: float
+    asked: Asked
+    best_gain: Array
+    best_point: Array
+    best_bound: float = np.inf
+    round: int = 0
+    value: float = -np.inf
 
 
 @dataclass(frozen=True)
 class FullyCorrective:
-    """Maximise the G-, H- or Q-mean of the recalls with a certificate (paper, Section 4; the step is fully corrective).
+    """Maximise a concave metric with a certificate (paper, Algorithm 3; the step is fully corrective).
 
-    Each pass asks for several gains and bounds the optimum by every answer (arithmetic-geometric mean inequality for
-    G, Cauchy-Schwarz for H and Q). Rules without weight are dropped.
+    Each pass asks for several gains: the gradients at the best mixture of the rules met and at points between it and
+    the one of the best bound, and gains around them. Metrics of the recalls that bound themselves by any gain (the
+    unsmoothed means) take a bound from every answer. For the others a concave f satisfies
+    ``f(C) <= f(C_i) + max <f'(C_i), V - C_i>`` at every point C_i whose gradient was asked for, and the smallest of
+    these bounds counts. Of the rules without
+    weight only the few that come nearest to being used are kept.
 
     Examples
     --------
@@ -60,81 +57,96 @@ class FullyCorrective:
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Refuse other metrics."""
-        if metric.name not in _MODELS or dict(metric.params).get("rho"):
+        """Refuse metrics that are not declared concave, and the smallest recall, which has kinks everywhere."""
+        kinked = metric.name == "min_recall" and not dict(metric.params).get("rho")
+        if metric.structure not in ("concave", "linear") or kinked:
+            way_out = "solver='max_min'" if kinked else "solver='auto'"
             raise ValueError(
-                f"FullyCorrective maximises {', '.join(_MODELS)} without smoothing and was given {metric!r}; use "
-                f"solver='auto'"
+                f"FullyCorrective maximises concave metrics with a gradient and was given {metric!r}, declared "
+                f"{metric.structure}; use {way_out}"
             )
 
     def init(self, problem: Problem) -> FullyCorrectiveState:
         """Mix the constant rules, argmax and p / prior."""
         points = Points.start(problem)
-        A, S = points.recalls.shape
-        mix = _mix(problem.metric, points.recalls, np.full(A, 1.0 / A))
-        return FullyCorrectiveState(points, mix, np.full(S, 1.0 / S), np.inf)
+        A = len(points.x)
+        mix = best_mix(points.space, points.x, np.full(A, 1.0 / A))
+        nothing = np.empty((0, points.x.shape[1]))
+        centre = points.x[: points.n_fixed].mean(axis=0)
+        return FullyCorrectiveState(points, mix, Asked(nothing, nothing), _first_gain(points, centre), centre)
 
     def step(self, problem: Problem, state: FullyCorrectiveState) -> tuple[FullyCorrectiveState, Step]:
-        """Ask for gains between the best class weights and the gradient's, and mix again."""
-        metric, points = problem.metric, state.points
-        newest = _gradient(metric, state.mix @ points.recalls)
-        gains, answers, rules, heights = ask_between(problem, state.best_weights, newest)
-        assert metric.dual is not None
-        bounds = [(weights, metric.dual(weights, height)) for weights, height in heights]
-        best_weights, bound = min([(state.best_weights, state.best_bound), *bounds], key=lambda pair: pair[1])
-        K = len(problem.oracle.rows)
-        kept = [k for k in range(len(state.mix)) if k < K or state.mix[k] > 1e-12]
-        joined = points.kept(kept).joined(problem, gains, answers)
-        start = np.concatenate([state.mix[kept], np.zeros(len(gains))])
-        mix = _mix(metric, joined.recalls, start / start.sum())
-        mixture = joined.mixture(mix)
-        stuck = not problem.oracle.exact and problem.value(mixture.confusion) <= _value(metric, start, joined) + 1e-12
-        following = FullyCorrectiveState(joined, mix, best_weights if problem.oracle.exact else newest, bound)
-        return following, Step(mixture, rules, bound, Status.STALLED if stuck else None)
+        """Ask for gains around the best one and the gradient's, and mix again."""
+        space = state.points.space
+        gains, at = self._gains(problem, state)
+        answers = problem.ask(space.gains(gains))
+        bounds = _bounds(problem, space, gains, at, answers)
+        k = int(np.argmin(bounds))
+        best = (state.best_gain, state.best_point, state.best_bound)
+        if not problem.oracle.exact:
+            best = (gains[0], at[0], np.inf)
+        elif bounds[k] < best[2]:
+            best = (gains[k], at[k] if k < len(at) else state.points.x.T @ state.mix, bounds[k])
+        points, start = _trimmed(state.points, state.mix)
+        points = points.joined(space.gains(gains), answers)
+        start = np.append(start, np.zeros(len(gains)))
+        mix = best_mix(space, points.x, start / start.sum())
+        mixture = points.mixture(mix)
+        value = float(space.value(mix @ points.x))
+        stuck = not problem.oracle.exact and value <= state.value + 1e-12
+        asked = state.asked.joined(gains, space.vectors(answers))
+        following = FullyCorrectiveState(points, mix, asked, *best, state.round + 1, max(value, state.value))
+        rules = tuple(Mixture.single(space.gains(gains[k : k + 1]), answers[k]) for k in range(len(gains)))
+        return following, Step(mixture, rules, float(best[2]), Status.STALLED if stuck else None)
+
+    def _gains(self, problem: Problem, state: FullyCorrectiveState) -> tuple[Array, Array]:
+        """Return the gains (B, d) of this pass and the points (at most B, d) at which the first ones are gradients."""
+        space, point = state.points.space, state.mix @ state.points.x
+        slope = space.gradient(point)
+        if not np.isfinite(slope).all():
+            point = state.points.x[: state.points.n_fixed].mean(axis=0)
+            slope = _first_gain(state.points, point)
+        size = np.linalg.norm(slope)
+        best = state.best_gain * (size / max(float(np.linalg.norm(state.best_gain)), 1e-300)) if size > 0 else slope
+        newton = newton_gain(space, state.asked, best, point, slope) if state.round else None
+        around = surroundings(best, slope, newton, state.round)
+        if problem.metric.bounds_any_gain:
+            return around, point[None]
+        between = np.array([state.best_point + t * (point - state.best_point) for t in (0.7, *BETWEEN[1:], 0.1, 0.03)])
+        slopes = space.gradient(between)
+        fine = np.isfinite(slopes).all(axis=1)
+        gains = np.concatenate([slope[None], slopes[fine], around[len(BETWEEN) :]])
+        return gains, np.concatenate([point[None], between[fine]])
 
 
-def _transform(metric: Metric, T: Array) -> Array:
-    """Return what the master maximises, at recalls (..., S): a monotone function of the metric."""
-    with np.errstate(divide="ignore"):
-        if metric.name == "g_mean":
-            return np.log(T).sum(-1)
-        return -(1.0 / T).sum(-1) if metric.name == "h_mean" else -((1.0 - T) ** 2).sum(-1)
+def _first_gain(points: Points, centre: Array) -> Array:
+    """Return the gradient at the rule that decides at random, equal weights on the classes where there is none."""
+    slope = points.space.gradient(centre)
+    if np.isfinite(slope).all():
+        return slope
+    return np.nan_to_num(slope, nan=1.0, posinf=1.0, neginf=-1.0)
 
 
-def _value(metric: Metric, mix: Array, points: Points) -> float:
-    return float(metric.values(points.mixture(mix / mix.sum()).confusion))
+def _bounds(problem: Problem, space: Space, gains: Array, at: Array, answers: Confusion) -> Array:
+    """Return what each answer proves (B,), infinity where it proves nothing."""
+    metric, x = problem.metric, space.vectors(answers)
+    heights = (gains * x).sum(axis=1)
+    if metric.bounds_any_gain and metric.dual is not None:
+        kept = slice(None) if metric.classes is None else list(metric.classes)
+        weights = (gains[:, : len(space.rows)] * space.rows)[:, kept]
+        return np.array([metric.dual(w, float(h)) for w, h in zip(weights, heights, strict=True)])
+    bounds = np.full(len(gains), np.inf)
+    known = len(at)
+    bounds[:known] = space.value(at) + np.maximum(heights[:known] - (gains[:known] * at).sum(axis=1), 0.0)
+    return np.where(np.isnan(bounds), np.inf, bounds)
 
 
-def _gradient(metric: Metric, T: Array) -> Array:
-    """Return the direction of the metric's gradient by the recalls (S,), scaled to sum one."""
-    scale, target = _MODELS[metric.name](T)
-    slope = np.maximum(scale * (target - scale * T), 1e-300)
-    return slope / slope.sum() if slope.max() > 1e-290 else np.full(len(T), 1.0 / len(T))
-
-
-def _mix(metric: Metric, recalls: Array, mix: Array) -> Array:
-    """Maximise the mean of ``mix @ recalls`` over the simplex, from ``mix`` (A,)."""
-    # gains that lie close together often get one answer: equal points would make the least squares singular
-    _, first, group = np.unique(np.round(recalls, 12), axis=0, return_index=True, return_inverse=True)
-    shares = np.bincount(group.reshape(-1), weights=mix, minlength=len(first)).astype(np.float64)
-    whole = np.zeros(len(mix))
-    whole[first] = _newton(metric, recalls[first], shares)
-    return whole
-
-
-def _newton(metric: Metric, recalls: Array, mix: Array) -> Array:
-    """Maximise the mean of ``mix @ recalls`` over the simplex by Newton steps from ``mix`` (A,), points distinct."""
-    for _ in range(NEWTON_STEPS):
-        T = mix @ recalls
-        scale, target = _MODELS[metric.name](T)
-        found = least_norm(recalls * scale - target, mix)
-        path = np.outer(1.0 - _STEPS, T) + np.outer(_STEPS, found @ recalls)
-        values = _transform(metric, path)
-        k = int(np.argmax(values))
-        gain = values[k] - _transform(metric, T)
-        if gain <= 0:
-            return mix
-        mix = (1.0 - _STEPS[k]) * mix + _STEPS[k] * found
-        if gain < 1e-13 * (1.0 + abs(values[k])):
-            return mix
-    return mix
+def _trimmed(points: Points, mix: Array) -> tuple[Points, Array]:
+    """Return the constant rules, those with weight and the few others that lack least, with their weights."""
+    slope = points.space.gradient(mix @ points.x)
+    used = mix > 1e-12
+    merit = np.where(used, np.inf, points.x @ slope if np.isfinite(slope).all() else 0.0)
+    order = [k for k in np.argsort(-merit, kind="stable") if k >= points.n_fixed]
+    n_used = int(used[points.n_fixed :].sum())
+    kept = [*range(points.n_fixed), *sorted(order[: max(n_used, MOST_POINTS)])]
+    return points.kept(kept), mix[kept]

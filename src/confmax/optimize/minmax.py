@@ -1,30 +1,79 @@
-"""The smallest recall: a linear program over generated rules, which a pass either improves or proves optimal."""
+"""The smallest recall: a linear program over generated rules, which a pass either improves or proves optimal.
+
+On labels the answers are no maximisers, and a search that follows the program's duals alone stops early. There the
+same column generation on the model confusion makes the rules, which the program mixes on label confusions; its own
+duals take over when the model has no more to give.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from confmax._metric import Metric
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion, Gains
+from confmax.optimize._explore import surroundings
 from confmax.optimize._loop import Problem, Status, Step
-from confmax.optimize._recalls import Points, ask_between
+from confmax.optimize._mixture import Mixture
+from confmax.optimize._points import Points
+from confmax.oracle import Oracle, make_oracle
 
 PATIENCE = 15  # passes without progress on labels, where no bound ends the run
 PROGRESS = 1e-9
+MOST_POINTS = 400  # columns of the linear program; those that would lose most are dropped
+MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Rules on one confusion estimate, their mixture, the LP's class weights, those of the best bound, and values.
+
+    On labels, where there is no bound, the best single rule's weights and minus its smallest recall stand for it.
+    """
+
+    points: Points
+    mix: Array
+    weights: Array
+    best_weights: Array
+    best_bound: float = np.inf
+    value: float = -np.inf
+
+    @classmethod
+    def of(cls, points: Points) -> Columns:
+        """Mix points for the first time, with equal weights on the classes."""
+        value, mix, weights = _mix(_recalls(points, points.confusions))
+        return cls(points, mix, weights, np.full(len(weights), 1.0 / len(weights)), value=value)
+
+    def gains(self, seed: int) -> Array:
+        """Return class weights to ask for (B, S), each summing to one."""
+        lowest = 1e-12
+        asked = surroundings(np.maximum(self.best_weights, lowest), np.maximum(self.weights, lowest), None, seed)
+        return asked / asked.sum(axis=1, keepdims=True)
+
+    def joined(self, gains: Gains, answers: Confusion, weights: Array, *, exact: bool) -> Columns:
+        """Return the columns with these answers to class weights (B, S), mixed anew."""
+        recalls = _recalls(self.points, answers)
+        # without bounds the best single rule takes the place of the best bound; ties go to the larger mean recall
+        merit = (recalls * weights).sum(axis=1) if exact else -recalls.min(axis=1) - 1e-6 * recalls.mean(axis=1)
+        k = int(np.argmin(merit))
+        best = (self.best_weights, self.best_bound)
+        if merit[k] < best[1]:
+            best = (weights[k], float(merit[k]))
+        points = _trimmed(self.points, self.mix, self.weights).joined(gains, answers)
+        value, mix, newest = _mix(_recalls(points, points.confusions))
+        return Columns(points, mix, newest, *best, value)
 
 
 @dataclass(frozen=True, eq=False)
 class MaxMinState:
-    """Rules so far, the LP's class weights, the weights of the best bound, and passes without progress."""
+    """Columns on the problem's own estimate, those on the model while they generate with their oracle, and rounds."""
 
-    points: Points
-    weights: Array
-    best_weights: Array
-    best_bound: float
-    value: float = -np.inf
+    own: Columns
+    model: Columns | None = None
+    oracle: Oracle | None = None
+    round: int = 0
     idle: int = 0
 
 
@@ -34,8 +83,9 @@ class MaxMin:
 
     The rules met so far are mixed by the linear program ``max v``, ``v <= sum_i w_i T_u(h_i)`` for every class u. Its
     dual weights on the classes make the next gain, whose answer bounds the optimum: ``min T <= max_h <lambda, T(h)>``.
-    Several gains per pass lie between the weights of the best bound and the newest. With labels the same program mixes
-    the rules on label confusions, and there is no bound.
+    Several gains per pass lie between the weights of the best bound and the newest, and around them. With labels the
+    model confusion generates the rules, the program mixes them on label confusions, and there is no bound; a round
+    then scans the table twice, which counts as two passes.
 
     Examples
     --------
@@ -56,24 +106,69 @@ class MaxMin:
             raise ValueError(f"MaxMin maximises min_recall only and was given {metric!r}; use solver='auto'")
 
     def init(self, problem: Problem) -> MaxMinState:
-        """Start from the constant rules, argmax and p / prior, with equal weights on the classes."""
-        points = Points.start(problem)
-        _, _, weights = _mix(points.recalls)
-        equal = np.full(points.recalls.shape[1], 1.0 / points.recalls.shape[1])
-        return MaxMinState(points, weights, equal, np.inf)
+        """Start from the constant rules, argmax and p / prior."""
+        own = Columns.of(Points.start(problem))
+        if problem.oracle.exact:
+            return MaxMinState(own)
+        oracle = make_oracle(problem.oracle.table, "model")
+        problem.oracle.n_passes += 1
+        answers = oracle.maximize(own.points.gains)
+        space = replace(own.points.space, rows=oracle.rows)
+        model = Columns.of(replace(own.points, space=space, confusions=answers, x=answers.diagonal))
+        return MaxMinState(own, model, oracle)
 
     def step(self, problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Step]:
         """Ask for several gains, and mix again."""
-        gains, answers, rules, heights = ask_between(problem, state.best_weights, state.weights)
-        points = state.points.joined(problem, gains, answers)
-        value, mix, weights = _mix(points.recalls)
-        best_weights, bound = min([(state.best_weights, state.best_bound), *heights], key=lambda pair: pair[1])
-        if not problem.oracle.exact:
-            best_weights = state.weights
-        idle = 0 if value > state.value + PROGRESS else state.idle + 1
-        status = Status.STALLED if idle >= PATIENCE else None
-        following = MaxMinState(points, weights, best_weights, bound, value, idle)
-        return following, Step(points.mixture(mix), rules, bound, status)
+        model = state.model
+        leading = state.own if model is None else model
+        weights = leading.gains(state.round)
+        gains = _as_gains(leading.points, weights)
+        if model is not None and state.oracle is not None:
+            problem.oracle.n_passes += 1
+            model = model.joined(gains, state.oracle.maximize(gains), weights, exact=True)
+        answers = problem.ask(gains)
+        own = state.own.joined(gains, answers, _as_weights(state.own.points, gains), exact=problem.oracle.exact)
+        better = own.value > state.own.value + PROGRESS or own.best_bound < state.own.best_bound - PROGRESS
+        idle = 0 if model is not None or better else state.idle + 1
+        if model is not None and (model.best_bound - model.value <= MODEL_GAP or state.round >= MODEL_ROUNDS):
+            model = None
+        rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
+        status = Status.STALLED if idle >= PATIENCE and not problem.oracle.exact else None
+        following = MaxMinState(own, model, state.oracle, state.round + 1, idle)
+        bound = own.best_bound if problem.oracle.exact else None
+        return following, Step(own.points.mixture(own.mix), rules, bound, status)
+
+
+def _recalls(points: Points, confusions: Confusion) -> Array:
+    """Return the recalls (A, S) over the classes that the metric is computed over."""
+    rows = points.space.rows
+    index = np.array(list(points.space.metric.classes or range(len(rows))))
+    return confusions.diagonal[:, index] / np.where(rows > 0, rows, 1.0)[index]
+
+
+def _as_gains(points: Points, weights: Array) -> Gains:
+    """Return class weights (B, S) as gains."""
+    rows = points.space.rows
+    index = np.array(list(points.space.metric.classes or range(len(rows))))
+    scale = np.zeros((len(weights), len(rows)))
+    scale[:, index] = weights / np.where(rows > 0, rows, 1.0)[index]
+    return Gains.reduced(scale)
+
+
+def _as_weights(points: Points, gains: Gains) -> Array:
+    """Return gains as class weights (B, S), each summing to one."""
+    index = np.array(list(points.space.metric.classes or range(len(points.space.rows))))
+    weights = (gains.pair()[0] * points.space.rows)[:, index]
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _trimmed(points: Points, mix: Array, weights: Array) -> Points:
+    """Return the constant rules and the columns with the least reduced costs."""
+    if len(points.x) <= MOST_POINTS:
+        return points
+    merit = np.where(mix > 1e-12, np.inf, _recalls(points, points.confusions) @ weights)
+    merit[: points.n_fixed] = np.inf
+    return points.kept(np.sort(np.argsort(-merit, kind="stable")[:MOST_POINTS]).tolist())
 
 
 def _mix(recalls: Array) -> tuple[float, Array, Array]:

@@ -1,0 +1,143 @@
+"""Which gains share a pass: the best dual point so far, the master's newest, and what lies around them.
+
+The support function h(g) = max <g, x> of the attainable set is convex, and an answer is its gradient. All answers near
+the best gain together give its second derivative B by the BFGS formula; equating the answer that B predicts with the
+point whose gradient is asked for makes one linear system, Newton's step on the dual. It sees no kinks. On small tables
+h is all kinks, and what finds the rules that meet there is to look in every direction: orthogonal ones, each
+coordinate scaled by how far the best gain and the newest are apart in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.optimize._master import curvature
+from confmax.optimize._points import Space
+
+BETWEEN = (1.0, 0.3)  # how far from the best gain to the newest
+NEARER = (0.1, 0.02)  # where Newton's step is unknown
+NEWTON = (1.0, 0.3)  # and how far along Newton's step
+LEAST, MOST = 8, 20  # directions: one per dimension within these limits
+MEMORY = 40  # answers that the second derivative is made of
+LARGEST = 400  # dimensions up to which it is
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Gains asked so far with their answers, as vectors: ``gains`` and ``answers`` (N, d), the newest last."""
+
+    gains: Array
+    answers: Array
+
+    def joined(self, gains: Array, answers: Array) -> Asked:
+        """Return these and more; only the last few passes count."""
+        keep = 8 * (LEAST + MOST)
+        return Asked(
+            np.concatenate([self.gains, gains])[-keep:],
+            np.concatenate([self.answers, answers])[-keep:],
+        )
+
+
+def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) -> Array:
+    """Return the gains (B, d) to ask for, the newest first.
+
+    Parameters
+    ----------
+    best, newest : ndarray (d,)
+        Gain of the best bound, and gradient at the master's optimum; of one scale.
+    newton : ndarray (d,) or None
+        Gain that Newton's step on the dual leads to.
+    seed : int
+        Of the directions; another one for each pass.
+    """
+    positive = bool((best > 0).all() and (newest > 0).all() and (newton is None or (newton > 0).all()))
+    origin, end = (np.log(best), np.log(newest)) if positive else (best, newest)
+    # weights that lie far apart in ratio say little about how far to go
+    toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
+    scale = _spread(toward)
+    between = [best + t * (newest - best) for t in BETWEEN]
+    middle = [origin + 0.4 * toward]
+    if newton is None:
+        # nothing tells how far to go: look around the best gain too
+        between += [best + t * (newest - best) for t in NEARER]
+        middle.insert(0, origin)
+    else:
+        step = (np.log(newton) if positive else newton) - origin
+        step = np.clip(step, -1.0, 1.0) if positive else step
+        between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON]
+        middle.insert(0, origin + 0.5 * step)
+        scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
+    found = [
+        middle[j % len(middle)] + 0.5 ** (1 + j % 4) * direction * scale
+        for j, direction in enumerate(_directions(len(best), seed))
+    ]
+    return np.array(between + [np.exp(point) if positive else point for point in found])
+
+
+def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Array) -> Array | None:
+    """Return the gain g with ``g = f'(z)`` at the point z that it is predicted to be answered by; None if unknown.
+
+    With f' linear around ``point`` (d,), where it is ``slope`` (d,), and the answer linear around ``best`` (d,).
+    """
+    if len(best) > LARGEST or len(asked.gains) == 0:
+        return None
+    H = curvature(space, point, slope)
+    found = _second_derivative(asked, best)
+    if found is None or not np.isfinite(H).all():
+        return None
+    B, answer = found
+    system = np.eye(len(best)) + H @ B
+    try:
+        g: Array = np.asarray(np.linalg.solve(system, slope + H @ (point - answer + B @ best)), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    if (best > 0).all() and (slope > 0).all():
+        g = np.asarray(np.maximum(g, 0.1 * np.minimum(best, slope)), dtype=np.float64)
+    return g if np.isfinite(g).all() else None
+
+
+def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
+    """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
+    unit = np.abs(best) + np.abs(best).mean()
+    lengths = np.linalg.norm(asked.gains, axis=1, keepdims=True)
+    gains = asked.gains / np.where(lengths > 0, lengths, 1.0) * np.linalg.norm(best)
+    away = gains - best
+    distance = np.sqrt(((away / unit) ** 2).mean(axis=1))
+    order = np.argsort(distance, kind="stable")
+    order = order[distance[order] < 3.0][:MEMORY]
+    if len(order) < 2:
+        return None
+    nearest = asked.answers[order[0]]
+    base = np.diag(nearest / unit + 1e-12 * np.abs(nearest).max())
+    pairs = []
+    for k in order[:0:-1]:
+        s, y = away[k] - away[order[0]], asked.answers[k] - nearest
+        if s @ y > 1e-12 * np.linalg.norm(s) * np.linalg.norm(y):
+            pairs.append((s, y))
+    if not pairs:
+        return None
+    B = base * float(np.median([(s @ y) / (s @ base @ s) for s, y in pairs]))
+    for s, y in pairs:  # from far to near: the nearest has the last word
+        Bs = B @ s
+        B = B - np.outer(Bs, Bs) / (s @ Bs) + np.outer(y, y) / (s @ y)
+    close = order[: LEAST + 3]
+    return B, np.mean([asked.answers[k] - B @ away[k] for k in close], axis=0)
+
+
+def _spread(move: Array) -> Array:
+    """Return how far to look in each coordinate: half its own move, half the average one."""
+    return np.asarray(np.sqrt((move**2 + (move**2).mean()) / 2.0))
+
+
+def _directions(d: int, seed: int) -> Array:
+    """Return orthogonal directions (J, d) with entries of size one."""
+    rng = np.random.default_rng(seed)
+    wanted = min(max(d, LEAST), MOST)
+    sets: list[Array] = []
+    while sum(len(part) for part in sets) < wanted:
+        Q, _ = np.linalg.qr(rng.standard_normal((d, min(d, wanted))))
+        sets.append(Q.T * np.sqrt(d))
+    return np.concatenate(sets)[:wanted]

@@ -1,0 +1,230 @@
+"""Concave metrics of any statistics: the hull of all deterministic rules is the witness; mixtures have few atoms."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize
+
+import confmax
+from confmax import metrics
+from confmax.checks import check_solver, random_table
+from confmax.confusion import Confusion, Gains
+from confmax.metrics import Metric
+from confmax.optimize import FullyCorrective, MaxMin, Mixture, Status
+from confmax.oracle import make_oracle
+from tests.helpers import all_deterministic_confusions, confusion_of
+
+
+def entropy_like(C):
+    """A concave function of the whole matrix: recalls count, and confusions between classes 0 and 2 hurt twice."""
+    T = C / C.sum(axis=1, keepdims=True)
+    return np.sqrt(np.diag(T) + 0.05).sum() - (T[0, 2] + T[2, 0]) ** 2
+
+
+def entropy_gradient(C):
+    rows = C.sum(axis=1, keepdims=True)
+    T = C / rows
+    slope = np.diag(0.5 / np.sqrt(np.diag(T) + 0.05))
+    slope[0, 2] = slope[2, 0] = -2 * (T[0, 2] + T[2, 0])
+    # the row sums are fixed: their derivative is a constant of each row
+    return slope / rows
+
+
+def balanced_columns(S):
+    """Accuracy less the squared distance of decisions from classes, a concave metric of diagonal and columns."""
+    off = S.columns - S.rows
+    zero = np.zeros_like(S.rows)
+    value = S.diagonal.sum(-1) - 2 * (off**2).sum(-1)
+    return metrics.get("accuracy").formula(S)._replace(value=value, columns=-4 * off, rows=zero)
+
+
+USER = metrics.from_function(entropy_like, gradient=entropy_gradient, structure="concave", name="mine")
+BY_DIFFERENCES = metrics.from_function(entropy_like, structure="concave", name="mine by differences")
+COLUMNS = Metric("balanced_columns", balanced_columns, "concave", "columns")
+SMOOTHED = [
+    metrics.get("g_mean", rho=0.05),
+    metrics.get("h_mean", rho=0.05, smoothing="additive"),
+    metrics.get("q_mean", rho=0.05),
+    metrics.get("min_recall", rho=0.1),
+]
+CONCAVE = [metrics.get("g_mean"), metrics.get("h_mean"), metrics.get("q_mean"), *SMOOTHED, USER, COLUMNS]
+
+
+def population(seed, n, K):
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(K), n)
+    if seed % 2:
+        P = np.round(P * 4) + 0.25
+        P /= P.sum(1, keepdims=True)
+    return P
+
+
+def logistic_population(seed, K, n=1500):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, 4)) @ rng.normal(size=(4, K)) + np.log(rng.dirichlet(np.full(K, 2.0)) + 0.02)
+    P = np.exp(Z - Z.max(1, keepdims=True))
+    return P / P.sum(1, keepdims=True)
+
+
+def best_of_hull(metric, confusions):
+    """Maximise over the convex hull of all rules by SciPy's SLSQP, from several starts, on the square roots."""
+    hull, best = Confusion.from_matrix(confusions), -np.inf
+    # a convex hull's vertices are enough; the extreme ones in many directions make the problem small
+    rng = np.random.default_rng(0)
+    flat = confusions.reshape(len(confusions), -1)
+    index = np.unique(np.argmax(flat @ rng.normal(size=(flat.shape[1], 400)), axis=0))
+    chosen = Confusion(hull.rows[index], hull.diagonal[index], hull.columns[index], hull.matrix[index])
+
+    def loss(w):
+        return -float(metric.at(chosen.mix(w / w.sum())).value)
+
+    for start in (np.full(len(index), 1 / len(index)), *rng.dirichlet(np.ones(len(index)), 2)):
+        found = minimize(
+            loss, start, method="SLSQP", bounds=[(0, 1)] * len(index),
+            constraints={"type": "eq", "fun": lambda w: w.sum() - 1}, options={"maxiter": 300, "ftol": 1e-12},
+        )  # fmt: skip
+        best = max(best, -loss(np.maximum(found.x, 0)))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("metric", CONCAVE, ids=repr)
+def test_every_concave_metric_reaches_the_best_of_the_hull(metric, seed):
+    P = population(seed, 5, 3)
+    solution = confmax.maximize(metric, P, randomized=True)
+    assert solution.status is Status.CONVERGED
+    assert 0 <= solution.gap <= 1e-6
+    rival = best_of_hull(metric, all_deterministic_confusions(P))
+    assert solution.upper_bound >= rival - 1e-9
+    assert solution.value >= rival - 1e-6
+
+
+def test_a_gradient_by_differences_does_too():
+    P = population(2, 6, 3)
+    exact, rough = (confmax.maximize(metric, P, randomized=True) for metric in (USER, BY_DIFFERENCES))
+    assert rough.value == pytest.approx(exact.value, abs=1e-6)
+    assert rough.upper_bound >= exact.value - 1e-9
+
+
+@pytest.mark.parametrize("metric", CONCAVE, ids=repr)
+def test_conformance(metric):
+    check_solver(FullyCorrective(), metric, n_tables=3)
+
+
+@pytest.mark.parametrize("K", [3, 6, 12, 20])
+@pytest.mark.parametrize(("name", "limit"), [("g_mean", 15), ("h_mean", 20), ("q_mean", 15), ("min_recall", 60)])
+def test_passes_to_a_certified_optimum(name, limit, K):
+    for seed in range(2):
+        solution = confmax.maximize(name, logistic_population(seed, K), randomized=True)
+        assert solution.status is Status.CONVERGED
+        assert solution.n_passes <= limit
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_min_recall_on_labels_beats_direct_searches(seed):
+    """Nelder-Mead on log weights from 1 / prior, and 200 random weight vectors, on the labels themselves."""
+    K, rng = 5 + seed, np.random.default_rng(seed)
+    P = logistic_population(seed, K, 400)
+    y = (rng.random(len(P))[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, K - 1)
+    y[:K] = np.arange(K)
+    prior = np.bincount(y, minlength=K) / len(y)
+
+    def smallest(log_weights):
+        decided = (P * np.exp(log_weights)).argmax(axis=1)
+        return min((decided[y == k] == k).mean() for k in range(K))
+
+    start = -np.log(prior)
+    direct = -minimize(lambda x: -smallest(x), start, method="Nelder-Mead", options={"maxfev": 1500}).fun
+    drawn = max(smallest(start + rng.normal(size=K) * s) for s in (0.2, 0.5, 1.0, 1.0) for _ in range(50))
+    solution = confmax.maximize("min_recall", P, y, confusion="labels", randomized=True)
+    assert solution.value >= max(direct, drawn) - 1e-12
+    assert solution.gap is None
+
+
+# --- few atoms --------------------------------------------------------------------------------------------------------
+
+
+def random_mixture(metric, seed, n_atoms, K):
+    rng = np.random.default_rng(seed)
+    oracle = make_oracle(random_table(rng, 60, K))
+    gains = Gains.from_matrix(rng.normal(size=(n_atoms, K, K)) + np.eye(K))
+    answers = oracle.maximize(gains, matrix=metric.statistics == "matrix")
+    weights = rng.dirichlet(np.ones(n_atoms))
+    atoms, parts = (tuple(batch[k] for k in range(n_atoms)) for batch in (gains, answers))
+    return Mixture(atoms, weights, answers.mix(weights), parts)
+
+
+def free_statistics(metric, K):
+    return {"diagonal": K, "columns": 2 * K - 1, "matrix": K * K - K}[metric.statistics]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("name", ["g_mean", "h_mean", "min_recall", "macro_f1", "mcc", "quadratic_kappa"])
+def test_few_atoms_are_enough(name, K, seed):
+    metric = metrics.get(name)
+    many = random_mixture(metric, seed, 60, K)
+    few, d = many.reduced(metric), free_statistics(metric, K)
+    assert len(few.atoms) <= d + 1
+    assert (few.weights > 0).all()
+    assert few.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    before, after = (float(metric.at(mixture.confusion).value) for mixture in (many, few))
+    assert after >= before - 1e-12
+    if len(few.atoms) == d + 1:
+        # no step along the gradient was taken: nothing that the metric reads has changed
+        for field in ("diagonal",) if metric.statistics == "diagonal" else ("diagonal", "columns"):
+            np.testing.assert_allclose(getattr(few.confusion, field), getattr(many.confusion, field), atol=1e-12)
+    elif metric.structure == "concave":
+        assert len(few.atoms) <= d
+    again = Confusion.stack(few.parts).mix(few.weights)
+    np.testing.assert_allclose(again.diagonal, few.confusion.diagonal, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["model", "labels"])
+@pytest.mark.parametrize("solver", ["auto", "frank_wolfe"])
+@pytest.mark.parametrize("name", ["g_mean", "h_mean", "q_mean", "min_recall", "macro_f1"])
+def test_solutions_have_few_atoms(name, solver, mode):
+    rng = np.random.default_rng(0)
+    table = random_table(rng, 80, 4)
+    solution = confmax.maximize(
+        name, table.proba, table.labels, confusion=mode, solver=solver, randomized=True, max_passes=60
+    )
+    assert len(solution.rule.weights) <= free_statistics(metrics.get(name), 4)
+
+
+def test_more_decisions_than_classes():
+    """Abstaining: a concave metric of a (K, K + 1) matrix is out of reach of maximize, its master is not."""
+    from confmax.optimize import Problem, run
+    from confmax.optimize._loop import baselines
+    from confmax.oracle import CountingOracle, make_table
+
+    def psi(C):
+        T = C / C.sum(axis=1, keepdims=True)
+        return np.sqrt(np.diag(T[:, :2]) + 0.3 * T[:, 2] + 0.01).sum()
+
+    metric = metrics.from_function(psi, structure="concave", name="with abstaining")
+    P = population(0, 6, 2)
+    table = make_table(P)
+    oracle = CountingOracle(make_oracle(table))
+    starts = baselines(oracle, [table.mean_probability()], 3, matrix=True)
+    outcome = run(FullyCorrective(), Problem(metric, oracle, 3, tuple(starts), 60))
+    rules = np.array(np.meshgrid(*[range(3)] * 6)).reshape(6, -1).T
+    best = max(psi(confusion_of(P / 6, rule, 3)) for rule in rules)
+    assert outcome.upper_bound >= best - 1e-9
+    assert psi(outcome.mixture.confusion.matrix) >= best - 1e-5
+
+
+def test_linear_programs_agree():
+    """MaxMin's value on a table is that of the linear program over the rows' decisions themselves."""
+    P = population(4, 30, 3)
+    n, K = P.shape
+    prior = P.mean(axis=0)
+    # variables h[i, j] and v: maximise v with v <= sum_i p_ij h_ij / (n prior_j), rows of h sum to one
+    recall = np.zeros((K, n * K + 1))
+    for j in range(K):
+        recall[j, np.arange(n) * K + j] = -P[:, j] / (n * prior[j])
+    recall[:, -1] = 1
+    one = np.hstack([np.kron(np.eye(n), np.ones(K)), np.zeros((n, 1))])
+    result = linprog(np.append(np.zeros(n * K), -1), A_ub=recall, b_ub=np.zeros(K), A_eq=one, b_eq=np.ones(n))
+    solution = confmax.maximize("min_recall", P, solver=MaxMin(), randomized=True)
+    assert solution.value == pytest.approx(-result.fun, abs=1e-6)
+    assert solution.upper_bound >= -result.fun - 1e-9
