@@ -16,7 +16,7 @@ from confmax.oracle import make_oracle, make_table
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 500)
 Y = RNG.integers(0, 3, 500)
-VECTOR = VectorScaling([0.5, 1.0, 2.0], [0.3, -0.5, 0.2])
+VECTOR = VectorScaling([0.5, 1.0, 2.0], [0.3, -0.5, 0.2], 1e-4)
 CALIBRATORS = [Temperature(1.7), VECTOR]
 MIXTURE = Gains.reduced([[1, 1, 1], [1, 4, 1]], [[0, 0, 0], [0, 0, 0.3]])
 
@@ -130,10 +130,10 @@ def test_an_object_is_reordered_by_itself_or_not():
 
 def test_equality_and_repr():
     assert mixture(Temperature(2.0)) == mixture(Temperature(2.0)) != mixture(Temperature(3.0))
-    assert mixture(VECTOR) == mixture(VectorScaling(VECTOR.a, VECTOR.b)) != mixture(None)
+    assert mixture(VECTOR) == mixture(VectorScaling(VECTOR.a, VECTOR.b, VECTOR.floor)) != mixture(None)
     mine = Power()
     assert mixture(mine) == mixture(mine) != mixture(Power())
-    assert len({hash(mixture(VECTOR)), hash(mixture(VectorScaling(VECTOR.a, VECTOR.b)))}) == 1
+    assert len({hash(mixture(VECTOR)), hash(mixture(VectorScaling(VECTOR.a, VECTOR.b, VECTOR.floor)))}) == 1
     assert "  calibrates p first: temperature 1.7" in repr(mixture(Temperature(1.7))).splitlines()
     assert "calibrates p first: vector scaling, powers 0.5 to 2" in repr(mixture(VECTOR))
     assert "calibrates p first: Power" in repr(mixture(mine))
@@ -175,26 +175,28 @@ def test_an_object_is_not_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-VALID = {"kind": "vector", "a": [1, 1, 1], "b": [0, 0, 0]}
+VALID = {"kind": "vector", "a": [1, 1, 1], "b": [0, 0, 0], "floor": 1e-12}
 
 
 @pytest.mark.parametrize(
     ("calibration", "reason"),
     [
-        (None, "neither a kind and a temperature"),
-        ([], "neither a kind and a temperature"),
+        (None, "neither a kind, a temperature"),
+        ([], "neither a kind, a temperature"),
         ("temperature", "neither a kind"),
         ({"kind": "temperature"}, "neither a kind"),
         ({"kind": ["vector"], "a": [1], "b": [1]}, "neither a kind"),
-        ({"kind": "temperature", "temperature": 2, "a": 1}, "neither a kind"),
-        ({"kind": "temperature", "temperature": "2"}, "not a number"),
-        ({"kind": "temperature", "temperature": True}, "not a number"),
-        ({"kind": "temperature", "temperature": 0}, "its temperature is not between 1e-06 and 1e"),
-        ({"kind": "temperature", "temperature": 10**400}, "too large"),
+        ({"kind": "temperature", "temperature": 2, "a": 1, "floor": 1e-6}, "neither a kind"),
+        ({"kind": "temperature", "temperature": "2", "floor": 1e-6}, "not a number"),
+        ({"kind": "temperature", "temperature": True, "floor": 1e-6}, "not a number"),
+        ({"kind": "temperature", "temperature": 0, "floor": 1e-6}, "its temperature is not between 1e-06 and 1e"),
+        ({"kind": "temperature", "temperature": 10**400, "floor": 1e-6}, "too large"),
         ({**VALID, "a": [1, 1]}, "a of its calibration is not a list of 3 numbers"),
         ({**VALID, "b": [0, 0, 1e7]}, "holds a number beyond 1e"),
         ({**VALID, "b": [0, 0, None]}, "not a number"),
         ({**VALID, "c": 1}, "neither a kind"),
+        ({**VALID, "floor": 0}, "the floor of its calibration is not between 1e-12 and 1"),
+        ({**VALID, "floor": "x"}, "floor holds something that is not a number"),
     ],
 )
 def test_files_with_another_calibration_are_refused(calibration, reason, tmp_path):

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 
 from confmax import _calibration_fit as solver
 from confmax import calibration
-from confmax.calibration import Temperature, VectorScaling, choose, fit
+from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
 from confmax.oracle import make_table
 
 
@@ -25,10 +25,10 @@ def miscalibrated(n, K, a, b, seed=0):
     return P, drawn(softmax(np.asarray(a) * np.log(P) + np.asarray(b), axis=1), seed + 1)
 
 
-def objective(theta, P, y, w):
+def objective(theta, P, y, w, floor=1e-12):
     """The penalised log loss, written down in NumPy."""
     a, b = theta.reshape(2, -1)
-    scores = log_softmax(a * np.log(np.maximum(P, 1e-12)) + b, axis=1)
+    scores = log_softmax(a * np.log(P + floor) + b, axis=1)
     return -w @ scores[np.arange(len(y)), y] + 0.5 * ((a - 1) @ (a - 1) + b @ b)
 
 
@@ -47,10 +47,11 @@ def test_vector_scaling_is_scipys_minimum(n, K, newton_classes, monkeypatch):
     rng = np.random.default_rng(K)
     P, y = miscalibrated(n, K, rng.uniform(0.3, 2, K), rng.normal(size=K))
     w = rng.integers(1, 4, n).astype(float)
-    mine = parameters(fit(make_table(P, y, w, range(K)), "vector"))
+    found = fit(make_table(P, y, w, range(K)), "vector")
+    mine, floor = parameters(found), found.floor
     start = np.repeat([1.0, 0.0], K)
-    best = scipy.optimize.minimize(objective, start, (P, y, w), method="BFGS", options={"gtol": 1e-7})
-    assert objective(mine, P, y, w) <= best.fun + 1e-7
+    best = scipy.optimize.minimize(objective, start, (P, y, w, floor), method="BFGS", options={"gtol": 1e-7})
+    assert objective(mine, P, y, w, floor) <= best.fun + 1e-7
     np.testing.assert_allclose(mine, best.x, atol=2e-4)
     assert mine[K:].sum() == pytest.approx(0, abs=1e-3)
 
@@ -91,6 +92,34 @@ def test_known_parameters_are_recovered():
     found = choose(make_table(P, y))
     assert found.kind == "temperature"
     assert found.calibrator.temperature == pytest.approx(2, abs=0.1)
+
+
+def test_a_floor_bounds_confident_mistakes():
+    """One label in ten is noise: no temperature of the logarithms alone can say that, a floor can."""
+    rng = np.random.default_rng(3)
+    P = softmax(8 * rng.normal(size=(4000, 4)), axis=1)
+    y = np.where(rng.random(4000) < 0.1, rng.integers(0, 4, 4000), drawn(P, 5))
+    table = make_table(P, y)
+    found = fit(table, "temperature")
+    assert found.floor == 1e-2
+    assert log_loss(table.calibrated(found)) < 0.8 * min(
+        log_loss(table.calibrated(Temperature(T))) for T in (1.0, 2.0, 3.0, 4.0, 6.0)
+    )
+    # clean labels need none
+    assert fit(make_table(P, drawn(P, 6)), "temperature").floor <= 1e-8
+
+
+def test_the_floor_of_the_fit_is_the_best_of_the_list():
+    P, y = miscalibrated(300, 3, 0.6, 0, seed=4)
+    y[:15] = P[:15].argmin(axis=1)
+    found = fit(make_table(P, y), "temperature")
+
+    def loss(power, floor):
+        return objective(np.repeat([power, 0.0], 3), P, y, np.ones(300), floor) - (power - 1) ** 2
+
+    each = {f: scipy.optimize.minimize_scalar(loss, (0.1, 1), args=(f,)).fun for f in solver.FLOORS}
+    assert each[found.floor] <= min(each.values()) + solver.FLOOR_WORTH
+    assert found.floor == solver.FLOOR or each[found.floor] < each[solver.FLOOR] - solver.FLOOR_WORTH + 1e-3
 
 
 def test_calibrated_probabilities_are_mostly_left_alone():
@@ -160,7 +189,7 @@ def test_transforms_are_probabilities_that_keep_their_argmax_under_a_temperature
     for Q, powers, offsets in ((flat, np.full(K, 1 / T), np.zeros(K)), (tilted, a, b)):
         assert Q.dtype == dtype
         np.testing.assert_allclose(Q.sum(1), 1, atol=K * np.finfo(dtype).eps)
-        expected = softmax(powers * np.log(np.maximum(P.astype(float), 1e-12)) + offsets, axis=1)
+        expected = softmax(powers * np.log(P.astype(float) + 1e-12) + offsets, axis=1)
         np.testing.assert_allclose(Q, expected, rtol=10 * np.finfo(dtype).eps, atol=1e-30)
     np.testing.assert_array_equal(VectorScaling(a, b).transform(P[17:18]), tilted[17:18])
 

@@ -18,7 +18,7 @@ LAYERS = [
     {"oracle"},
     {"_calibration_fit", "_draw"},
     {"_calibrators", "_folds"},
-    {"optimize", "calibration", "_rule_file", "theory", "populations"},
+    {"optimize", "calibration", "blend", "_rule_file", "theory", "populations"},
     {"rule", "_polish"},
     {"solution"},
     {"checks", "_estimator_steps"},

@@ -1,8 +1,9 @@
 """The log loss of scaled probabilities and its minimisers: compiled sums over rows, a few Newton steps on top.
 
-Every calibrator here is ``softmax(a_k log p_k + b_k)``; a temperature is the case ``a_k = 1 / T``, ``b_k = 0``. The log
-loss is convex in (a, b). Sums run over a fixed number of parts, added in a fixed order, so that the result does not
-depend on the number of threads; nothing larger than the table and a (2K, 2K) Hessian is ever held.
+Every calibrator here is ``softmax(a_k log(p_k + floor) + b_k)``; a temperature is the case ``a_k = 1 / T`` and
+``b_k = 0``. The log loss is convex in (a, b); the floor is one of a short list. Sums run over a fixed number of parts,
+added in a fixed order, so that the result does not depend on the number of threads; nothing larger than the table and a
+(2K, 2K) Hessian is ever held.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.oracle._numba import run_parts
 
-FLOOR = 1e-12  # probabilities below count as this much, in float32 and float64 alike: a zero has no logarithm
+FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
+FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+FLOOR_WORTH = 2.0  # nats of the total loss that a higher floor must save
 PRECISION = 1.0  # of the Gaussian prior around the identity, in 1 / nat^2
 POWERS = (1e-3, 1e3)  # range of 1 / T
 NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
@@ -51,7 +54,7 @@ def _softmax(z, a, b, q):  # type: ignore[no-untyped-def]
 def _logs(proba, start, stop, floor, out):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         for k in range(proba.shape[1]):
-            out[i, k] = np.log(max(np.float64(proba[i, k]), floor))
+            out[i, k] = np.log(np.float64(proba[i, k]) + floor)
 
 
 @njit(cache=True, nogil=True)
@@ -60,7 +63,7 @@ def _transform(proba, start, stop, a, b, floor, out):  # type: ignore[no-untyped
     z, q = np.empty(K), np.empty(K)
     for i in range(start, stop):
         for k in range(K):
-            z[k] = np.log(max(np.float64(proba[i, k]), floor))
+            z[k] = np.log(np.float64(proba[i, k]) + floor)
         _softmax(z, a, b, q)
         for k in range(K):
             out[i, k] = q[k]
@@ -136,17 +139,17 @@ def _edges(n: int) -> NDArray[np.int64]:
     return np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64)
 
 
-def log_table(proba: NDArray[Any]) -> NDArray[Any]:
-    """Return ``log(max(proba, FLOOR))`` (n, K) in the table's dtype."""
+def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
+    """Return ``log(proba + floor)`` (n, K) in the table's dtype."""
     out, edges = np.empty_like(proba), _edges(len(proba))
-    run_parts(lambda part: _logs(proba, edges[part], edges[part + 1], FLOOR, out), len(edges) - 1)
+    run_parts(lambda part: _logs(proba, edges[part], edges[part + 1], floor, out), len(edges) - 1)
     return out
 
 
-def transform(proba: NDArray[Any], a: Array, b: Array) -> NDArray[Any]:
-    """Return ``softmax(a_k log p_k + b_k)`` (n, K) in the table's dtype; a row's result depends on that row alone."""
+def transform(proba: NDArray[Any], a: Array, b: Array, floor: float = FLOOR) -> NDArray[Any]:
+    """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K) in the table's dtype, each row by itself."""
     out, edges = np.empty_like(proba), _edges(len(proba))
-    run_parts(lambda part: _transform(proba, edges[part], edges[part + 1], a, b, FLOOR, out), len(edges) - 1)
+    run_parts(lambda part: _transform(proba, edges[part], edges[part + 1], a, b, floor, out), len(edges) - 1)
     return out
 
 
@@ -213,6 +216,25 @@ def _vector_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, or
     return value, gradient.sum(axis=0) + PRECISION * away, total
 
 
+def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
+    """Return the floor under which a temperature fits best; the lowest unless another saves 2 nats of the total loss.
+
+    One row whose true class has probability 1e-12 outweighs a hundred ordinary ones in every sum here. A floor is what
+    the model may be wrong by for no reason that its probabilities show, and it bounds what such a row can do.
+    """
+    rows, lowest, found = np.ones(len(y), dtype=np.bool_), np.inf, FLOOR
+    power = 1.0
+    for floor in FLOORS:
+        z = log_table(proba, floor)
+        power = fit_power(z, y, w, power, tol=1e-4)
+        theta = np.array([np.full(z.shape[1], power), np.zeros(z.shape[1])])
+        loss = float((w * row_losses(z, y, theta, rows)).sum()) + 0.5 * PRECISION * (power - 1.0) ** 2
+        worth = FLOOR_WORTH if found == FLOOR and floor > FLOOR else 0.0
+        if loss < lowest - worth:
+            lowest, found = loss, floor
+    return found
+
+
 def fit_vector(
     z: NDArray[Any],
     y: NDArray[np.int64],
@@ -233,6 +255,11 @@ def fit_vector(
     if K > NEWTON_CLASSES:
         return _quasi_newton(z, y, w, theta, max(tol, WIDE_TOL)).reshape(2, K)
     return _newton(z, y, w, theta, curvature, tol).reshape(2, K)
+
+
+def vector_loss(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array) -> float:
+    """Return the total penalised loss in nats at ``theta`` (2, K)."""
+    return _vector_at(z, y, w, theta.reshape(-1), _NO_SECOND)[0]
 
 
 def hessian_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array) -> Array | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax._calibration_fit import transform
+from confmax._calibration_fit import FLOOR, transform
 from confmax.confusion import Array
 
 LARGEST = 1e6  # of any parameter
@@ -17,17 +17,19 @@ LARGEST = 1e6  # of any parameter
 
 @dataclass(frozen=True)
 class Temperature:
-    """``softmax(log p / T)``: above one flattens, below one sharpens, and never changes which class is the largest.
+    """``softmax(log(p + floor) / T)``: above one flattens, below one sharpens, neither changes which class is largest.
 
     Attributes
     ----------
     temperature : float
         T, between 1e-6 and 1e6.
+    floor : float
+        Added to every probability, between 1e-12 and 1: how sure the model can be at most.
 
     Raises
     ------
     ValueError
-        If T is not such a number.
+        If they are not such numbers.
 
     Examples
     --------
@@ -36,39 +38,43 @@ class Temperature:
     """
 
     temperature: float
+    floor: float = FLOOR
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.temperature) and 1 / LARGEST <= self.temperature <= LARGEST):
             raise ValueError(f"a temperature lies between {1 / LARGEST:g} and {LARGEST:g}; got {self.temperature!r}")
         object.__setattr__(self, "temperature", float(self.temperature))
+        object.__setattr__(self, "floor", _checked_floor(self.floor))
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; T = 1 returns it as it is.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``.
 
-        Entries below 1e-12 count as 1e-12.
+        T = 1 with the lowest floor returns it as it is.
         """
         P = _floats(proba)
-        if self.temperature == 1.0:
+        if self.temperature == 1.0 and self.floor == FLOOR:
             return P
         K = P.shape[1]
-        return transform(P, np.full(K, 1.0 / self.temperature), np.zeros(K))
+        return transform(P, np.full(K, 1.0 / self.temperature), np.zeros(K), self.floor)
 
     def reordered(self, index: Sequence[int]) -> Temperature:
         """Return the calibrator for columns ``index`` (K,) of the present ones: the same."""
         return self
 
     def __str__(self) -> str:
-        return f"temperature {self.temperature:.4g}"
+        return f"temperature {self.temperature:.4g}{_shown_floor(self.floor)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorScaling:
-    """``softmax(a_k log p_k + b_k)``: a power and an offset per class.
+    """``softmax(a_k log(p_k + floor) + b_k)``: a power and an offset per class.
 
     Attributes
     ----------
     a, b : ndarray (K,)
         Powers, and offsets in nats; at most 1e6 in size.
+    floor : float
+        Added to every probability, between 1e-12 and 1: how sure the model can be at most.
 
     Raises
     ------
@@ -83,6 +89,7 @@ class VectorScaling:
 
     a: Array
     b: Array
+    floor: float = FLOOR
 
     def __post_init__(self) -> None:
         a, b = (np.array(part, dtype=np.float64) for part in (self.a, self.b))
@@ -95,6 +102,7 @@ class VectorScaling:
         for name, part in (("a", a), ("b", b)):
             part.flags.writeable = False
             object.__setattr__(self, name, part)
+        object.__setattr__(self, "floor", _checked_floor(self.floor))
 
     @property
     def n_classes(self) -> int:
@@ -102,33 +110,45 @@ class VectorScaling:
         return len(self.a)
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a = 1, b = 0 returns it as it is.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``.
 
-        Entries below 1e-12 count as 1e-12. A `ValueError` if the number of columns is another.
+        a = 1, b = 0 with the lowest floor returns it as it is. A `ValueError` if the number of columns is another.
         """
         P = _floats(proba)
         if P.shape[1] != len(self.a):
             raise ValueError(f"this calibration is for {len(self.a)} classes and proba has {P.shape[1]} columns")
-        if (self.a == 1.0).all() and (self.b == self.b[0]).all():
+        if (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR:
             return P
-        return transform(P, self.a, self.b)
+        return transform(P, self.a, self.b, self.floor)
 
     def reordered(self, index: Sequence[int]) -> VectorScaling:
         """Return the calibrator for columns ``index`` (K,) of the present ones."""
-        return VectorScaling(self.a[list(index)], self.b[list(index)])
+        return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, VectorScaling) and self.a.tobytes() == other.a.tobytes()
-        return same and isinstance(other, VectorScaling) and self.b.tobytes() == other.b.tobytes()
+        return isinstance(other, VectorScaling) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.a.tobytes(), self.b.tobytes()))
+        return hash(self._key())
+
+    def _key(self) -> tuple[bytes, bytes, float]:
+        return self.a.tobytes(), self.b.tobytes(), self.floor
 
     def __repr__(self) -> str:
-        return f"VectorScaling(a={self.a.tolist()}, b={self.b.tolist()})"
+        return f"VectorScaling(a={self.a.tolist()}, b={self.b.tolist()}, floor={self.floor!r})"
 
     def __str__(self) -> str:
-        return f"vector scaling, powers {self.a.min():.3g} to {self.a.max():.3g}"
+        return f"vector scaling, powers {self.a.min():.3g} to {self.a.max():.3g}{_shown_floor(self.floor)}"
+
+
+def _checked_floor(floor: float) -> float:
+    if not FLOOR <= floor <= 1.0:
+        raise ValueError(f"the floor of a calibration lies between {FLOOR:g} and 1; got {floor!r}")
+    return float(floor)
+
+
+def _shown_floor(floor: float) -> str:
+    return "" if floor == FLOOR else f", floor {floor:g}"
 
 
 def _floats(proba: ArrayLike) -> NDArray[Any]:

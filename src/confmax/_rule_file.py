@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from confmax._calibration_fit import FLOOR
 from confmax._calibrators import LARGEST, Temperature, VectorScaling
 from confmax.confusion import Array, Gains
 
@@ -126,9 +127,9 @@ def _names(values: Any) -> tuple[Any, ...]:
 
 def _calibration_of(calibrator: Any) -> dict[str, Any]:
     if isinstance(calibrator, Temperature):
-        return {"kind": "temperature", "temperature": calibrator.temperature}
+        return {"kind": "temperature", "temperature": calibrator.temperature, "floor": calibrator.floor}
     if isinstance(calibrator, VectorScaling):
-        return {"kind": "vector", "a": calibrator.a.tolist(), "b": calibrator.b.tolist()}
+        return {"kind": "vector", "a": calibrator.a.tolist(), "b": calibrator.b.tolist(), "floor": calibrator.floor}
     raise ValueError(
         f"a rule file holds numbers and no objects such as the calibration {type(calibrator).__name__}; tune with "
         f"calibration='auto', or apply that object yourself before and tune with calibration=None"
@@ -138,17 +139,22 @@ def _calibration_of(calibrator: Any) -> dict[str, Any]:
 def _calibrator(document: Any, K: int) -> Temperature | VectorScaling:
     fields = set(document) if isinstance(document, dict) else set()
     kind = document.get("kind") if isinstance(document, dict) else None
-    if kind == "temperature" and fields == {"kind", "temperature"}:
+    floor = float(_numbers([document["floor"]], 1, "floor")[0]) if "floor" in fields else 0.0
+    if "floor" in fields and not FLOOR <= floor <= 1.0:
+        raise ValueError(f"the floor of its calibration is not between {FLOOR:g} and 1")
+    if kind == "temperature" and fields == {"kind", "temperature", "floor"}:
         value = float(_numbers([document["temperature"]], 1, "temperature")[0])
         if not 1 / LARGEST <= value <= LARGEST:
             raise ValueError(f"its temperature is not between {1 / LARGEST:g} and {LARGEST:g}")
-        return Temperature(value)
-    if kind == "vector" and fields == {"kind", "a", "b"}:
+        return Temperature(value, floor)
+    if kind == "vector" and fields == {"kind", "a", "b", "floor"}:
         a, b = (_numbers(document[name], K, f"{name} of its calibration") for name in ("a", "b"))
         if max(np.abs(a).max(), np.abs(b).max()) > LARGEST:
             raise ValueError(f"a or b of its calibration holds a number beyond {LARGEST:g}")
-        return VectorScaling(a, b)
-    raise ValueError("its calibration is neither a kind and a temperature, nor the kind vector with a and b")
+        return VectorScaling(a, b, floor)
+    raise ValueError(
+        "its calibration is neither a kind, a temperature and a floor, nor the kind vector with a, b and a floor"
+    )
 
 
 def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:

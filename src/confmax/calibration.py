@@ -2,8 +2,9 @@
 
 Rules are optimal for the probabilities that they are given, so correcting those is often worth more than any solver.
 Two families are enough for that: a temperature, ``softmax(log p / T)``, and vector scaling, ``softmax(a_k log p_k +
-b_k)`` (Guo et al., *On Calibration of Modern Neural Networks*, 2017). `choose` takes the simplest one whose
-cross-validated log loss is within one standard error of the smallest, and what it finds is stored in the rule.
+b_k)`` (Guo et al., *On Calibration of Modern Neural Networks*, 2017), both of ``p + floor``, which bounds what a
+confident mistake can do. `choose` takes the simplest one whose cross-validated log loss is within one standard error of
+the smallest, and what it finds is stored in the rule.
 """
 
 from __future__ import annotations
@@ -11,13 +12,23 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax._calibration_fit import FLOOR, fit_power, fit_vector, hessian_at, log_table, row_losses
+from confmax._calibration_fit import (
+    FLOOR,
+    FLOOR_WORTH,
+    best_floor,
+    fit_power,
+    fit_vector,
+    hessian_at,
+    log_table,
+    row_losses,
+    vector_loss,
+)
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._folds import dealt, row_draws
 from confmax.confusion import Array
@@ -93,6 +104,7 @@ class _Rows:
     squared: Array  # what a row's squared deviation counts in the variance of a weighted sum
     draw: Array
     z: NDArray[Any]
+    floor: float
 
     def folds(self) -> NDArray[np.int64]:
         """Return the fold of every row."""
@@ -104,7 +116,12 @@ class _Rows:
             return self
         kept = self.draw <= np.partition(self.draw, n_rows - 1)[n_rows - 1]
         parts = (self.proba, self.labels, self.weight, self.squared, self.draw, self.z)
-        return _Rows(*(part[kept] for part in parts))
+        proba, labels, weight, squared, draw, z = (part[kept] for part in parts)
+        return _Rows(proba, labels, weight, squared, draw, z, self.floor)
+
+    def at(self, floor: float) -> _Rows:
+        """Return the same rows with the logarithms over another floor."""
+        return self if floor == self.floor else replace(self, z=log_table(self.proba, floor), floor=floor)
 
 
 def fit(table: Table, kind: str) -> Temperature | VectorScaling:
@@ -112,8 +129,9 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
 
     The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` and
     ``b_k``: worth as much as four rows at even odds, it keeps small samples, separable classes and classes without
-    rows finite, and fades with the number of rows. Whole-numbered weights count as repetitions; other weights are
-    scaled to average one, so that their unit does not matter.
+    rows finite, and fades with the number of rows. The floor is the one of seven, from 1e-12 to 0.01, under which a
+    temperature fits best, or the lowest unless that one saves two nats. Whole-numbered weights count as repetitions;
+    other weights are scaled to average one, so that their unit does not matter.
 
     Parameters
     ----------
@@ -138,7 +156,8 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
         raise ValueError(f"kind is one of {', '.join(KINDS)}; got {kind!r}")
     _need_labels(table, kind)
     rows = _labelled(table, 0)
-    return _calibrator(kind, _fitted(rows, kind, rows.weight))
+    rows, theta = _first_fit(rows, kind)
+    return _calibrator(kind, theta, rows.floor)
 
 
 def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | None:
@@ -177,17 +196,16 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
     _need_labels(table, kind)
     rows = _labelled(table, seed)
-    K = table.n_classes
-    sample = rows.take(max(CHOICE_CELLS // K, CHOICE_ROWS_PER_CLASS * K))
+    sample = rows.take(_most_rows(rows.proba))
     kinds = {"auto": KINDS}.get(kind, (kind,)) if isinstance(kind, str) else (kind,)
     losses = {"none": -np.log(_of_truth(sample.proba, sample.labels))}
-    starts: dict[str, Array] = {}
+    starts: dict[str, tuple[_Rows, Array]] = {}
     fold = sample.folds()
     for each in kinds:
         name = each if isinstance(each, str) else "given"
         if isinstance(each, str):
-            starts[name] = _fitted(sample, each, sample.weight)
-            held_out = _held_out(fold, _of_kind(sample, each, starts[name]))
+            starts[name] = _first_fit(sample, each)
+            held_out = _held_out(fold, _of_kind(*starts[name], each))
         else:
             held_out = _held_out(fold, _of_object(sample, each))
         if held_out is not None:
@@ -201,8 +219,11 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         calibrator: Any = _fit_object(kind, rows.proba, rows.labels, rows.weight)
     else:
         # only a sample leaves something to be done
-        theta = starts[found] if sample is rows else _fitted(rows, found, rows.weight, starts[found])
-        calibrator = _calibrator(found, theta)
+        part, theta = starts[found]
+        if sample is not rows:
+            part = rows.at(part.floor)
+            theta = _fitted(part, found, part.weight, theta)
+        calibrator = _calibrator(found, theta, part.floor)
     return Calibration(found, calibrator, before, log_loss(table.calibrated(calibrator)), means)
 
 
@@ -221,6 +242,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
         The caller's calibration, where ``found.kind`` is "given".
     """
     rows = _labelled(table, seed)
+    rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
     fold, out = rows.folds(), rows.proba.copy()
     for k in np.unique(fold):
         test, train = fold == k, fold != k
@@ -228,7 +250,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
         if train.any() and found.kind in KINDS:
             a, b = getattr(calibrator, "a", None), getattr(calibrator, "b", None)
             start = None if a is None or b is None else np.array([a, b])
-            calibrator = _calibrator(found.kind, _fitted(rows, found.kind, rows.weight * train, start))
+            calibrator = _calibrator(found.kind, _fitted(rows, found.kind, rows.weight * train, start), rows.floor)
         elif train.any() and found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
             calibrator = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
         out[test] = apply_calibrator(calibrator, rows.proba[test])
@@ -282,7 +304,15 @@ def _labelled(table: Table, seed: int) -> _Rows:
     counts = bool((weight == np.round(weight)).all())
     weight = weight if counts else weight / weight.mean()
     draw = row_draws(P, seed)
-    return _Rows(P, labels, weight, weight if counts else weight**2, draw, log_table(P))
+    # the floor is chosen on a sample where the kind is, and by all folds together: it is one of seven numbers
+    few = draw <= np.partition(draw, _most_rows(P) - 1)[_most_rows(P) - 1]
+    floor = best_floor(P[few], labels[few], weight[few])
+    return _Rows(P, labels, weight, weight if counts else weight**2, draw, log_table(P, floor), floor)
+
+
+def _most_rows(P: NDArray[Any]) -> int:
+    """Return on how many rows choices are made."""
+    return min(len(P), max(CHOICE_CELLS // P.shape[1], CHOICE_ROWS_PER_CLASS * P.shape[1]))
 
 
 def _fitted(rows: _Rows, kind: str, weight: Array, start: Array | None = None) -> Array:
@@ -295,11 +325,25 @@ def _fitted(rows: _Rows, kind: str, weight: Array, start: Array | None = None) -
     return common if kind == "temperature" else fit_vector(rows.z, rows.labels, weight, common)
 
 
-def _calibrator(kind: str, theta: Array) -> Temperature | VectorScaling:
-    return Temperature(1.0 / float(theta[0, 0])) if kind == "temperature" else VectorScaling(theta[0], theta[1])
+def _first_fit(rows: _Rows, kind: str) -> tuple[_Rows, Array]:
+    """Return the parameters (2, K) of a kind and the rows over the floor that suits it."""
+    theta = _fitted(rows, kind, rows.weight)
+    if kind == "temperature" or rows.floor == FLOOR:
+        return rows, theta
+    # the floor was chosen for a temperature; powers and offsets of each class may do without it
+    low = rows.at(FLOOR)
+    other = _fitted(low, kind, rows.weight)
+    saved = vector_loss(low.z, rows.labels, rows.weight, other) - vector_loss(rows.z, rows.labels, rows.weight, theta)
+    return (rows, theta) if saved > FLOOR_WORTH else (low, other)
 
 
-def _of_kind(rows: _Rows, kind: str, start: Array) -> _Fold:
+def _calibrator(kind: str, theta: Array, floor: float) -> Temperature | VectorScaling:
+    if kind == "temperature":
+        return Temperature(1.0 / float(theta[0, 0]), floor)
+    return VectorScaling(theta[0], theta[1], floor)
+
+
+def _of_kind(rows: _Rows, start: Array, kind: str) -> _Fold:
     """Return what fits a kind on training rows and scores it on test rows; it begins at the fit on all rows."""
     curvature = hessian_at(rows.z, rows.labels, rows.weight, start) if kind == "vector" else None
 
