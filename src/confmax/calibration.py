@@ -38,6 +38,7 @@ __all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "
 
 FOLDS = 5
 CHOICE_CELLS = 1 << 22  # the choice between kinds is made on a sample of at most this many entries of the table,
+FLOOR_CELLS = 1 << 19  # and that between floors on a smaller one,
 CHOICE_ROWS_PER_CLASS = 10  # but on at least this many rows per class
 KINDS = ("temperature", "vector")
 FOLD_TOL = 1e-3  # nats of the total loss
@@ -196,7 +197,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
     _need_labels(table, kind)
     rows = _labelled(table, seed)
-    sample = rows.take(_most_rows(rows.proba))
+    sample = rows.take(_most_rows(rows.proba, CHOICE_CELLS))
     kinds = {"auto": KINDS}.get(kind, (kind,)) if isinstance(kind, str) else (kind,)
     losses = {"none": -np.log(_of_truth(sample.proba, sample.labels))}
     starts: dict[str, tuple[_Rows, Array]] = {}
@@ -304,15 +305,15 @@ def _labelled(table: Table, seed: int) -> _Rows:
     counts = bool((weight == np.round(weight)).all())
     weight = weight if counts else weight / weight.mean()
     draw = row_draws(P, seed)
-    # the floor is chosen on a sample where the kind is, and by all folds together: it is one of seven numbers
-    few = draw <= np.partition(draw, _most_rows(P) - 1)[_most_rows(P) - 1]
+    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
+    few = draw <= np.partition(draw, _most_rows(P, FLOOR_CELLS) - 1)[_most_rows(P, FLOOR_CELLS) - 1]
     floor = best_floor(P[few], labels[few], weight[few])
     return _Rows(P, labels, weight, weight if counts else weight**2, draw, log_table(P, floor), floor)
 
 
-def _most_rows(P: NDArray[Any]) -> int:
-    """Return on how many rows choices are made."""
-    return min(len(P), max(CHOICE_CELLS // P.shape[1], CHOICE_ROWS_PER_CLASS * P.shape[1]))
+def _most_rows(P: NDArray[Any], cells: int) -> int:
+    """Return on how many rows a choice is made."""
+    return min(len(P), max(cells // P.shape[1], CHOICE_ROWS_PER_CLASS * P.shape[1]))
 
 
 def _fitted(rows: _Rows, kind: str, weight: Array, start: Array | None = None) -> Array:
