@@ -267,7 +267,7 @@ class BruteForceAfter:
     [
         ({"metric": "macro-f1"}, "did you mean macro_f1"),
         ({"metric": 3}, "a metric's name is a string"),
-        ({"confusion": "truth"}, "confusion is one of auto, model, labels; got 'truth'"),
+        ({"confusion": "truth"}, "confusion is one of auto, model, labels, blend; got 'truth'"),
         ({"confusion": "labels"}, "needs y"),
         (
             {"calibration": "isotonic"},

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax._metric import Metric
-from confmax.calibration import Calibration, check_calibration
+from confmax.blend import model_share
+from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
@@ -19,7 +20,8 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baseli
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.rule import DecisionRule
 
-CONFUSIONS = ("auto", "model", "labels")
+CONFUSIONS = ("auto", "model", "labels", "blend")
+WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
 
@@ -56,8 +58,10 @@ class Solution:
     metric : Metric
         The metric that was maximised: over the present classes, if some are absent; AMS without a regulariser has a
         floor of half a row under its background, where it is infinite.
-    mode : {"model", "labels"}
+    mode : {"model", "labels", "blend"}
         The confusion estimate used.
+    model_share : float
+        Weight of the model in it: 1 for the model, 0 for the labels.
     calibration : Calibration or None
         What was done to the probabilities first, with their log loss before and after.
     """
@@ -74,6 +78,7 @@ class Solution:
     baselines: dict[str, float]
     metric: Metric
     mode: str
+    model_share: float
     calibration: Calibration | None = None
 
     @property
@@ -88,8 +93,9 @@ class Solution:
 
     def __repr__(self) -> str:
         known = "no certificate" if self.gap is None else f"gap {self.gap:.2g}"
+        mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
         rows = [
-            f"Solution: {self.metric!r} = {self.value:.6g} ({self.mode}; {known}; {self.n_passes} passes)",
+            f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
             *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
             *([] if self.calibration is None else [f"  {self.calibration}"]),
             f"  {self.status.value}",
@@ -128,10 +134,11 @@ def maximize(
         Non-negative weights.
     classes : sequence or None
         Class names in column order; needed for string labels when the metric depends on the order of the classes.
-    confusion : {"auto", "model", "labels"}
+    confusion : {"auto", "model", "labels", "blend"}
         Estimate of the confusion matrix: from the probabilities themselves, where the result is certified but is as
-        good as the probabilities are calibrated; or from the labels, unbiased, without a certificate. "auto" is
-        "labels" when there is a ``y``.
+        good as the probabilities are calibrated; from the labels, unbiased, without a certificate; or an average of the
+        two that shrinks the labels toward the model as far as the data agree with it. "auto" is "blend" when there is
+        a ``y``, else "model".
     calibration : {"auto", "temperature", "vector", None} or object
         How the probabilities are corrected before anything else, see `confmax.calibration.choose`: "auto" lets
         cross-validated log loss decide, where there is a ``y``; None leaves them as they are. An object with
@@ -181,11 +188,15 @@ def maximize(
     chosen = _finite(_fit_metric(chosen, raw, explicit=classes is not None), raw)
     found = choose_calibration(raw, calibration, seed=int(random_state))
     table = raw if found is None else raw.calibrated(found.calibrator)
-    mode = confusion if confusion != "auto" else ("model" if table.labels is None else "labels")
-    oracle = CountingOracle(make_oracle(table, mode))
+    mode = confusion if confusion != "auto" else ("model" if table.labels is None else WITH_LABELS)
+    share = None
+    if mode == "blend" and raw.labels is not None:
+        honest = raw if found is None else held_out(raw, found, seed=int(random_state), given=calibration)[0]
+        share = model_share(honest)
+    oracle = CountingOracle(make_oracle(table, mode, model_share=share))
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
-    method = choose(solver, chosen, table.n_classes, n_decisions, exact=mode == "model", randomized=randomized is True)
+    method = choose(solver, chosen, table.n_classes, n_decisions, exact=oracle.exact, randomized=randomized is True)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     starts = baselines(oracle, _priors(table), n_decisions, matrix=matrix)
@@ -196,12 +207,15 @@ def maximize(
     if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure in ("concave", "general"):
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.append(best_cut(chosen, oracle)[0])
-    # the final evaluation is counted too, on labels once more in model mode
-    reserved = 2 if mode == "model" and table.labels is not None else 1
+    # the final evaluation is counted too, on labels once more where they are not the estimate
+    reserved = 2 if mode != "labels" and table.labels is not None else 1
     budget = (method.budget if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol)
     outcome = run(method, problem, callback)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state)
+    if mode == "blend":
+        # the labels are in it, whatever their share: nothing is proved
+        solution = replace(solution, mode=mode, upper_bound=None)
     return replace(solution, calibration=found)
 
 
@@ -300,7 +314,7 @@ def _finish(
     label_value = None
     if table.labels is not None:
         label_value = value
-        if oracle.exact:
+        if oracle.model_share > 0.0:
             on_labels = CountingOracle(make_oracle(table, "labels"))
             label_value = float(metric.values(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")))
             oracle.n_passes += on_labels.n_passes
@@ -309,7 +323,7 @@ def _finish(
     upper = None if bound is None else max(bound, value)
     mode = "model" if oracle.exact else "labels"
     return Solution(rule, value, upper, 0.0 if mixed else loss, outcome.status, oracle.n_passes, outcome.history,
-                    statistics, label_value, base, metric, mode)  # fmt: skip
+                    statistics, label_value, base, metric, mode, oracle.model_share)  # fmt: skip
 
 
 def _evaluated(

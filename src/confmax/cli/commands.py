@@ -218,8 +218,9 @@ def demo(out: Path, as_json: bool) -> None:
                    "or first column of names is matched to the classes; further columns are further decisions, such as "
                    "abstaining. Without names, in the order of --classes.")  # fmt: skip
 @_table_options
-@click.option("--confusion", type=click.Choice(["auto", "model", "labels"]), default="auto", show_default=True,
-              help="Confusion matrix expected from the probabilities (certified) or counted on labels.")  # fmt: skip
+@click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
+              show_default=True, help="Confusion matrix expected from the probabilities (certified), counted on "
+                                      "labels, or an average of both.")  # fmt: skip
 @click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
               show_default=True, help="How probabilities are corrected first, on the labels; auto: as cross-validated "
                                       "log loss says. The rule applies it by itself.")  # fmt: skip
@@ -253,8 +254,8 @@ def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
     asked = Asked(**{key: more.pop(key) for key in ("label", "weight", "columns", "classes", "positive")})
     if not 0 <= more["seed"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
-    if more["confusion"] == "labels" and asked.label is None:
-        raise click.UsageError("--confusion labels needs --label, the column of true classes")
+    if more["confusion"] in ("labels", "blend") and asked.label is None:
+        raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
     if more["calibration"] in ("temperature", "vector") and asked.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
     settings = {

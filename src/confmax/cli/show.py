@@ -157,7 +157,11 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     on_labels = document["confusion"] == "labels"
     _show_source(page, document)
     page.say()
-    how = "counted on the labels" if on_labels else "expected from the probabilities themselves"
+    how = {
+        "labels": "counted on the labels",
+        "model": "expected from the probabilities themselves",
+        "blend": f"{document['model_share']:.0%} expected from the probabilities, the rest counted on the labels",
+    }[document["confusion"]]
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
     rows = [
@@ -254,7 +258,7 @@ def show_demo(page: Page, document: Document, rule: DecisionRule) -> None:
         [
             (
                 "tuned",
-                f"the default: the confusion matrix is estimated from the {document['confusion']} of the tuning rows",
+                "the default: the confusion matrix averages what calibrated probabilities expect and labels count",
             ),
             ("on model", "it is expected from the probabilities alone, right as far as they are calibrated"),
             ("gap", "proved: the most that any rule could add on the model confusion of all rows (-: no certificate)"),

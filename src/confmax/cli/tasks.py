@@ -119,7 +119,7 @@ def _found(solution: Solution, costs: Path | None) -> Document:
     """Return values, gap and status of a solution."""
     metric, base = solution.metric, solution.baselines
     why = None
-    if solution.gap is None and solution.mode == "labels":
+    if solution.gap is None and solution.mode != "model":
         why = "labels prove no bound; --confusion model gives one where the metric has it"
     elif solution.gap is None:
         why = f"no bound is known for {metric.name}, whose structure is {metric.structure}"
@@ -127,6 +127,7 @@ def _found(solution: Solution, costs: Path | None) -> Document:
         "metric": repr(metric),
         "unit": None if costs is None else "minus the mean cost of a row",
         "confusion": solution.mode,
+        "model_share": solution.model_share,
         "argmax": finite(base["argmax"]),
         "p_prior": finite(base["p/prior"]),
         "tuned": finite(solution.value),

@@ -1,0 +1,115 @@
+"""The share of the model in a blend: what it should be where the truth is known, and a blend from end to end."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import confmax
+from confmax import metrics
+from confmax.blend import _recall_differences, model_share
+from confmax.calibration import choose, held_out
+from confmax.checks import random_table
+from confmax.oracle import make_table
+from tests.helpers import confusion_of
+
+
+def drawn(P, rng):
+    return (rng.random(len(P))[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, P.shape[1] - 1)
+
+
+def tables(n, K, bend, seeds):
+    """Labels follow p, the table shows ``softmax(bend log p)``: calibrated for a bend of one."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        P = rng.dirichlet(np.ones(K), n)
+        yield make_table(softmax(np.log(P) * bend, axis=1), drawn(P, rng), None, range(K))
+
+
+def test_a_calibrated_model_is_trusted_and_a_bad_one_is_not():
+    good = [model_share(table) for table in tables(400, 4, 1.0, range(40))]
+    bad = [model_share(table) for table in tables(400, 4, 3.0, range(40))]
+    assert np.mean(good) > 0.75
+    assert np.mean(bad) < 0.25
+
+
+def test_more_labels_are_trusted_more_against_a_biased_model():
+    shares = [np.mean([model_share(t) for t in tables(n, 3, 1.5, range(20))]) for n in (50, 400, 3200)]
+    assert shares[0] > shares[1] > shares[2]
+    assert shares[2] < 0.1
+
+
+def test_the_variance_is_that_of_the_difference():
+    """Labels drawn again and again from the same probabilities: V is the mean square of D."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([3.0, 1.0, 1.0], 600)
+    weight = rng.random(600) + 0.5
+    squares, variances = [], []
+    for _ in range(400):
+        D, V = _recall_differences(make_table(P, drawn(P, rng), weight, range(3)))
+        squares.append(D**2)
+        variances.append(V)
+    np.testing.assert_allclose(np.mean(squares, axis=0), np.mean(variances, axis=0), rtol=0.25)
+
+
+def test_neither_order_nor_unit_of_weights_matters():
+    table = random_table(np.random.default_rng(2), 300, 4, ties=True, weights=True)
+    order = np.random.default_rng(3).permutation(300)
+    again = make_table(table.proba[order], table.labels[order], 7.0 * table.weight[order], range(4))
+    assert model_share(again) == pytest.approx(model_share(table), rel=1e-9)
+
+
+def test_held_out_rows_are_calibrated_without_themselves():
+    rng = np.random.default_rng(4)
+    P = rng.dirichlet(np.ones(3), 300)
+    y = drawn(softmax(2 * np.log(P), axis=1), rng)
+    table = make_table(P, y)
+    for kind in ("temperature", "vector"):
+        found = choose(table, kind)
+        honest, fold = held_out(table, found)
+        assert sorted(set(fold)) == [0, 1, 2, 3, 4]
+        k = 2
+        other = y.copy()
+        other[fold == k] = (other[fold == k] + 1) % 3  # labels of a fold do not move its own rows ...
+        moved, same_fold = held_out(make_table(P, other), found)
+        mine = fold == k
+        if (same_fold[mine] == k).all() and (same_fold[~mine] == fold[~mine]).all():
+            np.testing.assert_allclose(moved.proba[mine], honest.proba[mine], rtol=1e-6)
+        assert not np.allclose(honest.proba, table.calibrated(found.calibrator).proba, rtol=1e-6)
+        # ... and are near what all rows together give
+        assert np.abs(honest.proba - table.calibrated(found.calibrator).proba).max() < 0.15
+
+
+@pytest.mark.parametrize("calibration", [None, "auto", "vector"])
+@pytest.mark.parametrize("name", ["g_mean", "macro_f1", "cohen_kappa", "quadratic_kappa", "min_recall"])
+def test_the_value_is_that_of_the_average_confusion(name, calibration):
+    rng = np.random.default_rng(5)
+    P = rng.dirichlet(np.ones(3), 250)
+    y = drawn(softmax(1.6 * np.log(P), axis=1), rng)
+    solution = confmax.maximize(name, P, y, confusion="blend", calibration=calibration, randomized=False)
+    share = solution.model_share
+    assert solution.mode == "blend"
+    assert 0 < share <= 1
+    assert share < 1 or calibration is not None
+    assert solution.gap is None and solution.upper_bound is None
+    decisions = solution.rule.predict(P)
+    table = make_table(P, y)
+    truth = P if solution.calibration is None else table.calibrated(solution.calibration.calibrator).proba
+    C = [confusion_of(each / 250, decisions, 3) for each in (truth, np.eye(3)[y])]
+    metric = metrics.get(name)
+    assert solution.value == pytest.approx(metric.value(share * C[0] + (1 - share) * C[1]), abs=1e-9)
+    assert solution.label_value == pytest.approx(metric.value(C[1]), abs=1e-9)
+    assert solution.value >= max(solution.baselines.values()) - 1e-12
+    assert f"blend, {share:.0%} model" in repr(solution)
+
+
+def test_a_blend_that_is_all_model_is_not_certified():
+    P = np.repeat([[0.6, 0.4], [0.4, 0.6]], 20, axis=0)
+    y = np.repeat([0, 1, 1, 0], [12, 8, 12, 8])
+    solution = confmax.maximize("g_mean", P, y, confusion="blend", calibration=None)
+    assert solution.model_share == 1.0
+    assert solution.upper_bound is None
+
+
+def test_a_blend_needs_labels():
+    with pytest.raises(ValueError, match="confusion='blend' needs y, the true classes; pass y, or use confusion='mod"):
+        confmax.maximize("g_mean", [[0.5, 0.5]], confusion="blend")
