@@ -15,18 +15,24 @@ import numpy as np
 import confmax
 from benchmarks.results import write_section
 
-METRICS = ["g_mean", "h_mean", "q_mean", "min_recall", "cohen_kappa", "linear_kappa", "quadratic_kappa", "micro_f1"]
+METRICS = ["g_mean", "h_mean", "q_mean", "min_recall", "cohen_kappa", "linear_kappa", "quadratic_kappa", "micro_f1",
+           "micro_f1_once", "f1", "jaccard"]  # fmt: skip
 
 
 def main(folder):
     tables = [np.load(path)["P_tune"] for path in sorted(Path(folder).glob("*.npz"))]
     lines = ["metric | solver | passes, median | passes, most | largest gap", "---|---|---:|---:|---:|"]
     for name in METRICS:
+        binary = confmax.metrics.get(name).binary
         found = [
-            confmax.maximize(name, P, confusion="model", calibration=None, randomized=True, tol=1e-6) for P in tables
+            confmax.maximize(name, P, confusion="model", calibration=None, randomized=True, tol=1e-6)
+            for P in tables
+            if P.shape[1] == 2 or not binary
         ]
         passes = [solution.n_passes for solution in found]
-        method = confmax.optimize.choose("auto", confmax.metrics.get(name), 3, 3, exact=True, randomized=True).name
+        method = confmax.optimize.choose(
+            "auto", confmax.metrics.get(name), 2 + (not binary), 2 + (not binary), exact=True, randomized=True
+        ).name
         gap = max(solution.gap for solution in found)
         lines.append(f"{name} | {method} | {np.median(passes):.1f} | {max(passes)} | {gap:.1e}")
     text = (

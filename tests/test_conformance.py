@@ -63,19 +63,37 @@ def test_a_user_function():
     check_metric(psi)
 
 
-@pytest.mark.parametrize("metric", [*every_metric(3)], ids=repr)
-def test_a_flipped_gradient_is_caught(metric):
-    """Mutation: the sign of the gradient, or of one of its entries."""
+PARTS = ["diagonal", "columns", "rows", "matrix"]
+
+
+def mutants():
+    """Every part of every metric's gradient that is not zero, in whole or at one class, with the wrong sign."""
+    for metric in [*every_metric(3), *(m for m in every_metric(2) if m.binary), *VARIANTS]:
+        K = 2 if metric.binary else 3
+        first = metric.at(Confusion.from_matrix(np.full((K, K), 0.05) + np.diag(np.arange(1, K + 1)) / 20))
+        for part in PARTS:
+            value = getattr(first, part)
+            if value is None or not np.size(value) or not np.any(value):
+                continue
+            # a row's derivative is a constant of its row and decides nothing
+            if part != "rows":
+                yield pytest.param(metric, part, None, id=f"{metric!r}-{part}")
+                k = int(np.flatnonzero(np.reshape(value, (-1, K)).any(axis=0))[-1])
+                yield pytest.param(metric, part, k, id=f"{metric!r}-{part}-{k}")
+
+
+@pytest.mark.parametrize(("metric", "part", "only"), list(mutants()))
+def test_a_flipped_gradient_is_caught(metric, part, only):
+    """Mutation: the sign of a part of the gradient, everywhere or at one class."""
 
     def broken(S: Confusion, **params):
         first = metric.formula(S, **params)
-        if first.matrix is not None:
-            return first._replace(matrix=-first.matrix)
-        return first._replace(diagonal=first.diagonal * np.where(np.arange(3) == 1, -1.0, 1.0))
+        value = np.array(getattr(first, part))
+        sign = -1.0 if only is None else np.where(np.arange(value.shape[-1]) == only, -1.0, 1.0)
+        return first._replace(**{part: value * sign})
 
-    flipped = replace(metric, formula=broken)
     with pytest.raises(AssertionError, match="differs from its differences"):
-        check_metric(flipped)
+        check_metric(replace(metric, formula=broken))
 
 
 @pytest.mark.parametrize("structure", ["linear", "concave", "ratio"])
