@@ -260,14 +260,14 @@ def test_a_plain_rule_that_is_better_is_returned_without_calibration():
     y = np.arange(300) % 3
     proba = 0.7 * np.eye(3)[y] + 0.1
     flat = VectorScaling([1e-5, 1e-5, 1e-5], [0.0, 0.0, 0.0])
-    noisy = confmax.maximize("macro_f1", proba, y, calibration=flat)
+    noisy = confmax.maximize("macro_f1", proba, y, calibration=flat, confusion="labels")
     assert noisy.value == 1.0  # the order is kept, faintly
 
     class Same(Power):
         def transform(self, proba):
             return np.full(proba.shape, 1 / 3)
 
-    solution = confmax.maximize("macro_f1", proba, y, calibration=Same())
+    solution = confmax.maximize("macro_f1", proba, y, calibration=Same(), confusion="labels")
     assert solution.rule.calibrator is None
     assert solution.value == solution.label_value == solution.baselines["argmax"] == 1.0
     np.testing.assert_array_equal(solution.rule.predict(proba), y)
@@ -338,7 +338,7 @@ def test_the_command_line(tmp_path):
         "abc"[k] for k in loaded.predict(np.round(proba, 8))
     ]
     scored = document("score", table, "--label", "y", "--rule", rule, "--metric", "macro_f1")["values"][0]
-    assert scored["rule"] == pytest.approx(document(*common)["tuned"], abs=1e-12)
+    assert scored["rule"] == pytest.approx(document(*common)["tuned_on_labels"], abs=1e-12)
     assert document(*common, "--calibration", "none")["calibration"] is None
     assert document(*common, "--calibration", "temperature")["calibration"]["kind"] == "temperature"
     _, told = run(

@@ -84,9 +84,9 @@ def test_demo_tuned_is_tuned_on_the_other_folds(hpc, demonstration):
     assert row["tuned"] > max(row["argmax"], row["p_prior"])
 
 
-def test_demo_gap_is_a_certificate_and_macro_f1_has_none(demonstration):
+def test_demo_gap_is_a_certificate(demonstration):
     gaps = {row["metric"]: row["gap"] for row in demonstration[0]["results"]}
-    assert gaps["macro_f1"] is None
+    assert 0 < gaps["macro_f1"] < 0.05  # bounded by each class's own best F1, which no common rule reaches
     assert gaps["g_mean"] < 1e-6
     assert 0 <= gaps["min_recall"] < 0.1
     assert gaps["cohen_kappa"] < 1e-6
@@ -137,7 +137,7 @@ def test_tune_is_maximize(hpc):
 def test_tune_says_what_it_is():
     stdout, stderr = run("tune", HPC, "--label", "obs", "--metric", "f1_macro")
     assert stderr == ""
-    assert "macro_f1 on the tuning rows, counted on the labels" in stdout
+    assert "% expected from the probabilities, the rest counted on the labels" in stdout
     assert "none: labels prove no bound" in stdout
     for words in (
         "argmax",
@@ -193,7 +193,7 @@ def test_costs(hpc):
     # minus the mean cost, from the decisions in the file
     position = {name: k for k, name in enumerate(rule.classes)}
     paid = [costs[CLASSES.index(true)][position[name]] for true, name in zip(hpc[1], decided, strict=True)]
-    assert found["tuned"] == pytest.approx(-np.mean(paid), abs=1e-12)
+    assert found["tuned_on_labels"] == pytest.approx(-np.mean(paid), abs=1e-12)
     stdout, _ = run("score", HPC, "--label", "obs", "--rule", "rule.json")
     assert "more decisions than classes" in stdout
 

@@ -76,7 +76,7 @@ def test_model_mode_certifies_and_labels_mode_does_not():
 
 def test_auto_confusion():
     assert confmax.maximize("accuracy", P3).mode == "model"
-    assert confmax.maximize("accuracy", P3, Y3).mode == "labels"
+    assert confmax.maximize("accuracy", P3, Y3).mode == "blend"
 
 
 def test_passes_are_counted():

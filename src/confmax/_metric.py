@@ -163,7 +163,7 @@ class Metric:
         first = self.formula(S.select(self.classes), **dict(self.params))
         index = np.array(self.classes)
         if first.matrix is not None:
-            full = np.zeros((*S.rows.shape[:-1], S.rows.shape[-1], S.columns.shape[-1]))
+            full = np.zeros((*S.diagonal.shape[:-1], S.rows.shape[-1], S.columns.shape[-1]))
             full[..., index[:, None], index] = first.matrix
             return FirstOrder(first.value, matrix=full)
         parts = np.zeros((3, *S.diagonal.shape))

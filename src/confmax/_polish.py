@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from confmax._folds import rows_of, stratified_folds
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize import CoordinateSearch, Mixture, Problem, Solver, baselines, run
+from confmax.optimize import CoordinateSearch, Mixture, Outcome, Problem, Solver, baselines, run
 from confmax.oracle import CountingOracle, Table, decide, make_oracle
 
 REPLICATES = 200  # of the bootstrap
@@ -49,6 +49,21 @@ def polish(metric: Metric, oracle: CountingOracle, rule: Mixture, n_decisions: i
     return run(CoordinateSearch(), Problem(metric, oracle, n_decisions, (rule,), max_passes)).single
 
 
+def polished(problem: Problem, outcome: Outcome, solver: Solver, *, seed: int) -> Outcome:
+    """Return the outcome of a run with its best rule polished, where cross-validation says that this helps."""
+    oracle, metric = problem.oracle, problem.metric
+    verdict = worth_polishing(
+        metric, oracle.table, solver, n_decisions=problem.n_decisions, seed=seed, max_passes=problem.max_passes,
+        model_share=oracle.model_share,
+    )  # fmt: skip
+    oracle.n_passes += verdict.n_passes
+    if not verdict.accepted or len(outcome.single.atoms) > 1:
+        return outcome
+    better = polish(metric, oracle, outcome.single, problem.n_decisions, oracle.n_passes + CoordinateSearch.budget)
+    best = max(outcome.mixture, better, key=lambda rule: problem.value(rule.confusion))
+    return replace(outcome, single=better, mixture=best)
+
+
 def worth_polishing(
     metric: Metric,
     table: Table,
@@ -59,6 +74,7 @@ def worth_polishing(
     n_errors: float = 2.0,
     seed: int = 0,
     max_passes: int | None = None,
+    model_share: float = 0.0,
 ) -> Verdict:
     """Return whether coordinate search after ``solver`` improves the metric on labels that were held out.
 
@@ -78,6 +94,8 @@ def worth_polishing(
         How many standard errors the gain must exceed.
     max_passes : int or None
         Budget of each run of the solver; default its own.
+    model_share : float
+        Weight of the model in the estimate that rules are tuned on; they are judged by labels alone.
 
     Returns
     -------
@@ -106,8 +124,12 @@ def worth_polishing(
     scanned = 0
     for fold in range(n_folds):
         held = folds == fold
+        if held.all():
+            return Verdict(False, 0.0, 0.0, 0)  # rows that are all alike cannot be told apart by any polish
         part = rows_of(table, ~held)
-        pair, n_passes = _both_rules(_over_present(metric, part), part, solver, M, max_passes)
+        pair, n_passes = _both_rules(
+            _over_present(metric, part), part, solver, M, max_passes=max_passes, share=model_share
+        )
         scanned += n_passes * part.n_rows
         decisions[:, held] = decide(table.proba[held], pair)
     gain, error = _difference(metric, table, decisions, M, seed)
@@ -115,10 +137,10 @@ def worth_polishing(
 
 
 def _both_rules(
-    metric: Metric, table: Table, solver: Solver, n_decisions: int, max_passes: int | None
+    metric: Metric, table: Table, solver: Solver, n_decisions: int, *, max_passes: int | None, share: float
 ) -> tuple[Gains, int]:
     """Return the gains of the solver's best single rule and of the same polished (a batch of two), and the passes."""
-    oracle = CountingOracle(make_oracle(table, "labels"))
+    oracle = CountingOracle(make_oracle(table, "blend", model_share=share))
     priors = [table.label_weight(), table.mean_probability()]
     starts = baselines(oracle, priors, n_decisions, matrix=metric.statistics == "matrix")
     budget = solver.budget if max_passes is None else max_passes

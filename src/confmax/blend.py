@@ -25,7 +25,8 @@ def model_share(table: Table) -> float:
     Parameters
     ----------
     table : Table
-        Labelled rows with probabilities that were calibrated without them (`confmax.calibration.held_out`).
+        Labelled rows with probabilities that were calibrated without them (`confmax.calibration.held_out`). The rules
+        decide on the raw probabilities.
 
     Examples
     --------
@@ -57,7 +58,8 @@ def _recall_differences(table: Table) -> tuple[Array, Array]:
     one_hot = labels[:, None] == np.arange(K)
     inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
     differences, variances = [], []
-    for decision in decide(table.proba, Gains.reduced(np.array([np.ones(K), inverse]))):
+    raw = table.proba if table.raw is None else table.raw.proba
+    for decision in decide(raw, Gains.reduced(np.array([np.ones(K), inverse]))):
         mine = decision[:, None] == np.arange(K)
         recall = np.divide(w @ (P * mine), model, out=np.zeros(K), where=present)
         observed = (w @ (one_hot & mine)) * inverse

@@ -255,7 +255,8 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
         elif train.any() and found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
             calibrator = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
         out[test] = apply_calibrator(calibrator, rows.proba[test])
-    return Table(out, rows.labels, rows.weight, table.classes), fold
+    raw = Table(rows.proba, rows.labels, rows.weight, table.classes)
+    return replace(raw, proba=out, raw=raw), fold
 
 
 def log_loss(table: Table) -> float | None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax._metric import Metric
+from confmax._polish import polished
 from confmax.blend import model_share
 from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
@@ -143,8 +144,10 @@ def maximize(
         How the probabilities are corrected before anything else, see `confmax.calibration.choose`: "auto" lets
         cross-validated log loss decide, where there is a ``y``; None leaves them as they are. An object with
         ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the correction itself.
-    solver : "auto", str or solver
-        "auto" chooses by the metric's declared structure.
+    solver : "auto", "polished", str or solver
+        "auto" chooses by the metric's declared structure. "polished" adds a search over one class weight or offset at a
+        time on the labels, if five-fold cross-validation inside the table says that it helps; it costs about twenty
+        times as much.
     randomized : {"auto", True, False}
         Whether the rule may draw between several rules; "auto" only where that gains more than 1e-3.
     tol : float
@@ -187,15 +190,16 @@ def maximize(
     raw = make_table(proba, y, sample_weight, classes)
     chosen = _finite(_fit_metric(chosen, raw, explicit=classes is not None), raw)
     found = choose_calibration(raw, calibration, seed=int(random_state))
-    table = raw if found is None else raw.calibrated(found.calibrator)
-    mode = confusion if confusion != "auto" else ("model" if table.labels is None else WITH_LABELS)
-    share = None
-    if mode == "blend" and raw.labels is not None:
-        honest = raw if found is None else held_out(raw, found, seed=int(random_state), given=calibration)[0]
-        share = model_share(honest)
-    oracle = CountingOracle(make_oracle(table, mode, model_share=share))
+    mode, oracle = _estimate(raw, found, confusion, calibration, seed=int(random_state))
+    table = oracle.table
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
+    polishing = isinstance(solver, str) and solver == "polished"
+    if polishing and mode == "model":
+        raise ValueError(
+            "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
+        )
+    solver = "auto" if polishing else solver
     method = choose(solver, chosen, table.n_classes, n_decisions, exact=oracle.exact, randomized=randomized is True)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
@@ -212,6 +216,8 @@ def maximize(
     budget = (method.budget if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol)
     outcome = run(method, problem, callback)
+    if polishing:
+        outcome = polished(problem, outcome, method, seed=int(random_state))
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
@@ -236,6 +242,19 @@ def check_settings(
     seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
     if not (seed and 0 <= random_state < 1 << 64):
         raise ValueError(f"random_state is an integer from 0 to 2**64 - 1; got {random_state!r}")
+
+
+def _estimate(
+    raw: Table, found: Calibration | None, confusion: str, calibration: Any, *, seed: int
+) -> tuple[str, CountingOracle]:
+    """Return the name of the confusion estimate and its oracle, on the calibrated table."""
+    table = raw if found is None else raw.calibrated(found.calibrator)
+    mode = confusion if confusion != "auto" else ("model" if table.labels is None else WITH_LABELS)
+    share = None
+    if mode == "blend" and raw.labels is not None:
+        honest = raw if found is None else held_out(raw, found, seed=seed, given=calibration)[0]
+        share = model_share(honest)
+    return mode, CountingOracle(make_oracle(table, mode, model_share=share))
 
 
 def _priors(table: Table) -> list[Array]:

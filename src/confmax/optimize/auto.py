@@ -90,7 +90,7 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exa
             structure = "general" if thresholds else metric.structure
             return _TABLE[structure, two, exact]()
         if solver not in SOLVERS:
-            raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
+            raise ValueError(f"solver is 'auto', 'polished', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()
     missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]
     if isinstance(solver, type) or missing:
