@@ -2,7 +2,7 @@
 
     python -m benchmarks.polish FOLDER_OF_NPZ
 
-Labels, no calibration, deterministic rules. A rule is tuned by the default solver; polished by `CoordinateSearch`
+All defaults, deterministic rules. A rule is tuned by the default solver; polished by `CoordinateSearch`
 always; or polished where five-fold cross-validation inside the tuning rows (`confmax._polish`) shows a gain of more
 than one, or two, of its standard errors. Values on the test rows' labels are written to the section "polish" of
 benchmarks/RESULTS.md.
@@ -31,14 +31,15 @@ def one_pair(name, data):
     """Return tuning and test values {column: (tuning, test)} of one metric on one table, the verdict and passes."""
     P, y = data["P_tune"], data["y_tune"]
     K = P.shape[1]
-    base = confmax.maximize(name, P, y, confusion="labels", calibration=None, randomized=False)
-    table = make_table(P, y, None, range(K))
-    oracle = CountingOracle(make_oracle(table, "labels"))
-    start = Mixture.single(base.rule.gains, base.statistics)
+    base = confmax.maximize(name, P, y, randomized=False)
+    calibrator, share = base.rule.calibrator, base.model_share
+    table = make_table(P, y, None, range(K)).calibrated(calibrator)
+    oracle = CountingOracle(make_oracle(table, "blend", model_share=share))
+    start = Mixture.single(base.rule.gains, base.rule.evaluate(oracle, matrix=base.metric.statistics == "matrix"))
     found = polish(base.metric, oracle, start, K, CoordinateSearch.budget)
-    rule = confmax.DecisionRule(found.atoms[0], np.ones(1), tuple(range(K)))
+    rule = confmax.DecisionRule(found.atoms[0], np.ones(1), tuple(range(K)), calibrator=calibrator)
     solver = choose("auto", base.metric, K, K, exact=False, randomized=False)
-    verdict = worth_polishing(base.metric, table, solver)
+    verdict = worth_polishing(base.metric, table, solver, model_share=share)
     before = base.value, value_on_test(base.metric, base.rule, data["P_test"], data["y_test"])
     after = (
         float(base.metric.at(found.confusion).value),
@@ -79,7 +80,7 @@ def main(folder):
     lines.append(line_of("all", every))
     text = (
         f"`python -m benchmarks.polish FOLDER` on the {len(tables)} tables of more than two classes (of two, a "
-        f"threshold is optimal on the tuning rows): labels, no calibration, deterministic rules. Differences to the "
+        f"threshold is optimal on the tuning rows): defaults, deterministic rules. Differences to the "
         f"default solver, mean ± standard error over tables (tables better / worse).\n\n" + "\n".join(lines)
     )
     write_section("polish", text)
