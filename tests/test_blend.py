@@ -51,6 +51,14 @@ def test_the_variance_is_that_of_the_difference():
     np.testing.assert_allclose(np.mean(squares, axis=0), np.mean(variances, axis=0), rtol=0.25)
 
 
+def test_rounding_decides_nothing():
+    """Every row alike: no rule's recall can differ from the model's, whatever the order of the rows."""
+    P, y = np.full((50, 3), 1 / 3), np.random.default_rng(0).integers(0, 3, 50)
+    for seed in range(10):
+        order = np.random.default_rng(seed).permutation(50)
+        assert model_share(make_table(P, y[order], None, range(3))) == 1.0
+
+
 def test_neither_order_nor_unit_of_weights_matters():
     table = random_table(np.random.default_rng(2), 300, 4, ties=True, weights=True)
     order = np.random.default_rng(3).permutation(300)

@@ -137,7 +137,7 @@ def test_tune_is_maximize(hpc):
 def test_tune_says_what_it_is():
     stdout, stderr = run("tune", HPC, "--label", "obs", "--metric", "f1_macro")
     assert stderr == ""
-    assert "% expected from the probabilities, the rest counted on the labels" in stdout
+    assert "% as the probabilities expect, the rest as counted on the labels" in stdout
     assert "none: labels prove no bound" in stdout
     for words in (
         "argmax",

@@ -164,7 +164,7 @@ BAD = {
     "binary metric": (lambda f: tune_small(f, "--classes", "a,b,c", metric="f1"), "use macro_f1"),
     "unknown order": (lambda f: tune_small(f, metric="quadratic_kappa"), "--classes"),
     "solver that cannot": (lambda f: tune_small(f, "--solver", "threshold_search"), "two classes"),
-    "unknown solver": (lambda f: tune_small(f, "--solver", "magic"), "--solver is auto, polished, or one of frank_wolfe"),
+    "unknown solver": (lambda f: tune_small(f, "--solver", "magic"), "--solver is auto, polished, or one of frank"),
     "unknown parameter": (lambda f: tune_small(f, "--param", "beta=2"), "no parameter 'beta'"),
     "parameter without value": (lambda f: tune_small(f, "--param", "beta"), "not key=value"),
     "bad parameter": (lambda f: tune_small(f, "--param", "beta=x", metric="macro_f_beta"), "beta of macro_f_beta"),

@@ -228,3 +228,25 @@ def test_linear_programs_agree():
     solution = confmax.maximize("min_recall", P, solver=MaxMin(), randomized=True)
     assert solution.value == pytest.approx(-result.fun, abs=1e-6)
     assert solution.upper_bound >= -result.fun - 1e-9
+
+
+def test_a_kink_ends_the_run():
+    """The smallest recall as a user's function: gradients at single points never close the gap, and that is noticed."""
+    worst = confmax.metrics.from_function(lambda C: np.min(np.diag(C) / C.sum(axis=1)), structure="concave")
+    P = np.random.default_rng(1).dirichlet(np.full(4, 0.5), 60)
+    solution = confmax.maximize(worst, P, randomized=True)
+    assert solution.n_passes < 90
+    assert solution.upper_bound >= confmax.maximize("min_recall", P, randomized=True).value - 1e-9
+
+
+def test_classes_that_are_left_out_cost_no_bounds():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.full(12, 0.3), 10)
+    P[:, 10:] = 0
+    P /= P.sum(axis=1, keepdims=True)
+    with pytest.warns(UserWarning, match="no weight in class 10, 11"):
+        padded = confmax.maximize("h_mean", P, randomized=True)
+    plain = confmax.maximize("h_mean", P[:, :10], randomized=True)
+    assert padded.n_passes <= plain.n_passes + 3
+    assert padded.value == pytest.approx(plain.value, abs=2e-6)
+    assert padded.gap <= 1e-6

@@ -25,6 +25,8 @@ PLACED = [
     metrics.get("micro_f1").over([2, 0, 3]),
     metrics.get("micro_f1_once").over([2, 0, 3]),
     metrics.get("quadratic_kappa").over([3, 1, 0, 2]),
+    metrics.get("quadratic_kappa").over([3, 0]),
+    metrics.get("linear_kappa").over([0, 1, 3]),
     metrics.get("macro_f1").over([0, 3]),
     metrics.get("weighted_f1").over([1, 2, 3]),
 ]
@@ -47,7 +49,7 @@ def test_the_ratios_sum_to_the_metric(metric):
         assert (parts.denominators(S) >= parts.floor - 1e-12).all()
 
 
-@pytest.mark.parametrize("metric", OF_TWO + OF_MORE + PLACED[:4], ids=repr)
+@pytest.mark.parametrize("metric", OF_TWO + OF_MORE + PLACED[:6], ids=repr)
 def test_the_gain_of_a_level_is_the_gradient_there(metric):
     """``grad (N / D) = (grad N - psi grad D) / D``, up to a constant in each row."""
     for S in some_confusions(metric):

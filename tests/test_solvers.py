@@ -256,6 +256,15 @@ def test_brute_force_over_full_gains():
     assert solution.value == pytest.approx(best, abs=1e-12)
 
 
+def test_brute_force_with_a_further_decision():
+    P = np.array([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
+    metric = metrics.get("linear", gain=[[1, 0, 0.6], [0, 1, 0.6]])
+    best = confmax.maximize(metric, P).value
+    assert confmax.maximize(metric, P, solver=BruteForce(resolution=5)).value == pytest.approx(best, abs=0.1)
+    with pytest.raises(ValueError, match=r"BruteForce would try 1e\+09 gains \(matrix of 3 classes at resolution 10\)"):
+        confmax.maximize("quadratic_kappa", np.full((2, 3), 1 / 3), solver=BruteForce())
+
+
 def test_brute_force_states_the_cost_of_an_absurd_grid():
     P = np.random.default_rng(0).dirichlet(np.ones(9), 50)
     with pytest.raises(

@@ -163,11 +163,15 @@ class Metric:
         first = self.formula(S.select(self.classes), **dict(self.params))
         index = np.array(self.classes)
         if first.matrix is not None:
-            full = np.zeros((*S.diagonal.shape[:-1], S.rows.shape[-1], S.columns.shape[-1]))
+            full = np.zeros((*first.matrix.shape[:-2], S.rows.shape[-1], S.columns.shape[-1]))
+            if first.columns.size:
+                full[..., :, index] += first.columns[..., None, :]
+                full[..., index, :] += first.rows[..., :, None]
             full[..., index[:, None], index] = first.matrix
             return FirstOrder(first.value, matrix=full)
         parts = np.zeros((3, *S.diagonal.shape))
-        parts[..., index] = first[1:4]
+        for part, values in zip(parts, first[1:4], strict=True):
+            part[..., index] = values
         return FirstOrder(first.value, *parts)
 
     def values(self, S: Confusion) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from confmax.confusion import Array, Gains
 from confmax.oracle import Table, decide
 
+ROUNDING = 1e-12  # a recall that differs by less than 1e-8 does not differ
 LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide alone
 
 
@@ -37,7 +38,7 @@ def model_share(table: Table) -> float:
     differences, variances = _recall_differences(table)
     weight = 1.0 / (variances + LEAST_VARIANCE)
     off = float(weight @ differences**2)
-    return 1.0 if off == 0.0 else min(1.0, float(weight @ variances) / off)
+    return 1.0 if off <= ROUNDING else min(1.0, float(weight @ variances) / off)
 
 
 def _recall_differences(table: Table) -> tuple[Array, Array]:

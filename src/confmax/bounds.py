@@ -22,6 +22,8 @@ def g_mean_bound(weights: Array, height: float) -> float:
 
 def h_mean_bound(weights: Array, height: float) -> float:
     """Bound the harmonic mean: ``(sum sqrt(w))^2 <= <w, T> sum 1/T`` (Cauchy-Schwarz)."""
+    if (weights < 0.0).any() or not weights.any():
+        return np.inf
     return float(height * len(weights) / np.sqrt(weights).sum() ** 2)
 
 

@@ -303,7 +303,7 @@ def _labelled(table: Table, seed: int) -> _Rows:
     if not weight.all():
         kept = weight > 0
         P, labels, weight = P[kept], labels[kept], weight[kept]
-    counts = bool((weight == np.round(weight)).all())
+    counts = bool((weight == np.round(weight)).all()) and weight.sum() < 2.0**53
     weight = weight if counts else weight / weight.mean()
     draw = row_draws(P, seed)
     # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers

@@ -20,8 +20,9 @@ Smoothing = Literal["relative", "additive"]
 class FirstOrder(NamedTuple):
     """A metric near one confusion matrix: its value and its partial derivatives.
 
-    ``matrix`` (..., K, M) is None for metrics of the statistics alone; for the others it is the whole gradient, and
-    the three vectors (..., K) are empty.
+    ``matrix`` (..., K, M) is None for metrics of the statistics alone; for the others it is the whole gradient. Then
+    ``columns`` and ``rows`` (..., K) are the derivatives by the column and row sums, for where C is a part of a larger
+    matrix whose sums count; or empty.
     """
 
     value: Array
@@ -326,4 +327,6 @@ def weighted_kappa(S: Confusion, *, power: int) -> FirstOrder:
     # the value is 0, not 1, at 0/0
     value = np.where(expected[..., 0, 0] > 0.0, 1.0 - (observed * unit)[..., 0, 0], 0.0)
     pull = by_rows[..., :, None] + by_columns[..., None, :]
-    return FirstOrder(value, matrix=-w * unit + observed * unit * unit * pull)
+    share = observed * unit * unit
+    parts = {"columns": share[..., 0] * by_columns, "rows": share[..., 0] * by_rows}
+    return FirstOrder(value, matrix=-w * unit + share * pull, **parts)

@@ -71,7 +71,9 @@ class Ratios:
     def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Ratios:
         """Return the same ratios, whose classes are ``classes`` of a table of K columns, over the whole table."""
         top, bottom = (_placed(gains, classes, n_classes, n_decisions) for gains in (self.top, self.bottom))
-        return replace(self, top=top, bottom=bottom)
+        # a chance agreement by distances vanishes where only other classes are decided
+        floor = self.floor if not self.top.power or len(classes) == n_classes else np.zeros_like(self.floor)
+        return replace(self, top=top, bottom=bottom, floor=floor)
 
 
 def _placed(gains: Gains, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Gains:
@@ -79,6 +81,10 @@ def _placed(gains: Gains, classes: tuple[int, ...], n_classes: int, n_decisions:
     if gains.full is not None or gains.power:
         full = np.zeros((len(gains), n_classes, n_decisions))
         full[:, index[:, None], index] = gains.matrices()
+        if gains.power:
+            # how often a class is decided counts all rows, those of other classes too
+            others = np.setdiff1d(np.arange(n_classes), index)
+            full[:, others[:, None], index] = gains.coefficients()[1][:, None, :]
         return Gains.from_matrix(full)
     parts = np.zeros((2, len(gains), n_classes))
     parts[:, :, index] = np.stack(gains.pair())

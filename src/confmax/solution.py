@@ -153,7 +153,8 @@ def maximize(
     tol : float
         Stop when ``gap - randomization_loss`` is at most this.
     max_passes : int or None
-        Budget of scans of the table. The starting rules and the final evaluation are always made.
+        Budget of scans of the table. The starting rules (for two classes the best threshold among them) and the final
+        evaluation are always made, and a round that takes several scans is finished.
     random_state : int
         Seed of a randomised rule's draws.
     callback : callable or None

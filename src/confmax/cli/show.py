@@ -160,7 +160,7 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     how = {
         "labels": "counted on the labels",
         "model": "expected from the probabilities themselves",
-        "blend": f"{document['model_share']:.0%} expected from the probabilities, the rest counted on the labels",
+        "blend": f"{document['model_share']:.0%} as the probabilities expect, the rest as counted on the labels",
     }[document["confusion"]]
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")

@@ -120,7 +120,7 @@ def _found(solution: Solution, costs: Path | None) -> Document:
     metric, base = solution.metric, solution.baselines
     why = None
     if solution.gap is None and solution.mode != "model":
-        why = "labels prove no bound; --confusion model gives one where the metric has it"
+        why = "labels prove no bound, nor does a blend with them; --confusion model gives one where the metric has it"
     elif solution.gap is None:
         why = f"no bound is known for {metric.name}, whose structure is {metric.structure}"
     return {

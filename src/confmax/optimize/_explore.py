@@ -53,6 +53,13 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) ->
     seed : int
         Of the directions; another one for each pass.
     """
+    used = (best > 0) & (newest > 0)
+    if not used.all() and used.any() and not best[~used].any() and not newest[~used].any():
+        # weights of classes that the metric leaves out stay zero
+        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed)
+        whole = np.zeros((len(part), len(best)))
+        whole[:, used] = part
+        return whole
     positive = bool((best > 0).all() and (newest > 0).all() and (newton is None or (newton > 0).all()))
     origin, end = (np.log(best), np.log(newest)) if positive else (best, newest)
     # weights that lie far apart in ratio say little about how far to go

@@ -15,6 +15,7 @@ from confmax.optimize._master import best_mix
 from confmax.optimize._mixture import Mixture
 from confmax.optimize._points import Points, Space
 
+PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
@@ -30,6 +31,7 @@ class FullyCorrectiveState:
     best_bound: float = np.inf
     round: int = 0
     value: float = -np.inf
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,11 @@ class FullyCorrective:
         mix = best_mix(space, points.x, start / start.sum())
         mixture = points.mixture(mix)
         value = float(space.value(mix @ points.x))
-        stuck = not problem.oracle.exact and value <= state.value + 1e-12
+        least = 0.01 * problem.tol
+        idle = 0 if value > state.value + least or best[2] < state.best_bound - least else state.idle + 1
+        stuck = idle >= PATIENCE if problem.oracle.exact else value <= state.value + 1e-12
         asked = state.asked.joined(gains, space.vectors(answers))
-        following = FullyCorrectiveState(points, mix, asked, *best, state.round + 1, max(value, state.value))
+        following = FullyCorrectiveState(points, mix, asked, *best, state.round + 1, max(value, state.value), idle)
         rules = tuple(Mixture.single(space.gains(gains[k : k + 1]), answers[k]) for k in range(len(gains)))
         return following, Step(mixture, rules, float(best[2]), Status.STALLED if stuck else None)
 
@@ -134,7 +138,8 @@ def _bounds(problem: Problem, space: Space, gains: Array, at: Array, answers: Co
     if metric.bounds_any_gain and metric.dual is not None:
         kept = slice(None) if metric.classes is None else list(metric.classes)
         weights = (gains[:, : len(space.rows)] * space.rows)[:, kept]
-        return np.array([metric.dual(w, float(h)) for w, h in zip(weights, heights, strict=True)])
+        proved = np.array([metric.dual(w, float(h)) for w, h in zip(weights, heights, strict=True)])
+        return np.where(np.isnan(proved), np.inf, proved)
     bounds = np.full(len(gains), np.inf)
     known = len(at)
     bounds[:known] = space.value(at) + np.maximum(heights[:known] - (gains[:known] * at).sum(axis=1), 0.0)

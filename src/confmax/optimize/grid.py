@@ -14,6 +14,7 @@ from confmax.confusion import Array, Gains
 from confmax.optimize._loop import Problem, Status, Step
 from confmax.optimize._mixture import Mixture
 
+PER_GAIN = 3000  # operations that a gain costs by itself: it is laid out in Python, and the metric is evaluated
 CELLS_PER_SECOND = 3e8  # order of magnitude of one core; for the message only
 
 
@@ -68,19 +69,21 @@ class BruteForce:
         if not (isinstance(self.max_operations, (int, float)) and self.max_operations > 0):
             raise ValueError(f"max_operations of BruteForce is a positive number; got {self.max_operations!r}")
 
-    def n_gains(self, form: GainForm, n_classes: int) -> int:
+    def n_gains(self, form: GainForm, n_classes: int, n_decisions: int | None = None) -> int:
         """Return the number of gains in the grid."""
         m, K = self.resolution, n_classes
         normalised = m**K - (m - 1) ** K  # at least one coefficient at the end of its range
         if form == "matrix":
-            return m ** (K * K)
+            return m ** (K * (n_decisions or K))
         return normalised**2 if form == "weights and offsets" else normalised
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse a grid whose cost is absurd."""
-        per_row = n_classes**2 if metric.gain_form == "matrix" else n_classes
-        gains = self.n_gains(metric.gain_form, n_classes)
-        operations = float(gains) * n_rows * per_row
+        gain = dict(metric.params).get("gain")
+        M = n_classes if gain is None else len(gain[0])
+        per_row = n_classes * M if metric.gain_form == "matrix" else n_classes
+        gains = self.n_gains(metric.gain_form, n_classes, M)
+        operations = float(gains) * (n_rows * per_row + PER_GAIN)
         if operations > self.max_operations:
             hours = operations / CELLS_PER_SECOND / 3600
             raise ValueError(
@@ -92,7 +95,9 @@ class BruteForce:
     def init(self, problem: Problem) -> BruteForceState:
         """Lay out the grid."""
         prior = problem.oracle.rows
-        return BruteForceState(_batches(self._grid(problem.metric.gain_form, prior), self.batch), problem.start)
+        return BruteForceState(
+            _batches(self._grid(problem.metric.gain_form, prior, problem.n_decisions), self.batch), problem.start
+        )
 
     def step(self, problem: Problem, state: BruteForceState) -> tuple[BruteForceState, Step]:
         """Try one batch of gains in one pass."""
@@ -106,13 +111,16 @@ class BruteForce:
         best = max(state.best, rule, key=lambda r: problem.value(r.confusion))
         return BruteForceState(state.batches, best), Step(best, (rule,))
 
-    def _grid(self, form: GainForm, prior: Array) -> Iterator[tuple[Array, Array] | Array]:
+    def _grid(
+        self, form: GainForm, prior: Array, n_decisions: int | None = None
+    ) -> Iterator[tuple[Array, Array] | Array]:
         K = len(prior)
         inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
         if form == "matrix":
             points = np.linspace(-1.0, 1.0, self.resolution)
-            for entries in itertools.product(points, repeat=K * K):
-                yield np.array(entries).reshape(K, K)
+            M = n_decisions or K
+            for entries in itertools.product(points, repeat=K * M):
+                yield np.array(entries).reshape(K, M)
             return
         weights = np.arange(1, self.resolution + 1) / self.resolution
         offsets = np.linspace(0.0, 1.0, self.resolution)

@@ -273,7 +273,11 @@ def _checked_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(f"row {row} of sample_weight is {weight[row]}; weights must be finite and not negative")
-    if weight.sum() <= 0:
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total):
+        raise ValueError("sample_weight sums to more than a float can hold; divide the weights by their largest")
+    if total <= 0:
         raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
     return weight
 
