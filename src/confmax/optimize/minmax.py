@@ -28,7 +28,7 @@ PATIENCE = 15  # least number of rounds without progress on labels, where no bou
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
 CANDIDATES = 4  # values of a class weight that are tried after a search
-MOST_POINTS = 400  # columns of the linear program; those that would lose most are dropped
+MOST_POINTS = 150  # columns of the linear program; those that would lose most are dropped
 MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
 
 
