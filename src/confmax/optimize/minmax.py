@@ -3,8 +3,8 @@
 On labels the answers are no maximisers, and a search that follows the program's duals alone stops early. There the
 same column generation on the model confusion makes the first rules, which the program mixes on label confusions. Where
 the model errs, the rules that the labels ask for lie far from all of these. So the labels are searched themselves then:
-with all other weights of a rule fixed, every value of one class weight is compared, by the price that the program's
-duals set on the recalls, and by a soft minimum of the recalls, which sees progress where the smallest recall does not.
+with all other weights of the best single rule fixed, every value of one class weight is compared, by a soft minimum of
+the recalls, which sees progress where the smallest recall does not. The program's own duals are followed beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
-from confmax.formulas import FirstOrder
 from confmax.optimize._cuts import Coordinate, all_cuts_of, moved, working_gain
 from confmax.optimize._explore import surroundings
 from confmax.optimize._loop import Problem, Status, Step
@@ -91,9 +90,9 @@ class MaxMin:
     dual weights on the classes make the next gain, whose answer bounds the optimum: ``min T <= max_h <lambda, T(h)>``.
     Several gains per pass lie between the weights of the best bound and the newest, and around them. With labels the
     model confusion generates rules, the program mixes them on label confusions, and there is no bound; such a round
-    takes two passes, one on each confusion. After that every round searches one class weight of two rules exactly (as
-    `CoordinateSearch` does), an atom of the mixture for a column of greater price and the best single rule for one with
-    a greater soft minimum, and asks for what was found together with the gains of the duals: three passes.
+    takes two passes, one on each confusion. After that every round searches one class weight of the best single rule
+    exactly (as `CoordinateSearch` does), for a greater soft minimum, and asks for what was found together with the
+    gains of the duals: two passes again.
 
     Examples
     --------
@@ -166,7 +165,7 @@ def _model_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gai
 
 
 def _label_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gains, Confusion]:
-    """Search one class weight of an atom and of the best single rule, and follow the duals."""
+    """Search one class weight of the best single rule, and follow the duals."""
     own, points = state.own, state.own.points
     soft = problem.metric.smoothed(SOFTNESS)
     merits = soft.values(points.confusions)
@@ -174,12 +173,7 @@ def _label_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gai
     single = int(np.argmax(merits))
     classes = problem.metric.classes or range(len(points.space.rows))
     place = Coordinate("weight", classes[state.round % len(classes)])
-    atoms = np.flatnonzero(own.mix[points.n_fixed :] > 1e-12) + points.n_fixed
     found = [_as_gains(points, own.gains(state.round))]
-    if len(atoms) and _passes_left(problem) >= 2:
-        atom = int(np.random.default_rng(state.round).choice(atoms))
-        prices = _as_gains(points, own.weights[None]).pair()[0][0]
-        found += _searched(problem, _priced(prices), points.gains[atom], place, own.value)
     if _passes_left(problem) >= 2:
         found += _searched(problem, soft, points.gains[single], place, float(merits[single]))
     gains = Gains.concatenate(found)
@@ -199,16 +193,6 @@ def _searched(problem: Problem, metric: Metric, gain: Gains, place: Coordinate, 
     cuts = all_cuts_of(metric, problem.oracle, gain, place)
     values = np.empty(0) if cuts is None else cuts.best(above, CANDIDATES)
     return [Gains.reduced(moved(gain, place, values).pair()[0])] if len(values) else []
-
-
-def _priced(prices: Array) -> Metric:
-    """Return the linear metric ``<prices, diagonal>``."""
-
-    def formula(S: Confusion) -> FirstOrder:
-        zero = np.zeros_like(S.diagonal)
-        return FirstOrder(S.diagonal @ prices, zero + prices, zero, zero)
-
-    return Metric("price", formula, "linear", "diagonal")
 
 
 # --- columns and their program ----------------------------------------------------------------------------------------
