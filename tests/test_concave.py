@@ -119,25 +119,68 @@ def test_passes_to_a_certified_optimum(name, limit, K):
         assert solution.n_passes <= limit
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_min_recall_on_labels_beats_direct_searches(seed):
-    """Nelder-Mead on log weights from 1 / prior, and 200 random weight vectors, on the labels themselves."""
-    K, rng = 5 + seed, np.random.default_rng(seed)
-    P = logistic_population(seed, K, 400)
+def labelled(seed, K, n, distorted):
+    """Return P and y; distorted probabilities are too sure of themselves and favour some classes."""
+    rng = np.random.default_rng(seed)
+    P = logistic_population(seed, K, n)
     y = (rng.random(len(P))[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, K - 1)
     y[:K] = np.arange(K)
-    prior = np.bincount(y, minlength=K) / len(y)
+    if distorted:
+        Z = 2 * np.log(P) + 2 * rng.normal(size=K)
+        P = np.exp(Z - Z.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+    return P, y
+
+
+def best_direct_value(P, y, rng):
+    """Nelder-Mead on log weights from 1 / prior, from two simplices, and 200 random weight vectors, on the labels."""
+    K = P.shape[1]
 
     def smallest(log_weights):
         decided = (P * np.exp(log_weights)).argmax(axis=1)
         return min((decided[y == k] == k).mean() for k in range(K))
 
-    start = -np.log(prior)
-    direct = -minimize(lambda x: -smallest(x), start, method="Nelder-Mead", options={"maxfev": 1500}).fun
-    drawn = max(smallest(start + rng.normal(size=K) * s) for s in (0.2, 0.5, 1.0, 1.0) for _ in range(50))
-    solution = confmax.maximize("min_recall", P, y, confusion="labels", randomized=True)
-    assert solution.value >= max(direct, drawn) - 1e-12
+    start = -np.log(np.bincount(y, minlength=K) / len(y))
+    wide = np.vstack([start, start + np.eye(K)])
+    direct = [
+        -minimize(lambda x: -smallest(x), start, method="Nelder-Mead", options={"maxfev": 1500, **more}).fun
+        for more in ({}, {"initial_simplex": wide})
+    ]
+    drawn = [smallest(start + rng.normal(size=K) * s) for s in (0.2, 0.5, 1.0, 1.0) for _ in range(50)]
+    return max([*direct, *drawn])
+
+
+@pytest.mark.parametrize("distorted", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_min_recall_on_labels_beats_direct_searches(seed, distorted):
+    P, y = labelled(seed, 5 + seed, 400, distorted)
+    rival = best_direct_value(P, y, np.random.default_rng(seed))
+    solution = confmax.maximize("min_recall", P, y, confusion="labels", calibration=None)
+    assert solution.value >= rival - 1e-12
     assert solution.gap is None
+    D = solution.rule.decision_probabilities(P)
+    assert solution.value == pytest.approx(min(D[y == k, k].mean() for k in range(P.shape[1])), abs=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["labels", "blend"])
+@pytest.mark.parametrize("max_passes", [3, 4, 5, 30, 61, 62, 63])
+def test_min_recall_keeps_its_budget(max_passes, mode):
+    P, y = labelled(1, 6, 300, True)
+    solution = confmax.maximize("min_recall", P, y, confusion=mode, calibration=None, max_passes=max_passes)
+    assert solution.mode == mode
+    assert 0 <= solution.model_share < 1
+    assert solution.n_passes <= max(max_passes, 4)
+
+
+@pytest.mark.parametrize(("seed", "K"), [(21, 5), (23, 7), (27, 5)])
+def test_min_recall_searches_labels_that_the_model_contradicts(seed, K):
+    """Probabilities that are too sure: the best of the rules that the model asks for loses to direct searches here."""
+    P, y = labelled(seed, K, 300, False)
+    P = P**3 / (P**3).sum(axis=1, keepdims=True)
+    rival = best_direct_value(P, y, np.random.default_rng(seed))
+    solution = confmax.maximize("min_recall", P, y, confusion="labels", calibration=None, randomized=False)
+    assert len(solution.rule.weights) == 1
+    assert solution.value >= rival
 
 
 # --- few atoms --------------------------------------------------------------------------------------------------------

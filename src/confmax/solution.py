@@ -201,7 +201,8 @@ def maximize(
             "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
         )
     solver = "auto" if polishing else solver
-    method = choose(solver, chosen, table.n_classes, n_decisions, exact=oracle.exact, randomized=randomized is True)
+    ways = {"exact": oracle.exact, "randomized": randomized is True, "blended": mode == "blend"}
+    method = choose(solver, chosen, table.n_classes, n_decisions, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     starts = baselines(oracle, _priors(table), n_decisions, matrix=matrix)

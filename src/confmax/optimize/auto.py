@@ -58,7 +58,16 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
 _OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
 
 
-def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, randomized: bool) -> Solver:
+def choose(
+    solver: Any,
+    metric: Metric,
+    n_classes: int,
+    n_decisions: int,
+    *,
+    exact: bool,
+    randomized: bool,
+    blended: bool = False,
+) -> Solver:
     """Return the solver that was asked for, or the one that the metric's structure calls for.
 
     Parameters
@@ -73,6 +82,8 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exa
         Whether the oracle is exact (model confusion).
     randomized : bool
         Whether a mixture is asked for.
+    blended : bool
+        Whether the confusion is a blend, which no solver should fit as closely as labels or the model.
 
     Raises
     ------
@@ -83,6 +94,8 @@ def choose(solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exa
         if solver == "auto":
             two = n_classes == n_decisions == 2
             own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None
+            if own is not None and blended and not two:
+                return FrankWolfe()
             if own is not None and (exact or not two):
                 return own()
             # on labels the best threshold beats the mixtures that the conditional gradient meets

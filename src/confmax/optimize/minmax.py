@@ -1,8 +1,10 @@
 """The smallest recall: a linear program over generated rules, which a pass either improves or proves optimal.
 
 On labels the answers are no maximisers, and a search that follows the program's duals alone stops early. There the
-same column generation on the model confusion makes the rules, which the program mixes on label confusions; its own
-duals take over when the model has no more to give.
+same column generation on the model confusion makes the first rules, which the program mixes on label confusions. Where
+the model errs, the rules that the labels ask for lie far from all of these. So the labels are searched themselves then:
+with all other weights of the best single rule fixed, every value of one class weight is compared, by a soft minimum of
+the recalls, which sees progress where the smallest recall does not. The program's own duals are followed beside it.
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ import numpy as np
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
+from confmax.optimize._cuts import Coordinate, all_cuts_of, moved, working_gain
 from confmax.optimize._explore import surroundings
 from confmax.optimize._loop import Problem, Status, Step
 from confmax.optimize._mixture import Mixture
 from confmax.optimize._points import Points
 from confmax.oracle import Oracle, make_oracle
 
-PATIENCE = 15  # passes without progress on labels, where no bound ends the run
-PROGRESS = 1e-9
-MOST_POINTS = 400  # columns of the linear program; those that would lose most are dropped
+PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
+PROGRESS = 1e-5
+SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
+CANDIDATES = 4  # values of a class weight that are tried after a search
+MOST_POINTS = 150  # columns of the linear program; those that would lose most are dropped
 MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
 
 
@@ -84,8 +89,10 @@ class MaxMin:
     The rules met so far are mixed by the linear program ``max v``, ``v <= sum_i w_i T_u(h_i)`` for every class u. Its
     dual weights on the classes make the next gain, whose answer bounds the optimum: ``min T <= max_h <lambda, T(h)>``.
     Several gains per pass lie between the weights of the best bound and the newest, and around them. With labels the
-    model confusion generates the rules, the program mixes them on label confusions, and there is no bound; a round
-    then scans the table twice, which counts as two passes.
+    model confusion generates rules, the program mixes them on label confusions, and there is no bound; such a round
+    takes two passes, one on each confusion. After that every round searches one class weight of the best single rule
+    exactly (as `CoordinateSearch` does), for a greater soft minimum, and asks for what was found together with the
+    gains of the duals: two passes again.
 
     Examples
     --------
@@ -119,24 +126,76 @@ class MaxMin:
 
     def step(self, problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Step]:
         """Ask for several gains, and mix again."""
-        model = state.model
-        leading = state.own if model is None else model
-        weights = leading.gains(state.round)
-        gains = _as_gains(leading.points, weights)
-        if model is not None and state.oracle is not None:
-            problem.oracle.n_passes += 1
-            model = model.joined(gains, state.oracle.maximize(gains), weights, exact=True)
-        answers = problem.ask(gains)
-        own = state.own.joined(gains, answers, _as_weights(state.own.points, gains), exact=problem.oracle.exact)
-        better = own.value > state.own.value + PROGRESS or own.best_bound < state.own.best_bound - PROGRESS
-        idle = 0 if model is not None or better else state.idle + 1
-        if model is not None and (model.best_bound - model.value <= MODEL_GAP or state.round >= MODEL_ROUNDS):
-            model = None
+        if problem.oracle.exact:
+            following, gains, answers = _exact_round(problem, state)
+        elif state.model is not None and _passes_left(problem) >= 2:
+            following, gains, answers = _model_round(problem, state)
+        else:
+            following, gains, answers = _label_round(problem, state)
+        own = following.own
         rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
-        status = Status.STALLED if idle >= PATIENCE and not problem.oracle.exact else None
-        following = MaxMinState(own, model, state.oracle, state.round + 1, idle)
+        patience = max(PATIENCE, len(own.weights))
+        status = Status.STALLED if following.idle >= patience and not problem.oracle.exact else None
         bound = own.best_bound if problem.oracle.exact else None
         return following, Step(own.points.mixture(own.mix), rules, bound, status)
+
+
+# --- rounds: each returns the next state, and the gains asked for with their answers ----------------------------------
+
+
+def _exact_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gains, Confusion]:
+    """Follow the program's duals where answers are maximisers."""
+    weights = state.own.gains(state.round)
+    gains = _as_gains(state.own.points, weights)
+    answers = problem.ask(gains)
+    return MaxMinState(state.own.joined(gains, answers, weights, exact=True), round=state.round + 1), gains, answers
+
+
+def _model_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gains, Confusion]:
+    """Generate rules on the model, and mix them on the labels."""
+    assert state.model is not None and state.oracle is not None
+    weights = state.model.gains(state.round)
+    gains = _as_gains(state.model.points, weights)
+    problem.oracle.n_passes += 1
+    model = state.model.joined(gains, state.oracle.maximize(gains), weights, exact=True)
+    answers = problem.ask(gains)
+    own = state.own.joined(gains, answers, _as_weights(state.own.points, gains), exact=False)
+    done = model.best_bound - model.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
+    return MaxMinState(own, None if done else model, state.oracle, state.round + 1), gains, answers
+
+
+def _label_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gains, Confusion]:
+    """Search one class weight of the best single rule, and follow the duals."""
+    own, points = state.own, state.own.points
+    soft = problem.metric.smoothed(SOFTNESS)
+    merits = soft.values(points.confusions)
+    merits[: points.n_fixed] = -np.inf
+    single = int(np.argmax(merits))
+    classes = problem.metric.classes or range(len(points.space.rows))
+    place = Coordinate("weight", classes[state.round % len(classes)])
+    found = [_as_gains(points, own.gains(state.round))]
+    if _passes_left(problem) >= 2:
+        found += _searched(problem, soft, points.gains[single], place, float(merits[single]))
+    gains = Gains.concatenate(found)
+    answers = problem.ask(gains)
+    own = own.joined(gains, answers, _as_weights(points, gains), exact=False)
+    better = own.value > state.own.value + PROGRESS or soft.values(answers).max() > merits[single] + PROGRESS
+    return MaxMinState(own, None, None, state.round + 1, 0 if better else state.idle + 1), gains, answers
+
+
+def _passes_left(problem: Problem) -> int:
+    return problem.max_passes - problem.oracle.n_passes
+
+
+def _searched(problem: Problem, metric: Metric, gain: Gains, place: Coordinate, above: float) -> list[Gains]:
+    """Return the gain with the best other values of one weight, empty where none exceeds ``above``; one pass."""
+    gain = working_gain(gain, problem.oracle.table.proba.dtype)
+    cuts = all_cuts_of(metric, problem.oracle, gain, place)
+    values = np.empty(0) if cuts is None else cuts.best(above, CANDIDATES)
+    return [Gains.reduced(moved(gain, place, values).pair()[0])] if len(values) else []
+
+
+# --- columns and their program ----------------------------------------------------------------------------------------
 
 
 def _recalls(points: Points, confusions: Confusion) -> Array:
