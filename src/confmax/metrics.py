@@ -222,7 +222,8 @@ def from_function(
     gradient : callable or None
         Maps C to the (K, M) partial derivatives, right up to a constant in each row.
     structure : str
-        What you know of its shape over confusion matrices with the same row sums. Bounds rely on it.
+        What you know of its shape over confusion matrices with the same row sums. Bounds rely on it. The solver of
+        "concave" metrics steps by second derivatives: functions with kinks get valid bounds, but wide ones.
     name : str or None
         Name in reports; the function's own if left out.
     n_classes : int or None

@@ -22,7 +22,7 @@ from confmax.optimize.step_size import line_search
 from confmax.ratios import Ratios
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
-MAX_RATIOS = 2000  # one gain per class and pass
+MAX_RATIOS = 1000  # one gain per class and pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,8 @@ class Stationary:
 
     Starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate maxima.
     For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision the run ends with an upper bound, the
-    weighted mean of the classes' best scores; it is the optimum only where one rule is best for all classes.
+    weighted mean of the classes' best scores; it is the optimum only where one rule is best for all classes. With more
+    than 1000 classes there is none.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from confmax.oracle._table import Table
 
 BLOCK = 512
 CHUNK = 64  # blocks per partial sum
-MATRIX_CELLS = 1 << 24  # partial matrices hold at most this many cells together
+MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -263,6 +263,7 @@ class NumbaOracle:
         alone = _alone(gains)
         B, M = len(gains), first.shape[2]
         parts = -(-n_blocks // CHUNK)
+        parts = max(1, min(parts, MATRIX_CELLS // (B * (K + M))))
         if matrix:
             parts = max(1, min(parts, MATRIX_CELLS // (K * M)))
         edges = np.linspace(0, n_blocks, parts + 1).astype(np.int64)
