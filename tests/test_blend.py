@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 import confmax
-from confmax import metrics
+from confmax import calibration, metrics
 from confmax.blend import _recall_differences, model_share
 from confmax.calibration import choose, held_out
 from confmax.checks import random_table
@@ -51,6 +51,18 @@ def test_the_variance_is_that_of_the_difference():
     np.testing.assert_allclose(np.mean(squares, axis=0), np.mean(variances, axis=0), rtol=0.25)
 
 
+def test_a_sample_speaks_for_all_rows(monkeypatch):
+    """The bias is measured on a tenth of the rows, the variance is that of all of them."""
+    table = next(tables(20_000, 3, 1.3, [0]))
+    tenth = make_table(table.proba[::10], table.labels[::10], None, range(3))
+    assert model_share(tenth) > 3 * model_share(table)
+    assert model_share(tenth, 0.1) == pytest.approx(model_share(table), abs=0.05)
+    monkeypatch.setattr(calibration, "CHOICE_CELLS", 6000)
+    honest, fold = held_out(table, choose(table, "temperature"))
+    assert honest.n_rows == len(fold) == 2000
+    assert honest.raw.n_rows == 2000
+
+
 def test_rounding_decides_nothing():
     """Every row alike: no rule's recall can differ from the model's, whatever the order of the rows."""
     P, y = np.full((50, 3), 1 / 3), np.random.default_rng(0).integers(0, 3, 50)
@@ -87,17 +99,17 @@ def test_held_out_rows_are_calibrated_without_themselves():
         assert np.abs(honest.proba - table.calibrated(found.calibrator).proba).max() < 0.15
 
 
-@pytest.mark.parametrize("calibration", [None, "auto", "vector"])
+@pytest.mark.parametrize("kind", [None, "auto", "vector"])
 @pytest.mark.parametrize("name", ["g_mean", "macro_f1", "cohen_kappa", "quadratic_kappa", "min_recall"])
-def test_the_value_is_that_of_the_average_confusion(name, calibration):
+def test_the_value_is_that_of_the_average_confusion(name, kind):
     rng = np.random.default_rng(5)
     P = rng.dirichlet(np.ones(3), 250)
     y = drawn(softmax(1.6 * np.log(P), axis=1), rng)
-    solution = confmax.maximize(name, P, y, confusion="blend", calibration=calibration, randomized=False)
+    solution = confmax.maximize(name, P, y, confusion="blend", calibration=kind, randomized=False)
     share = solution.model_share
     assert solution.mode == "blend"
     assert 0 < share <= 1
-    assert share < 1 or calibration is not None
+    assert share < 1 or kind is not None
     assert solution.gap is None and solution.upper_bound is None
     decisions = solution.rule.predict(P)
     table = make_table(P, y)

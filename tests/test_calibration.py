@@ -10,6 +10,7 @@ from scipy.special import log_softmax, softmax
 
 from confmax import _calibration_fit as solver
 from confmax import calibration
+from confmax._calibration_rows import labelled
 from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
 from confmax.oracle import make_table
 
@@ -148,7 +149,7 @@ def test_cross_validation_is_what_it_says():
     """Held-out losses again, by fits on four folds each that share nothing with the folds left out."""
     P, y = miscalibrated(300, 3, [0.4, 1, 2], [1, 0, -1])
     found = choose(make_table(P, y))
-    rows = calibration._labelled(make_table(P, y), 0)
+    rows = labelled(make_table(P, y), 0)
     fold, losses = rows.folds(), np.empty(300)
     for k in range(5):
         train, test = fold != k, fold == k
@@ -162,11 +163,11 @@ def test_cross_validation_is_what_it_says():
 
 def test_folds_are_stratified_and_keep_equal_rows_together():
     P, y = miscalibrated(500, 3, 1, 0)
-    twice = calibration._labelled(make_table(np.concatenate([P, P]), np.concatenate([y, y])), 0).folds()
+    twice = labelled(make_table(np.concatenate([P, P]), np.concatenate([y, y])), 0).folds()
     np.testing.assert_array_equal(twice[:500], twice[500:])
     counts = np.array([np.bincount(twice[:500][y == k], minlength=5) for k in range(3)])
     assert np.ptp(counts, axis=1).max() <= 1
-    assert (calibration._labelled(make_table(P, y), 1).folds() != twice[:500]).any()
+    assert (labelled(make_table(P, y), 1).folds() != twice[:500]).any()
 
 
 # --- invariants -------------------------------------------------------------------------------------------------------

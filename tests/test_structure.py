@@ -18,6 +18,7 @@ LAYERS = [
     {"oracle"},
     {"_calibration_fit", "_draw"},
     {"_calibrators", "_folds"},
+    {"_calibration_rows"},
     {"optimize", "calibration", "blend", "_rule_file", "theory", "populations"},
     {"rule", "_polish"},
     {"solution"},

@@ -18,16 +18,19 @@ ROUNDING = 1e-12  # a recall that differs by less than 1e-8 does not differ
 LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide alone
 
 
-def model_share(table: Table) -> float:
+def model_share(table: Table, fraction: float = 1.0) -> float:
     """Return the weight of the model, from 0 to 1, in the blend of model and label confusion.
 
-    ``min(1, sum w V / sum w D^2)`` with ``w = 1 / (V + 1e-4)``, over classes and rules.
+    ``min(1, sum w V / sum w D^2)`` with ``w = 1 / (V + 1e-4)``, over classes and rules. If the rows are a sample, what
+    ``sum w D^2`` has beyond ``sum w V`` is the bias of all rows, and their variance is smaller than V.
 
     Parameters
     ----------
     table : Table
         Labelled rows with probabilities that were calibrated without them (`confmax.calibration.held_out`). The rules
         decide on the raw probabilities.
+    fraction : float
+        Number of these rows, as a fraction of those that the blend is for.
 
     Examples
     --------
@@ -38,7 +41,11 @@ def model_share(table: Table) -> float:
     differences, variances = _recall_differences(table)
     weight = 1.0 / (variances + LEAST_VARIANCE)
     off = float(weight @ differences**2)
-    return 1.0 if off <= ROUNDING else min(1.0, float(weight @ variances) / off)
+    if off <= ROUNDING:
+        return 1.0
+    sampling = float(weight @ variances)
+    bias, rest = max(off - sampling, 0.0), sampling * fraction
+    return rest / (rest + bias) if rest + bias > 0.0 else 1.0
 
 
 def _recall_differences(table: Table) -> tuple[Array, Array]:

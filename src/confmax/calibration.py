@@ -21,25 +21,20 @@ from numpy.typing import NDArray
 from confmax._calibration_fit import (
     FLOOR,
     FLOOR_WORTH,
-    best_floor,
     fit_power,
     fit_vector,
     hessian_at,
-    log_table,
     row_losses,
     vector_loss,
 )
+from confmax._calibration_rows import Rows, labelled, most_rows
 from confmax._calibrators import Temperature, VectorScaling
-from confmax._folds import dealt, row_draws
 from confmax.confusion import Array
 from confmax.oracle import Calibrator, Table, apply_calibrator
 
 __all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "choose", "fit", "log_loss"]
 
-FOLDS = 5
-CHOICE_CELLS = 1 << 22  # the choice between kinds is made on a sample of at most this many entries of the table,
-FLOOR_CELLS = 1 << 19  # and that between floors on a smaller one,
-CHOICE_ROWS_PER_CLASS = 10  # but on at least this many rows per class
+CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
 KINDS = ("temperature", "vector")
 FOLD_TOL = 1e-3  # nats of the total loss
 
@@ -95,36 +90,6 @@ class Calibration:
 # --- fitting and choosing ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Labelled rows that have weight, their weights in units of rows, and their folds."""
-
-    proba: NDArray[Any]
-    labels: NDArray[np.int64]
-    weight: Array
-    squared: Array  # what a row's squared deviation counts in the variance of a weighted sum
-    draw: Array
-    z: NDArray[Any]
-    floor: float
-
-    def folds(self) -> NDArray[np.int64]:
-        """Return the fold of every row."""
-        return dealt(self.labels, self.draw, self.proba.shape[1], FOLDS)
-
-    def take(self, n_rows: int) -> _Rows:
-        """Return about ``n_rows`` rows: those with the smallest hashes."""
-        if n_rows >= len(self.labels):
-            return self
-        kept = self.draw <= np.partition(self.draw, n_rows - 1)[n_rows - 1]
-        parts = (self.proba, self.labels, self.weight, self.squared, self.draw, self.z)
-        proba, labels, weight, squared, draw, z = (part[kept] for part in parts)
-        return _Rows(proba, labels, weight, squared, draw, z, self.floor)
-
-    def at(self, floor: float) -> _Rows:
-        """Return the same rows with the logarithms over another floor."""
-        return self if floor == self.floor else replace(self, z=log_table(self.proba, floor), floor=floor)
-
-
 def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     """Return the calibrator of a kind that minimises the penalised log loss on a labelled table.
 
@@ -156,7 +121,7 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     if kind not in KINDS:
         raise ValueError(f"kind is one of {', '.join(KINDS)}; got {kind!r}")
     _need_labels(table, kind)
-    rows = _labelled(table, 0)
+    rows = labelled(table, 0)
     rows, theta = _first_fit(rows, kind)
     return _calibrator(kind, theta, rows.floor)
 
@@ -196,21 +161,21 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     if isinstance(kind, (Temperature, VectorScaling)):
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
     _need_labels(table, kind)
-    rows = _labelled(table, seed)
-    sample = rows.take(_most_rows(rows.proba, CHOICE_CELLS))
+    rows = labelled(table, seed)
+    sample = rows.take(most_rows(rows.proba, CHOICE_CELLS))
     kinds = {"auto": KINDS}.get(kind, (kind,)) if isinstance(kind, str) else (kind,)
     losses = {"none": -np.log(_of_truth(sample.proba, sample.labels))}
-    starts: dict[str, tuple[_Rows, Array]] = {}
+    starts: dict[str, tuple[Rows, Array]] = {}
     fold = sample.folds()
     for each in kinds:
         name = each if isinstance(each, str) else "given"
         if isinstance(each, str):
             starts[name] = _first_fit(sample, each)
-            held_out = _held_out(fold, _of_kind(*starts[name], each))
+            each_loss = _held_out(fold, _of_kind(*starts[name], each))
         else:
-            held_out = _held_out(fold, _of_object(sample, each))
-        if held_out is not None:
-            losses[name] = held_out
+            each_loss = _held_out(fold, _of_object(sample, each))
+        if each_loss is not None:
+            losses[name] = each_loss
     found = _simplest(losses, sample) if _is_word(kind, "auto") else name
     means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in losses.items()}
     means = means if len(means) > 1 else {}
@@ -231,6 +196,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
 def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
     """Return the rows that have weight, each calibrated by what was fitted on the other folds, and their folds (n,).
 
+    Of more than 4M entries a sample, the one that `choose` compares kinds on.
+
     Parameters
     ----------
     table : Table
@@ -242,7 +209,8 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     given : object or None
         The caller's calibration, where ``found.kind`` is "given".
     """
-    rows = _labelled(table, seed)
+    rows = labelled(table, seed)
+    rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
     rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
     fold, out = rows.folds(), rows.proba.copy()
     for k in np.unique(fold):
@@ -296,28 +264,7 @@ def _of_truth(proba: NDArray[Any], labels: NDArray[np.int64]) -> Array:
     return np.maximum(proba[np.arange(len(labels)), labels].astype(np.float64), FLOOR)
 
 
-def _labelled(table: Table, seed: int) -> _Rows:
-    labels = table.labels
-    assert labels is not None
-    P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight
-    if not weight.all():
-        kept = weight > 0
-        P, labels, weight = P[kept], labels[kept], weight[kept]
-    counts = bool((weight == np.round(weight)).all()) and weight.sum() < 2.0**53
-    weight = weight if counts else weight / weight.mean()
-    draw = row_draws(P, seed)
-    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
-    few = draw <= np.partition(draw, _most_rows(P, FLOOR_CELLS) - 1)[_most_rows(P, FLOOR_CELLS) - 1]
-    floor = best_floor(P[few], labels[few], weight[few])
-    return _Rows(P, labels, weight, weight if counts else weight**2, draw, log_table(P, floor), floor)
-
-
-def _most_rows(P: NDArray[Any], cells: int) -> int:
-    """Return on how many rows a choice is made."""
-    return min(len(P), max(cells // P.shape[1], CHOICE_ROWS_PER_CLASS * P.shape[1]))
-
-
-def _fitted(rows: _Rows, kind: str, weight: Array, start: Array | None = None) -> Array:
+def _fitted(rows: Rows, kind: str, weight: Array, start: Array | None = None) -> Array:
     """Return the parameters (2, K) of a kind."""
     K = rows.proba.shape[1]
     if kind == "vector" and start is not None:
@@ -327,7 +274,7 @@ def _fitted(rows: _Rows, kind: str, weight: Array, start: Array | None = None) -
     return common if kind == "temperature" else fit_vector(rows.z, rows.labels, weight, common)
 
 
-def _first_fit(rows: _Rows, kind: str) -> tuple[_Rows, Array]:
+def _first_fit(rows: Rows, kind: str) -> tuple[Rows, Array]:
     """Return the parameters (2, K) of a kind and the rows over the floor that suits it."""
     theta = _fitted(rows, kind, rows.weight)
     if kind == "temperature" or rows.floor == FLOOR:
@@ -345,7 +292,7 @@ def _calibrator(kind: str, theta: Array, floor: float) -> Temperature | VectorSc
     return VectorScaling(theta[0], theta[1], floor)
 
 
-def _of_kind(rows: _Rows, start: Array, kind: str) -> _Fold:
+def _of_kind(rows: Rows, start: Array, kind: str) -> _Fold:
     """Return what fits a kind on training rows and scores it on test rows; it begins at the fit on all rows."""
     curvature = hessian_at(rows.z, rows.labels, rows.weight, start) if kind == "vector" else None
 
@@ -361,7 +308,7 @@ def _of_kind(rows: _Rows, start: Array, kind: str) -> _Fold:
     return losses
 
 
-def _of_object(rows: _Rows, given: Any) -> _Fold:
+def _of_object(rows: Rows, given: Any) -> _Fold:
     def losses(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
         fitted = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
         return -np.log(_of_truth(apply_calibrator(fitted, rows.proba[test]), rows.labels[test]))
@@ -387,7 +334,7 @@ def _held_out(fold: NDArray[np.int64], losses: _Fold) -> Array | None:
     return out
 
 
-def _simplest(losses: dict[str, Array], rows: _Rows) -> str:
+def _simplest(losses: dict[str, Array], rows: Rows) -> str:
     """Return the first kind whose mean loss is within one standard error, of the paired difference, of the smallest."""
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}

@@ -255,7 +255,8 @@ def _estimate(
     share = None
     if mode == "blend" and raw.labels is not None:
         honest = raw if found is None else held_out(raw, found, seed=seed, given=calibration)[0]
-        share = model_share(honest)
+        n_rows = raw.n_rows if raw.weight is None else np.count_nonzero(raw.weight)
+        share = model_share(honest, honest.n_rows / n_rows if found is not None else 1.0)
     return mode, CountingOracle(make_oracle(table, mode, model_share=share))
 
 

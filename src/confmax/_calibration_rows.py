@@ -1,0 +1,70 @@
+"""The rows that a calibration is fitted on: those with weight, their folds, samples of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax._calibration_fit import best_floor, log_table
+from confmax._folds import dealt, row_draws
+from confmax.confusion import Array
+from confmax.oracle import Table
+
+FOLDS = 5
+FLOOR_CELLS = 1 << 19  # the floor is chosen on a sample of at most this many entries of the table,
+ROWS_PER_CLASS = 10  # but on at least this many rows per class
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Labelled rows that have weight, their weights in units of rows, and their folds."""
+
+    proba: NDArray[Any]
+    labels: NDArray[np.int64]
+    weight: Array
+    squared: Array  # what a row's squared deviation counts in the variance of a weighted sum
+    draw: Array
+    z: NDArray[Any]
+    floor: float
+
+    def folds(self) -> NDArray[np.int64]:
+        """Return the fold of every row."""
+        return dealt(self.labels, self.draw, self.proba.shape[1], FOLDS)
+
+    def take(self, n_rows: int) -> Rows:
+        """Return about ``n_rows`` rows: those with the smallest hashes."""
+        if n_rows >= len(self.labels):
+            return self
+        kept = self.draw <= np.partition(self.draw, n_rows - 1)[n_rows - 1]
+        parts = (self.proba, self.labels, self.weight, self.squared, self.draw, self.z)
+        proba, labels, weight, squared, draw, z = (part[kept] for part in parts)
+        return Rows(proba, labels, weight, squared, draw, z, self.floor)
+
+    def at(self, floor: float) -> Rows:
+        """Return the same rows with the logarithms over another floor."""
+        return self if floor == self.floor else replace(self, z=log_table(self.proba, floor), floor=floor)
+
+
+def labelled(table: Table, seed: int) -> Rows:
+    """Return the rows of a labelled table, with the draws of a seed."""
+    labels = table.labels
+    assert labels is not None
+    P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight
+    if not weight.all():
+        kept = weight > 0
+        P, labels, weight = P[kept], labels[kept], weight[kept]
+    counts = bool((weight == np.round(weight)).all()) and weight.sum() < 2.0**53
+    weight = weight if counts else weight / weight.mean()
+    draw = row_draws(P, seed)
+    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
+    few = draw <= np.partition(draw, most_rows(P, FLOOR_CELLS) - 1)[most_rows(P, FLOOR_CELLS) - 1]
+    floor = best_floor(P[few], labels[few], weight[few])
+    return Rows(P, labels, weight, weight if counts else weight**2, draw, log_table(P, floor), floor)
+
+
+def most_rows(P: NDArray[Any], cells: int) -> int:
+    """Return on how many rows a choice is made."""
+    return min(len(P), max(cells // P.shape[1], ROWS_PER_CLASS * P.shape[1]))
