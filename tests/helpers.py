@@ -26,3 +26,13 @@ def all_deterministic_confusions(P, weight=None):
     w = np.full(n, 1 / n) if weight is None else np.asarray(weight) / np.sum(weight)
     truth = P * w[:, None]
     return np.array([confusion_of(truth, rule, K) for rule in itertools.product(range(K), repeat=n)])
+
+
+def population(seed, n, K):
+    """A small discrete population: n points with weights; every other one has exact ties."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(K), n)
+    if seed % 2:
+        P = np.round(P * 4) + 0.25
+        P /= P.sum(1, keepdims=True)
+    return P, rng.integers(1, 4, n).astype(float)

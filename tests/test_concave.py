@@ -11,7 +11,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
 from confmax.optimize import FullyCorrective, MaxMin, Mixture, Status
 from confmax.oracle import make_oracle
-from tests.helpers import all_deterministic_confusions, confusion_of
+from tests.helpers import all_deterministic_confusions, confusion_of, population
 
 
 def entropy_like(C):
@@ -49,15 +49,6 @@ SMOOTHED = [
 CONCAVE = [metrics.get("g_mean"), metrics.get("h_mean"), metrics.get("q_mean"), *SMOOTHED, USER, COLUMNS]
 
 
-def population(seed, n, K):
-    rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.ones(K), n)
-    if seed % 2:
-        P = np.round(P * 4) + 0.25
-        P /= P.sum(1, keepdims=True)
-    return P
-
-
 def logistic_population(seed, K, n=1500):
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, 4)) @ rng.normal(size=(4, K)) + np.log(rng.dirichlet(np.full(K, 2.0)) + 0.02)
@@ -89,7 +80,7 @@ def best_of_hull(metric, confusions):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("metric", CONCAVE, ids=repr)
 def test_every_concave_metric_reaches_the_best_of_the_hull(metric, seed):
-    P = population(seed, 5, 3)
+    P = population(seed, 5, 3)[0]
     solution = confmax.maximize(metric, P, randomized=True)
     assert solution.status is Status.CONVERGED
     assert 0 <= solution.gap <= 1e-6
@@ -99,7 +90,7 @@ def test_every_concave_metric_reaches_the_best_of_the_hull(metric, seed):
 
 
 def test_a_gradient_by_differences_does_too():
-    P = population(2, 6, 3)
+    P = population(2, 6, 3)[0]
     exact, rough = (confmax.maximize(metric, P, randomized=True) for metric in (USER, BY_DIFFERENCES))
     assert rough.value == pytest.approx(exact.value, abs=1e-6)
     assert rough.upper_bound >= exact.value - 1e-9
@@ -245,7 +236,7 @@ def test_more_decisions_than_classes():
         return np.sqrt(np.diag(T[:, :2]) + 0.3 * T[:, 2] + 0.01).sum()
 
     metric = metrics.from_function(psi, structure="concave", name="with abstaining")
-    P = population(0, 6, 2)
+    P = population(0, 6, 2)[0]
     table = make_table(P)
     oracle = CountingOracle(make_oracle(table))
     starts = baselines(oracle, [table.mean_probability()], 3, matrix=True)
@@ -258,7 +249,7 @@ def test_more_decisions_than_classes():
 
 def test_linear_programs_agree():
     """MaxMin's value on a table is that of the linear program over the rows' decisions themselves."""
-    P = population(4, 30, 3)
+    P = population(4, 30, 3)[0]
     n, K = P.shape
     prior = P.mean(axis=0)
     # variables h[i, j] and v: maximise v with v <= sum_i p_ij h_ij / (n prior_j), rows of h sum to one

@@ -11,24 +11,13 @@ from confmax.metrics import Metric
 from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch
 from confmax.optimize.step_size import line_search, open_loop
 from confmax.oracle import make_table
-from tests.helpers import all_deterministic_confusions, confusion_of
+from tests.helpers import all_deterministic_confusions, confusion_of, population
 
 CONCAVE = ["g_mean", "h_mean", "q_mean", "min_recall"]
 RATIO = ["cohen_kappa", "linear_kappa", "quadratic_kappa", "micro_f1", "micro_f1_once"]
 LINEAR = ["accuracy", "balanced_accuracy", "informedness"]
 BINARY = ["f1", "f_beta", "jaccard", "fowlkes_mallows"]
 GENERAL = ["macro_f1", "weighted_f1", "macro_jaccard", "macro_precision", "mcc"]
-
-
-def population(seed, n, K):
-    """A small discrete population: n points with weights; every other one has exact ties."""
-    rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.ones(K), n)
-    if seed % 2:
-        P = np.round(P * 4) + 0.25
-        P /= P.sum(1, keepdims=True)
-    weight = rng.integers(1, 4, n).astype(float)
-    return P, weight
 
 
 def best_mixture(metric: Metric, confusions: np.ndarray) -> float:
