@@ -147,8 +147,8 @@ class Bisection:
     """Maximise a ratio by halving the interval of levels that may be the optimum (paper, Section 2; its authors' way).
 
     On the model confusion a level is a bound when ``F <= 0`` there, and is reached when ``F >= 0``. On labels, where
-    nothing is proved, a level counts as reached when its plug-in rule reaches it. About 20 passes for a gap of 1e-6,
-    where Dinkelbach needs about 4.
+    nothing is proved, a level counts as reached when its plug-in rule reaches it. The interval halves with every pass,
+    or faster; `Dinkelbach` needs fewer passes.
 
     Examples
     --------
