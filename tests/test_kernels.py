@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from confmax.confusion import Gains
 from confmax.oracle import decide, make_oracle, make_table
-from confmax.oracle._blocks import block_rows, chunk_rows, load_block, new_block
-from confmax.oracle._numba import FEW, MANY
+from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block
+from confmax.oracle._numba import FEW
 from confmax.oracle._numpy import decide as reference
 from confmax.oracle._simd import BYTES
 

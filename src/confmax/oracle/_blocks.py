@@ -18,6 +18,7 @@ from numba import njit
 
 from confmax.oracle._simd import BYTES, turn_eight, turn_four
 
+MANY = 128  # classes beyond which a row is read along itself: turning it would not stay in the inner cache
 CHUNK_CELLS = 1 << 18  # a partial sum is over at least so many entries of the table
 
 _pool: ThreadPoolExecutor | None = None

@@ -13,13 +13,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from confmax.confusion import Confusion, Gains
-from confmax.oracle._blocks import block_rows, chunk_rows, distances, load_block, new_block, run_parts
+from confmax.oracle._blocks import MANY, block_rows, chunk_rows, distances, load_block, new_block, run_parts
 from confmax.oracle._numpy import gain_coefficients
 from confmax.oracle._simd import BYTES, decide_along, decide_full, decide_reduced, sum_where
 from confmax.oracle._table import Table
 
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
-MANY = 128  # classes beyond which a row is compared along itself: turning it would not stay in the inner cache
 FEW = 4  # decisions up to which a sum for each is faster than adding every row to its own
 
 

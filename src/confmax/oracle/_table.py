@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
+from confmax.oracle._check import check_rows, normalised, weighted_totals
 
 ROW_SUM_TOLERANCE = 1e-3
 
@@ -37,6 +39,8 @@ class Table:
         Names of the columns; 0..K-1 when nothing else is known.
     calibrator : Calibrator or None
         What made ``proba`` from the probabilities of ``raw``, the table as it was given; None for that table itself.
+    totals : ndarray (K,) or None
+        The sum of each column, where the check has told it.
     """
 
     proba: NDArray[Any]
@@ -45,13 +49,15 @@ class Table:
     classes: tuple[Any, ...]
     calibrator: Calibrator | None = None
     raw: Table | None = None
+    totals: Array | None = None
 
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the raw probabilities under a calibrator; of the raw ones themselves for None."""
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
-        return replace(raw, proba=apply_calibrator(calibrator, raw.proba), calibrator=calibrator, raw=raw)
+        P, totals = _calibrated(calibrator, raw.proba)
+        return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals)
 
     @property
     def n_rows(self) -> int:
@@ -65,15 +71,24 @@ class Table:
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
+        return self._label_weight
+
+    def mean_probability(self) -> Array:
+        """Return the weighted mean of each column (K,), float64."""
+        return self._mean_probability
+
+    @cached_property
+    def _label_weight(self) -> Array:
         assert self.labels is not None
         counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
         return counts / counts.sum()
 
-    def mean_probability(self) -> Array:
-        """Return the weighted mean of each column (K,), float64."""
-        if self.weight is None:
-            return self.proba.mean(axis=0, dtype=np.float64)
-        return self.weight @ self.proba / self.weight.sum()
+    @cached_property
+    def _mean_probability(self) -> Array:
+        if self.weight is not None:
+            return weighted_totals(self.proba, self.weight) / self.weight.sum()
+        totals = check_rows(self.proba, np.inf, np.inf)[0] if self.totals is None else self.totals
+        return totals / self.n_rows
 
 
 def make_table(
@@ -103,11 +118,11 @@ def make_table(
     """
     labels = None if y is None else _vector(y, "y", "one label")
     order = _class_order(classes, _column_names(proba), labels)
-    P = checked_probabilities(proba, order)
+    P, totals = _checked(proba, order)
     n, K = P.shape
     resolved = _resolve_classes(order, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
-    return Table(P, coded, _checked_weight(sample_weight, n), resolved)
+    return Table(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals)
 
 
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
@@ -121,6 +136,11 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
         For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
         else than one.
     """
+    return _checked(proba, classes)[0]
+
+
+def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[Any], Array]:
+    """Return checked probabilities (n, K) and their column sums (K,)."""
     P = np.asarray(proba)
     names = _column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
@@ -135,26 +155,15 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     if P.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
-    P = _as_float(P)
-    # a sum of a row is NaN or infinite as soon as one of its entries is; only then look closer
-    sums = P.sum(axis=1, dtype=np.float64)
-    if not np.isfinite(sums).all():
-        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
-    if P.min() < 0:
-        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
-    off = np.abs(sums - 1.0)
-    if off.max() > ROW_SUM_TOLERANCE:
-        row = int(np.argmax(off > ROW_SUM_TOLERANCE))
-        raise ValueError(
-            f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
-            f"predict_proba's output, or divide each row by its sum"
-        )
-    # rows that sum to one within rounding stay as they are, so that a second check changes nothing
-    loose = off > 8 * np.finfo(P.dtype).eps
-    if loose.any():
-        P = P.copy()
-        P[loose] = (P[loose] / sums[loose, None]).astype(P.dtype)
-    return np.ascontiguousarray(P)
+    P = np.ascontiguousarray(_as_float(P))
+    rounding = 8 * float(np.finfo(P.dtype).eps)
+    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    if broken[:3].any():
+        _refuse_rows(P)
+    if broken[3]:
+        P = normalised(P, rounding)
+        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    return P, totals
 
 
 def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
@@ -165,16 +174,22 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     ValueError
         If these are not (n, K) probabilities.
     """
-    if calibrator is None:
-        return proba
+    return proba if calibrator is None else _calibrated(calibrator, proba)[0]
+
+
+def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[Any], Array]:
+    """Return calibrated probabilities (n, K), checked, with their column sums."""
     name = type(calibrator).__name__
     try:
-        out = checked_probabilities(calibrator.transform(proba))
+        out, totals = _checked(calibrator.transform(proba), None)
     except ValueError as error:
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
         raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
-    return out.astype(proba.dtype, copy=False)
+    if out.dtype == proba.dtype:
+        return out, totals
+    out = out.astype(proba.dtype)
+    return out, check_rows(out, np.inf, np.inf)[0]
 
 
 def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:
@@ -188,7 +203,10 @@ def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArr
     if labels.shape != (n,):
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {_plain(name): k for k, name in enumerate(classes)}
-    seen, inverse = np.unique(labels, return_inverse=True) if labels.dtype != object else _unique_objects(labels)
+    if labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes))):
+        if int(labels.min()) >= 0 and int(labels.max()) < len(classes):
+            return labels.astype(np.int64, copy=False)
+    seen, inverse = _unique(labels)
     codes = np.array([code.get(_plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
@@ -242,6 +260,22 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
                     f"probabilities, and rows with missing ones"
                 ) from None
         raise ValueError(f"proba must hold numbers; got dtype {P.dtype}") from None
+
+
+def _refuse_rows(P: NDArray[Any]) -> None:
+    """Say which row is no distribution."""
+    if not np.isfinite(P).all():
+        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
+    if P.min() < 0:
+        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    sums = P.sum(axis=1, dtype=np.float64)
+    row = int(np.argmax(np.abs(sums - 1.0)))
+    if abs(sums[row] - 1.0) > ROW_SUM_TOLERANCE:
+        row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))
+    raise ValueError(
+        f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
+        f"predict_proba's output, or divide each row by its sum"
+    )
 
 
 def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
@@ -326,14 +360,29 @@ def _resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None,
 
 def _distinct(labels: NDArray[Any]) -> list[Any]:
     """Return the distinct labels as plain Python values; missing ones are refused."""
-    seen = np.unique(labels) if labels.dtype != object else _unique_objects(labels)[0]
-    plain = [_plain(value) for value in seen]
+    plain = [_plain(value) for value in _unique(labels)[0]]
     if any(map(_is_missing, plain)):
         row = [_is_missing(value) for value in labels.tolist()].index(True)
         raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
     if len({isinstance(value, str) for value in plain}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
     return plain
+
+
+def _unique(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct labels, sorted where they can be, and where among them each row's is (n,)."""
+    if labels.dtype == object:
+        return _unique_objects(labels)
+    if labels.dtype.kind in "iu" and labels.size:
+        low, high = int(labels.min()), int(labels.max())
+        if high - low <= 4 * labels.size:
+            # counting takes no sorting
+            wide = labels if labels.dtype.kind == "u" else labels.astype(np.int64, copy=False)
+            place = (wide - wide.dtype.type(low)).astype(np.intp, copy=False)
+            present = np.bincount(place) > 0
+            return np.flatnonzero(present).astype(labels.dtype) + labels.dtype.type(low), (np.cumsum(present) - 1)[place]
+    seen, inverse = np.unique(labels, return_inverse=True)
+    return seen, inverse.reshape(-1)
 
 
 def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
