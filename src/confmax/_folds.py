@@ -36,10 +36,3 @@ def stratified_folds(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]
     """Return the fold of every row (n,) of a labelled table."""
     assert table.labels is not None
     return dealt(table.labels, row_draws(table.proba, seed), table.n_classes, n_folds)
-
-
-def rows_of(table: Table, chosen: NDArray[Any]) -> Table:
-    """Return the chosen rows (a mask or indices) as a table."""
-    labels = None if table.labels is None else table.labels[chosen]
-    weight = None if table.weight is None else table.weight[chosen]
-    return Table(table.proba[chosen], labels, weight, table.classes)

@@ -106,6 +106,7 @@ class MaxMin:
 
     name: ClassVar[str] = "MaxMin"
     budget: ClassVar[int] = 200
+    uses_starts: ClassVar[bool] = True
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse other metrics."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from confmax.oracle._numba import NumbaOracle, decide
 from confmax.oracle._numpy import NumpyOracle
 from confmax.oracle._protocol import Oracle
+from confmax.oracle._sample import rows_of, sampled
 from confmax.oracle._table import (
     Calibrator,
     Table,
@@ -30,7 +31,9 @@ __all__ = [
     "make_oracle",
     "make_table",
     "refuse_too_few_classes",
+    "rows_of",
     "same_estimate",
+    "sampled",
 ]
 
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {"numpy": NumpyOracle, "numba": NumbaOracle}
