@@ -1,7 +1,8 @@
 """Upper bounds on a metric over all attainable confusion matrices, from what one exact oracle answer proves.
 
 An oracle answer is the maximum of one linear function over the attainable set. For each kind of metric that number
-bounds the metric itself. Weights (..., K) and heights (...) may be batches. All bounds hold for the model confusion only, where the oracle is exact.
+bounds the metric itself. Weights (..., K) and heights (...) may be batches. All bounds hold for the model confusion
+only, where the oracle is exact.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from confmax.confusion import Array
 
 def g_mean_bound(weights: Array, height: Array) -> Array:
     """Bound the geometric mean: ``K geomean(w) geomean(T) <= <w, T> <= h`` (arithmetic and geometric means)."""
-    positive = (weights > 0.0).all(axis=-1)
+    positive = np.asarray((weights > 0.0).all(axis=-1))
     logs = np.log(np.where(positive[..., None], weights, 1.0))
     return np.where(positive, height / (weights.shape[-1] * np.exp(logs.mean(axis=-1))), np.inf)
 
 
 def h_mean_bound(weights: Array, height: Array) -> Array:
     """Bound the harmonic mean: ``(sum sqrt(w))^2 <= <w, T> sum 1/T`` (Cauchy-Schwarz)."""
-    valid = (weights >= 0.0).all(axis=-1) & weights.any(axis=-1)
+    valid = np.asarray((weights >= 0.0).all(axis=-1) & weights.any(axis=-1))
     roots = np.sqrt(np.where(valid[..., None], weights, 1.0)).sum(axis=-1)
     return np.where(valid, height * weights.shape[-1] / roots**2, np.inf)
 

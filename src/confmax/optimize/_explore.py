@@ -48,7 +48,9 @@ class Asked:
         )
 
 
-def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) -> Array:
+def surroundings(
+    best: Array, newest: Array, newton: Array | None, seed: int, limits: tuple[int, int] = (LEAST, MOST)
+) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
     Parameters
@@ -59,11 +61,13 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) ->
         Gain that Newton's step on the dual leads to.
     seed : int
         Of the directions; another one for each pass.
+    limits : tuple of int
+        Least and most directions; between them, one per dimension.
     """
     used = (best > 0) & (newest > 0)
     if not used.all() and used.any() and not best[~used].any() and not newest[~used].any():
         # weights of classes that the metric leaves out stay zero
-        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed)
+        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed, limits)
         whole = np.zeros((len(part), len(best)))
         whole[:, used] = part
         return whole
@@ -84,7 +88,7 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) ->
         between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
-    directions = _directions(len(best), seed)
+    directions = _directions(len(best), min(max(len(best), limits[0]), limits[1]), seed)
     turn = np.arange(len(directions))
     around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * directions * scale
     return np.concatenate([np.array(between), np.exp(around) if positive else around])
@@ -163,10 +167,9 @@ def _spread(move: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _directions(d: int, seed: int) -> Array:
-    """Return orthogonal directions (J, d) with entries of size one."""
+def _directions(d: int, wanted: int, seed: int) -> Array:
+    """Return orthogonal directions (wanted, d) with entries of size one."""
     rng = np.random.default_rng(seed)
-    wanted = min(max(d, LEAST), MOST)
     sets: list[Array] = []
     while sum(len(part) for part in sets) < wanted:
         Q, _ = np.linalg.qr(rng.standard_normal((d, min(d, wanted))))

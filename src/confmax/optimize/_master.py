@@ -25,7 +25,7 @@ def best_mix(space: Space, x: Array, mix: Array) -> Array:
     kind = KINDS.get(space.metric.transform or "") if space.metric.bounds_any_gain else None
     if kind is not None:
         kept = slice(None) if space.metric.classes is None else list(space.metric.classes)
-        recalls = np.ascontiguousarray((x / space.rows)[:, kept])
+        recalls = np.ascontiguousarray(x[:, kept] / space.rows[kept])
         return np.asarray(best_mix_of_recalls(recalls, mix, kind))
     # gains that lie close together often get one answer: equal points would make the least squares singular
     _, first, group = np.unique(np.round(x, 12), axis=0, return_index=True, return_inverse=True)

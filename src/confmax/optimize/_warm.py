@@ -15,7 +15,7 @@ from confmax.oracle import CountingOracle, Oracle, same_estimate, sampled
 
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
 LARGE = 5  # and a table is large that has so many times as many
-MOST_ATOMS = 6
+MOST_ATOMS = 4
 
 
 def warm_gains(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Gains | None:
@@ -34,7 +34,7 @@ def warm_gains(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
         return None
     part = sampled(table, wanted / table.n_rows)
     # where many rows are copies of each other the sample may have any size
-    if not wanted / 2 <= part.n_rows <= 2 * wanted or part.weight is not None and not part.weight.any():
+    if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
         return None
     small = CountingOracle(same_estimate(oracle, part))
     if not (small.rows[oracle.rows > 0] > 0).all():

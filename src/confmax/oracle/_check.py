@@ -110,7 +110,7 @@ def check_rows(P: NDArray[Any], tolerance: float, rounding: float) -> tuple[Arra
         _check(P, part * chunk, stop, block_rows(K), tolerance, rounding, totals[part], broken[part])
 
     run_parts(work, parts)
-    return totals.sum(axis=0), broken.any(axis=0)
+    return totals.sum(axis=0), np.asarray(broken.any(axis=0))
 
 
 def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:

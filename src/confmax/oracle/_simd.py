@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import extending, types
+from numba.core import cgutils as untyped
 
+intrinsic: Any = extending.intrinsic
+cgutils: Any = untyped
 BYTES = 128  # of scores at a time: 32 float32 or 16 float64; blocks hold a multiple of so many rows
 TOGETHER = 4  # decisions whose full scores share the loads of a probability
 LANES = 16  # of the sums

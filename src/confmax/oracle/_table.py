@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
 from confmax.oracle._check import check_rows, normalised, weighted_totals
+from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
 
 ROW_SUM_TOLERANCE = 1e-3
 
@@ -116,11 +117,11 @@ def make_table(
     ValueError
         For anything that is not such a table; the sentence names the first offending row.
     """
-    labels = None if y is None else _vector(y, "y", "one label")
-    order = _class_order(classes, _column_names(proba), labels)
+    labels = None if y is None else vector(y, "y", "one label")
+    order = class_order(classes, _column_names(proba), labels)
     P, totals = _checked(proba, order)
     n, K = P.shape
-    resolved = _resolve_classes(order, labels, K)
+    resolved = resolve_classes(order, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
     return Table(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals)
 
@@ -192,32 +193,6 @@ def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[An
     return out, check_rows(out, np.inf, np.inf)[0]
 
 
-def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:
-    """Return labels (n,) as column numbers (n,).
-
-    Raises
-    ------
-    ValueError
-        For a wrong length or a label that is no class; the sentence names the first such row.
-    """
-    if labels.shape != (n,):
-        raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
-    code = {_plain(name): k for k, name in enumerate(classes)}
-    if labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes))):
-        if int(labels.min()) >= 0 and int(labels.max()) < len(classes):
-            return labels.astype(np.int64, copy=False)
-    seen, inverse = _unique(labels)
-    codes = np.array([code.get(_plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
-    if (codes < 0).any():
-        row = int(np.argmax(codes < 0))
-        shown = ", ".join(map(repr, map(_plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
-        raise ValueError(
-            f"row {row} of y holds the label {_plain(labels[row])!r}, which is none of the {len(classes)} classes "
-            f"({shown}); pass classes= with the names in column order"
-        )
-    return codes
-
-
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
     """Return which classes carry weight (K,), by labels if there are any; at least two must.
 
@@ -232,7 +207,7 @@ def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
         only = table.classes[int(np.argmax(present))]
         source = "proba" if table.labels is None else "y"
         raise ValueError(
-            f"{source} has weight in one class only ({_plain(only)!r}); at least two classes are needed to tune a rule"
+            f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
         )
     return present
 
@@ -283,20 +258,10 @@ def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: s
     raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
 
 
-def _vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
-    """Return a one-dimensional array; a column (n, 1) is flattened."""
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"{name} must hold {each} per row, shape (n,); got shape {array.shape}")
-    return array
-
-
 def _checked_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
     if sample_weight is None:
         return None
-    weight = _vector(sample_weight, "sample_weight", "one weight")
+    weight = vector(sample_weight, "sample_weight", "one weight")
     try:
         weight = weight.astype(np.float64)
     except (TypeError, ValueError):
@@ -320,93 +285,3 @@ def _column_names(proba: Any) -> list[str] | None:
     """Return a frame's column names, None for arrays."""
     columns = getattr(proba, "columns", None)
     return None if columns is None else [str(name) for name in columns]
-
-
-def _class_order(
-    classes: Sequence[Any] | None, names: list[str] | None, labels: NDArray[Any] | None
-) -> tuple[Any, ...] | None:
-    """Return the class order that was given, or that a frame's column names tell."""
-    if classes is not None:
-        order = tuple(_plain(name) for name in np.asarray(classes, dtype=object).reshape(-1))
-        if len(set(order)) != len(order):
-            raise ValueError("classes names a class twice; give each column its own name")
-        return order
-    if names is None or labels is None:
-        return None
-    found = {str(_plain(value)): _plain(value) for value in _distinct(labels)}
-    if set(found) == set(names):
-        return tuple(found[name] for name in names)
-    return None
-
-
-def _resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, K: int) -> tuple[Any, ...]:
-    if order is not None:
-        if len(order) != K:
-            raise ValueError(f"classes names {len(order)} classes and proba has {K} columns; give one name per column")
-        return order
-    if labels is None:
-        return tuple(range(K))
-    distinct = _distinct(labels)
-    if len(distinct) == K:
-        return tuple(sorted(distinct))
-    numbers = [value for value in distinct if isinstance(value, int) and not isinstance(value, bool)]
-    if len(numbers) != len(distinct):
-        raise ValueError(
-            f"y has {len(distinct)} distinct labels and proba has {K} columns, so the columns cannot be matched; pass "
-            f"classes= with the {K} names in column order"
-        )
-    return tuple(range(K))
-
-
-def _distinct(labels: NDArray[Any]) -> list[Any]:
-    """Return the distinct labels as plain Python values; missing ones are refused."""
-    plain = [_plain(value) for value in _unique(labels)[0]]
-    if any(map(_is_missing, plain)):
-        row = [_is_missing(value) for value in labels.tolist()].index(True)
-        raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
-    if len({isinstance(value, str) for value in plain}) > 1:
-        raise ValueError("y mixes strings and numbers; give all labels as one type")
-    return plain
-
-
-def _unique(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct labels, sorted where they can be, and where among them each row's is (n,)."""
-    if labels.dtype == object:
-        return _unique_objects(labels)
-    if labels.dtype.kind in "iu" and labels.size:
-        low, high = int(labels.min()), int(labels.max())
-        if high - low <= 4 * labels.size:
-            # counting takes no sorting
-            wide = labels if labels.dtype.kind == "u" else labels.astype(np.int64, copy=False)
-            place = (wide - wide.dtype.type(low)).astype(np.intp, copy=False)
-            present = np.bincount(place) > 0
-            return np.flatnonzero(present).astype(labels.dtype) + labels.dtype.type(low), (np.cumsum(present) - 1)[place]
-    seen, inverse = np.unique(labels, return_inverse=True)
-    return seen, inverse.reshape(-1)
-
-
-def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """``numpy.unique`` with inverse for objects that need not be comparable."""
-    position: dict[Any, int] = {}
-    inverse = np.empty(len(labels), dtype=np.intp)
-    for row, value in enumerate(labels.tolist()):
-        key = None if _is_missing(value) else value
-        inverse[row] = position.setdefault(key, len(position))
-    seen = np.empty(len(position), dtype=object)
-    seen[:] = list(position)
-    return seen, inverse
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a label is None, NaN or pandas' NA, which differs from itself or refuses to be compared."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
-
-
-def _plain(value: Any) -> Any:
-    """Return a label as a plain Python value; whole floats become integers."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return int(value) if isinstance(value, float) and value.is_integer() else value
