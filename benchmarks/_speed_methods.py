@@ -11,7 +11,6 @@ outside and still leaves what is known. The time of confmax on labels is measure
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 
@@ -19,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import confmax
+from benchmarks._speed_process import emit
 from benchmarks._speed_tools import memory_floor, resident, seconds_of, two_threads
 from benchmarks.rivals import frank_wolfe, inverse_prior, over_present, search_weights
 from confmax.confusion import Gains
@@ -205,10 +205,6 @@ def measure(method, name, P, y):
         if first < LONG:
             times.append(seconds_of(tune, name, P, y)[0])
     return {"seconds": times, "ours": own, "peak": peak, **told}, rule
-
-
-def emit(**record):
-    print(json.dumps(record), flush=True)
 
 
 def tiny(K):

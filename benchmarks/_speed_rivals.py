@@ -7,18 +7,15 @@ bounds.
 
 from __future__ import annotations
 
-import json
-import queue
 import tempfile
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks._speed_process import measured
 from benchmarks._speed_tables import SEED, Recipe
-from benchmarks._speed_tools import child, ratio, resident, verdict
+from benchmarks._speed_tools import ratio, verdict
 
 SIZES = (
     Recipe(1000, 5, signal=1.5, imbalance=30.0, wrong=True),
@@ -82,63 +79,13 @@ def measure(quick=False):
 
 
 def measure_method(path, method, names, cap):
-    """Yield what a method found on every metric, starting a new process after one that was stopped."""
-    todo = list(names)
-    while todo:
-        process = child(["-m", "benchmarks._speed_methods", path, method, *todo])
-        stopped = False
-        for record in _records(process, lambda own: _limit(method, own, cap)):
-            stopped = record.get("stopped", False)
-            todo.remove(record["metric"])
-            yield record
-        process.wait()
-        if todo and not stopped:
-            yield from ({"metric": name, "failed": True} for name in todo)
-            return
+    """Yield what a method found on every metric."""
 
+    def limit(own):
+        # plain Nelder-Mead gets no more than the ratio that is asked needs
+        return min(cap, max(CAP_OF_RIVAL, ENOUGH * own)) if method == "Nelder-Mead" else cap
 
-def _limit(method, own, cap):
-    """Return the seconds that a method gets: plain Nelder-Mead no more than the ratio that is asked needs."""
-    return min(cap, max(CAP_OF_RIVAL, ENOUGH * own)) if method == "Nelder-Mead" else cap
-
-
-def _records(process, limit):
-    """Yield the finished metrics of a process; a search beyond its limit is ended, and what is known of it is last."""
-    lines = queue.Queue()
-    reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
-    reader.start()
-    started, deadline = {}, None
-    while True:
-        try:
-            record = lines.get(timeout=None if deadline is None else max(0.0, deadline - time.perf_counter()))
-        except queue.Empty:
-            yield _stop(process, started)
-            reader.join()
-            return
-        if record is None:
-            return
-        event = record.pop("event")
-        deadline = None
-        if event == "start":
-            started = {**record, "clock": time.perf_counter()}
-            deadline = started["clock"] + limit(np.median(record["ours"] or [0.0]))
-        elif event == "done":
-            yield record
-
-
-def _read(stream, lines):
-    with stream:
-        for line in stream:
-            lines.put(json.loads(line))
-    lines.put(None)
-
-
-def _stop(process, started):
-    """End a search that takes too long and return what is known of it."""
-    seconds = time.perf_counter() - started["clock"]
-    peak = resident("VmHWM", process.pid) - started["floor"]
-    process.kill()
-    return {"metric": started["metric"], "seconds": [seconds], "ours": started["ours"], "peak": peak, "stopped": True}
+    return measured(["-m", "benchmarks._speed_methods", path, method], names, limit)
 
 
 # --- the report -------------------------------------------------------------------------------------------------------

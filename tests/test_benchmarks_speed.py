@@ -10,6 +10,7 @@ from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, recal
 
 import confmax
 from benchmarks import _speed_methods as methods
+from benchmarks import _speed_process as processes
 from benchmarks import _speed_rivals as rivals
 from benchmarks import _speed_scaling as scaling
 from benchmarks import _speed_scan as scan
@@ -209,7 +210,7 @@ def started(code):
 
 
 def test_a_search_that_takes_too_long_is_stopped(monkeypatch):
-    monkeypatch.setattr(rivals, "child", started(f"{START} import time; time.sleep(60)"))
+    monkeypatch.setattr(processes, "child", started(f"{START} import time; time.sleep(60)"))
     (record,) = rivals.measure_method("", "xcolumns", ["m"], 0.2)
     assert record["stopped"] and 0.2 <= record["seconds"][0] < 30 and record["peak"] > 0
     row = {"n": 9, "K": 3, "size": "9 x 3", "bytes": 1, "method": "xcolumns", **record}
@@ -217,7 +218,7 @@ def test_a_search_that_takes_too_long_is_stopped(monkeypatch):
 
 
 def test_a_method_that_fails_says_so(monkeypatch):
-    monkeypatch.setattr(rivals, "child", started(f"{START} raise SystemExit(3)"))
+    monkeypatch.setattr(processes, "child", started(f"{START} raise SystemExit(3)"))
     assert list(rivals.measure_method("", "xcolumns", ["m", "n"], 5.0)) == [
         {"metric": "m", "failed": True},
         {"metric": "n", "failed": True},
