@@ -23,7 +23,7 @@ IMPORTS = "import time; t = time.perf_counter(); import {}; print(time.perf_coun
 def measure(quick=False):
     """Return seconds of imports and first calls in new processes, and of later calls."""
     processes = 1 if quick else PROCESSES
-    imports = {module: [] for module in ("confmax", "numpy", "scipy.optimize, numba")}
+    imports = {module: [] for module in ("confmax", "numpy", "numba")}
     first = {mode: [] for mode in FIRST_CALLS}
     for turn in range(processes + 1):  # the first process may compile
         for module, times in imports.items():
@@ -76,7 +76,7 @@ def report(data):
         "---|---:|---:|---",
         f"`import confmax` | {middle['confmax']:.3f} | {IMPORT} | {verdict(middle['confmax'], IMPORT)}",
         f"`import numpy` alone | {middle['numpy']:.3f} | | ",
-        f"`import scipy.optimize, numba` alone | {middle['scipy.optimize, numba']:.3f} | | ",
+        f"`import numba` alone | {middle['numba']:.3f} | | ",
         *(
             f"first call, macro F1, {mode} | {np.median(times):.3f} | {FIRST} | {verdict(np.median(times), FIRST)}"
             for mode, times in data["first"].items()
