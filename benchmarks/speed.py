@@ -4,7 +4,8 @@
 
 Sections: scan, runs, rivals, memory, scaling, passes, latency, prediction; all of them by default. Each is written to
 its own section of benchmarks/RESULTS.md, and with every single repeat, versions, machine and seed to
-benchmarks/speed.json, the other sections staying as they are. ``--quick`` runs small sizes and writes nothing.
+benchmarks/speed.json, the other sections staying as they are. ``--quick`` runs small sizes and writes nothing. The
+rivals xcolumns, autograd and optimal-classification-cutoffs come from PyPI; where one is missing, its rows say failed.
 """
 
 from __future__ import annotations
