@@ -76,16 +76,24 @@ def tune_nelder_mead(name, P, y, wide=False):
     K, metric = P.shape[1], over_present(confmax.metrics.get(name), y, P.shape[1])
     oracle = make_oracle(make_table(P, y, None, range(K)), "labels")
 
-    def loss(logs):
-        weights = np.exp(np.clip(logs - logs.max(), -80.0, 0.0))
-        return -float(metric.at(oracle.maximize(Gains.reduced(weights))).value[0])
+    def value(weights):
+        return float(metric.at(oracle.maximize(Gains.reduced(weights))).value[0])
 
-    start = np.log(np.maximum(inverse_prior(P, y), 1e-3))
+    return by_weights(search_weights(value, inverse_prior(P, y), wide=wide)[0])
+
+
+def search_weights(value, start, *, wide=False):
+    """Return the class weights (K,) at which Nelder-Mead ends that maximises ``value``, and its evaluations."""
+    K, logs = len(start), np.log(np.maximum(start, 1e-3))
     options = {"maxfev": min(200 * K, 1500)}
     if wide:
-        options["initial_simplex"] = np.vstack([start, start + np.eye(K)])
-    found = minimize(loss, start, method="Nelder-Mead", options=options)
-    return by_weights(np.exp(np.clip(found.x - found.x.max(), -80.0, 0.0)))
+        options["initial_simplex"] = np.vstack([logs, logs + np.eye(K)])
+    found = minimize(lambda x: -value(weights_of(x)), logs, method="Nelder-Mead", options=options)
+    return weights_of(found.x), found.nfev
+
+
+def weights_of(logs):
+    return np.exp(np.clip(logs - logs.max(), -80.0, 0.0))
 
 
 def recalls(tp, fn):
@@ -113,9 +121,7 @@ def tune_xcolumns(name, P, y):
     P64, Y = P.astype(np.float64), np.eye(P.shape[1])[y]
     candidates = []
     for start in ("random", "top"):
-        found, meta = find_classifier_using_fw(
-            Y, P64, XCOLUMNS[name], k=1, init_classifier=start, seed=0, return_meta=True
-        )
+        found, meta = frank_wolfe(name, P64, Y, start)
         candidates.append((-np.inf if np.isnan(meta["utilities"][-1]) else meta["utilities"][-1], found))
     best = max(candidates, key=lambda pair: pair[0])[1]
 
@@ -125,6 +131,11 @@ def tune_xcolumns(name, P, y):
         return np.sum(parts, axis=0)
 
     return decide
+
+
+def frank_wolfe(name, P, Y, start):
+    """Return xcolumns' classifier and its record, from probabilities and one-hot labels (n, K) of one dtype."""
+    return find_classifier_using_fw(Y, P, XCOLUMNS[name], k=1, init_classifier=start, seed=0, return_meta=True)
 
 
 TUNE = {

@@ -1,0 +1,189 @@
+"""confmax beside what users would pick, on generated tables: value, gap, passes, seconds and peak memory of each.
+
+Every method runs in a process of its own. The labels are drawn from a model of which the table is a mildly
+miscalibrated version. A method that is not done in its time is stopped; its seconds, and so its ratio, are then lower
+bounds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._speed_process import measured
+from benchmarks._speed_tables import SEED, Recipe
+from benchmarks._speed_tools import ratio, verdict
+
+SIZES = (
+    Recipe(1000, 5, signal=1.5, imbalance=30.0, wrong=True),
+    Recipe(20_000, 10, wrong=True),
+    Recipe(200_000, 20, wrong=True),
+    Recipe(1_000_000, 10, wrong=True),
+    Recipe(100_000, 50, wrong=True),
+    Recipe(50_000, 1000, signal=3.0, imbalance=5.0, wrong=True),
+)
+BINARY = (Recipe(20_000, 2, imbalance=10.0, wrong=True), Recipe(200_000, 2, imbalance=10.0, wrong=True))
+METRICS = ("macro_f1", "g_mean", "cohen_kappa")
+BASE = "confmax, labels"
+OWN = (BASE, "confmax, labels, mixture", "confmax, model", "confmax, defaults")
+MANY = (*OWN, "xcolumns", "xcolumns, top", "Nelder-Mead", "Nelder-Mead, compiled", "cutoffs, one-vs-rest",
+        "cutoffs, coordinate", "argmax", "p/prior")  # fmt: skip
+TWO = (*OWN, "TunedThreshold", "cutoffs, one-vs-rest", "argmax", "p/prior")
+TEST_ROWS, TEST_CELLS = 100_000, 50_000_000
+CAP, CAP_OF_RIVAL, ENOUGH = 60.0, 10.0, 150.0
+SHOWN = 5e-5
+FASTER = {"xcolumns": 50.0, "Nelder-Mead": 100.0}
+
+
+def metrics_of(method, K):
+    """Return the metrics that a method is measured on: the cutoffs know F1 only; long searches of 1000 weights, one."""
+    if method.startswith("cutoffs"):
+        return METRICS[:1]
+    return METRICS[:1] if method.startswith("Nelder") and K > 100 else METRICS
+
+
+def required(row):
+    """Return how many times faster than this rival confmax must be, None where nothing is required."""
+    big = (row["n"], row["K"]) in ((1_000_000, 10), (200_000, 20))
+    if not big or row["method"].split(",")[0] not in FASTER or row["method"].endswith("compiled"):
+        return None
+    if row["method"] == "Nelder-Mead" and row["K"] < 20:
+        return None
+    return FASTER[row["method"].split(",")[0]]
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+def measure(quick=False):
+    """Return one row per table, method and metric."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for recipe in (*SIZES, *BINARY):
+            small = replace(recipe, n=min(recipe.n, 1000), K=min(recipe.K, 6)) if quick else recipe
+            path = Path(folder) / "table.npz"
+            n_test = min(TEST_ROWS, TEST_CELLS // small.K, 1000 if quick else TEST_ROWS)
+            (P, y), (Q, z) = small.draw(), small.draw(part=1, n=n_test)
+            np.savez(path, P=P, y=y, Q=Q, z=z)
+            about = {"n": small.n, "K": small.K, "size": small.size, "bytes": P.nbytes}
+            del P, Q
+            for method in MANY if recipe.K > 2 else TWO:
+                for found in measure_method(path, method, metrics_of(method, recipe.K), 2.0 if quick else CAP):
+                    rows.append({**about, "method": method, **found})
+            if quick:
+                break
+    return {"seed": SEED, "recipes": [recipe.__dict__ for recipe in (*SIZES, *BINARY)], "rows": rows}
+
+
+def measure_method(path, method, names, cap):
+    """Yield what a method found on every metric."""
+
+    def limit(own):
+        # plain Nelder-Mead gets no more than the ratio that is asked needs
+        return min(cap, max(CAP_OF_RIVAL, ENOUGH * own)) if method == "Nelder-Mead" else cap
+
+    return measured(["-m", "benchmarks._speed_methods", path, method], names, limit)
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+def speedup(row):
+    """Return how many times faster confmax on labels is than a row's method, in the row's process."""
+    if not row.get("ours"):
+        return None
+    if len(row["seconds"]) > 1:
+        # the first call of confmax was made before the first of the method
+        return ratio(row["seconds"], row["ours"][: len(row["seconds"])])[0]
+    return float(np.median(row["seconds"]) / np.median(row["ours"]))
+
+
+def base_of(data, row, method=BASE):
+    """Return the row of confmax on the same table and metric."""
+    keys = ("n", "K", "metric")
+    return next(r for r in data["rows"] if r["method"] == method and all(r[k] == row[k] for k in keys))
+
+
+def line_of(data, row):
+    """Return one line of a table's report."""
+    head = f"{row['metric']} | {row['method']}"
+    if row.get("failed"):
+        return f"{head} | failed | | | | | | "
+    times, mark = speedup(row), "> " if row.get("stopped") else ""
+    gap = "" if row.get("gap") is None else f"{row['gap']:.1e}"
+    values = ["", ""]
+    if "tuning" in row:
+        behind = row["tuning"] > base_of(data, row).get("tuning", 1.0) + SHOWN
+        values = [f"{row['tuning']:.5f}" + (" *" if behind else ""), f"{row['test']:.5f}"]
+    return (
+        f"{head} | {values[0]} | {values[1]} | {gap} | {row.get('passes', '')} | "
+        f"{mark}{np.median(row['seconds']):.3g} | {row['peak'] / row['bytes']:.1f} | "
+        f"{'' if times is None else f'{mark}{times:.3g}'}"
+    )
+
+
+def targets(data):
+    """Return the table of what is required: ratio and tuning value against the rivals that the target names."""
+    lines = ["table | metric | rival | times faster | required | speed | tuning, confmax - rival | value",
+             "---|---|---|---:|---:|---|---:|---"]  # fmt: skip
+    for row in data["rows"]:
+        bound = required(row)
+        if bound is None or row.get("failed"):
+            continue
+        times = speedup(row)
+        # a search that was stopped has the value that the same search on the compiled scan reaches
+        theirs = row if "tuning" in row else base_of(data, row, f"{row['method']}, compiled")
+        less = base_of(data, row)["tuning"] - theirs["tuning"] if "tuning" in theirs else float("nan")
+        mixed = base_of(data, row, "confmax, labels, mixture")["tuning"] - theirs.get("tuning", float("nan"))
+        lines.append(
+            f"{row['size']} | {row['metric']} | {row['method']} | {'> ' if row.get('stopped') else ''}{times:.3g} | "
+            f"{bound:g} | {verdict(times, bound, most=False)} | {less:+.1e} (mixture {mixed:+.1e}) | "
+            f"{verdict(less, 0.0, most=False)}"
+        )
+    return "\n".join(lines)
+
+
+def losses(data):
+    """Return the sentences that name every method that beats confmax on labels in value, or in time."""
+    better = {"tuning": [], "test": [], "time": []}
+    for row in data["rows"]:
+        if row["method"] in OWN or row.get("failed"):
+            continue
+        base = base_of(data, row)
+        for key in ("tuning", "test"):
+            if key in row and row[key] > base[key] + SHOWN:
+                better[key].append(f"{row['method']} on {row['size']} {row['metric']} ({row[key] - base[key]:+.4f})")
+        if speedup(row) < 1 and row["method"] not in ("argmax", "p/prior"):
+            better["time"].append(f"{row['method']} on {row['size']} {row['metric']} ({speedup(row):.2f})")
+    return "\n\n".join(
+        f"Rivals ahead of confmax on labels, {key}: {'; '.join(found) or 'none'}." for key, found in better.items()
+    )
+
+
+ABOUT = """`python -m benchmarks.speed rivals`: every method on generated tables whose probabilities are mildly wrong
+(sharpened by 1.25, one offset per class), tuned on the table's labels, each in a process of its own. Values are by
+label counts; gap: of the estimate used (model); seconds: median of 5, or one call where a method takes more than 3 s;
+memory: the most that a call adds, in tables; times: seconds over those of `confusion="labels", calibration=None` in the
+same process, called in turn; `>`: stopped, a lower bound; * tuning value above that of confmax on labels by 5e-5.
+
+* xcolumns: its Frank-Wolfe search with k=1 from its default initial classifier, and from "top", in the table's float32.
+* Nelder-Mead: scipy's on log class weights from 1 / prior, at most min(200 K, 1500) evaluations, of decisions and
+  counts in NumPy; stopped after 150 times confmax's seconds (10 at least, 60 at most). "Compiled": the same search
+  with confmax's scan in place of NumPy. Of 1000 classes macro F1 only.
+* cutoffs: optimal-classification-cutoffs, `metric="f1"`, which knows neither G-mean nor kappa; one-vs-rest (its
+  default) and coordinate ascent. Of two classes its F1 is the positive class's.
+* TunedThreshold: scikit-learn's TunedThresholdClassifierCV on prefit columns, 100 thresholds, two classes only."""
+
+
+def report(data):
+    parts = [ABOUT, losses(data), targets(data)]
+    head = "metric | method | tuning | test | gap | passes | seconds | memory | times"
+    for size in dict.fromkeys(row["size"] for row in data["rows"]):
+        lines = [line_of(data, row) for row in data["rows"] if row["size"] == size]
+        order = sorted(range(len(lines)), key=lambda i: METRICS.index(lines[i].split(" | ")[0]))
+        parts.append("\n".join([f"**{size}**", "", head, "---|---|---:|---:|---:|---:|---:|---:|---:",
+                                *(lines[i] for i in order)]))  # fmt: skip
+    return "\n\n".join(parts)
