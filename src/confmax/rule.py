@@ -25,8 +25,11 @@ from confmax.oracle import (
     apply_calibrator,
     checked_probabilities,
     decide,
+    is_sparse,
     same_estimate,
 )
+
+MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +128,7 @@ class DecisionRule:
 
         Parameters
         ----------
-        proba : array-like or data frame (n, K)
+        proba : array-like, data frame or scipy.sparse matrix (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
         keys : array-like (n,) or None
             Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
@@ -154,8 +157,13 @@ class DecisionRule:
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw."""
         P = apply_calibrator(self.calibrator, self._checked(proba))
-        out = np.zeros((len(P), self.n_decisions))
-        rows = np.arange(len(P))
+        n = P.shape[0]
+        if is_sparse(P) and n * self.n_decisions > MOST_CELLS:
+            raise ValueError(
+                f"the probabilities of {self.n_decisions} decisions on {n} rows are a dense table of more than "
+                f"{MOST_CELLS:,} cells; pass fewer rows at a time"
+            )
+        out, rows = np.zeros((n, self.n_decisions)), np.arange(n)
         for weight, decision in zip(self.weights, decide(P, self.gains), strict=True):
             out[rows, decision] += weight
         return out

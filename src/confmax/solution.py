@@ -127,8 +127,10 @@ def maximize(
     ----------
     metric : str, Metric or callable
         A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, M).
-    proba : array-like or data frame (n, K)
-        Class probabilities on rows that the model was not fitted on.
+    proba : array-like, data frame or scipy.sparse matrix (n, K)
+        Class probabilities on rows that the model was not fitted on. Of very many classes a sparse matrix may hold the
+        largest few of each row, divided by their sum: what a scan costs is its stored entries and K numbers. The
+        result is that of the dense table without calibration.
     y : array-like (n,) or None
         True classes: names or column numbers.
     sample_weight : array-like (n,) or None
@@ -142,8 +144,9 @@ def maximize(
         a ``y``, else "model".
     calibration : {"auto", "temperature", "vector", None} or object
         How the probabilities are corrected before anything else, see `confmax.calibration.choose`: "auto" lets
-        cross-validated log loss decide, where there is a ``y``; None leaves them as they are. An object with
-        ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the correction itself.
+        cross-validated log loss decide, where there is a ``y`` and the table is not sparse; None leaves them as they
+        are. An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the
+        correction itself.
     solver : "auto", "polished", str or solver
         "auto" chooses by the metric's declared structure. "polished" adds a search over one class weight or offset at a
         time on the labels, if five-fold cross-validation inside the table says that it helps; it costs about twenty

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,8 @@ class Table:
         What made ``proba`` from the probabilities of ``raw``, the table as it was given; None for that table itself.
     """
 
+    backend: ClassVar[str] = "numba"
+
     proba: NDArray[Any]
     labels: NDArray[np.int64] | None
     weight: Array | None
@@ -52,6 +54,10 @@ class Table:
         if calibrator is None:
             return raw
         return replace(raw, proba=apply_calibrator(calibrator, raw.proba), calibrator=calibrator, raw=raw)
+
+    def dense(self, what: str) -> Table:
+        """Return the table with ``proba`` as an array, which ``what`` needs: itself."""
+        return self
 
     @property
     def n_rows(self) -> int:
@@ -71,9 +77,18 @@ class Table:
 
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
-        if self.weight is None:
-            return self.proba.mean(axis=0, dtype=np.float64)
-        return self.weight @ self.proba / self.weight.sum()
+        return self.column_sums(self.weight) / (self.n_rows if self.weight is None else self.weight.sum())
+
+    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
+        """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
+        P = self.proba.astype(np.float64) * (1.0 - self.proba) if spread else self.proba
+        return P.sum(axis=0, dtype=np.float64) if weight is None else weight @ P
+
+    def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its decision (n,), zero for a decision that is no class."""
+        own = decision < self.n_classes
+        hit = self.proba[np.arange(self.n_rows), np.where(own, decision, 0)]
+        return np.where(own, hit, hit.dtype.type(0))
 
 
 def make_table(
@@ -86,9 +101,9 @@ def make_table(
 
     Parameters
     ----------
-    proba : array-like or data frame (n, K)
+    proba : array-like, data frame or scipy.sparse matrix (n, K)
         Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame whose columns are named like
-        the classes is read by name.
+        the classes is read by name. What a sparse matrix does not store is zero.
     y : array-like (n,) or None
         True classes: names, or column numbers.
     sample_weight : array-like (n,) or None
@@ -107,13 +122,17 @@ def make_table(
     n, K = P.shape
     resolved = _resolve_classes(order, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
-    return Table(P, coded, _checked_weight(sample_weight, n), resolved)
+    kind = Table
+    if is_sparse(P):
+        from confmax.oracle._sparse import SparseTable as kind
+    return kind(P, coded, _checked_weight(sample_weight, n), resolved)
 
 
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
 
-    A frame whose columns are named like ``classes`` is read in the order of ``classes``.
+    A frame whose columns are named like ``classes`` is read in the order of ``classes``. A scipy.sparse matrix becomes
+    a csr_array.
 
     Raises
     ------
@@ -121,6 +140,10 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
         For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
         else than one.
     """
+    if is_sparse(proba):
+        from confmax.oracle._sparse import checked_sparse
+
+        return checked_sparse(proba)
     P = np.asarray(proba)
     names = _column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
@@ -167,6 +190,11 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     """
     if calibrator is None:
         return proba
+    if is_sparse(proba):
+        from confmax.oracle._sparse import densified
+
+        # p = 0 is not nothing to a calibrator: the dense table is what the rule was tuned for
+        proba = densified(proba, "the calibration of this rule")
     name = type(calibrator).__name__
     try:
         out = checked_probabilities(calibrator.transform(proba))
@@ -175,6 +203,11 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     if out.shape != proba.shape:
         raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
     return out.astype(proba.dtype, copy=False)
+
+
+def is_sparse(proba: Any) -> bool:
+    """Whether this is a table of scipy.sparse, found out without importing it."""
+    return any(kind.__module__.startswith("scipy.sparse") for kind in type(proba).__mro__)
 
 
 def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:

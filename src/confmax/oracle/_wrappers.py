@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.oracle._numba import decide
+from confmax.oracle._decide import decide
 from confmax.oracle._protocol import Oracle
 from confmax.oracle._table import Table
 
@@ -83,9 +83,8 @@ def tally(oracle: Oracle, decision: NDArray[np.int32], n_decisions: int, *, matr
     share, diagonal = oracle.model_share, np.zeros(K)
     full = np.zeros((K, n_decisions)) if matrix else None
     if share > 0.0:
-        own = np.flatnonzero(decision < K)
-        hit = weight[own] * table.proba[own, decision[own]]
-        diagonal += share * np.bincount(decision[own], weights=hit, minlength=K) / total
+        hit = np.bincount(decision, weights=weight * table.probability_of(decision), minlength=n_decisions)
+        diagonal += share * hit[:K] / total
         if full is not None:
             for j in np.unique(decision):
                 chosen = decision == j

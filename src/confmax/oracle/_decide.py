@@ -1,0 +1,17 @@
+"""Decisions on any kind of checked probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Gains
+from confmax.oracle import _numba, _sparse
+from confmax.oracle._table import is_sparse
+
+
+def decide(proba: Any, gains: Gains) -> NDArray[np.int32]:
+    """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
+    return _sparse.decide(proba, gains) if is_sparse(proba) else _numba.decide(proba, gains)

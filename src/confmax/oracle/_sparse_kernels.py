@@ -1,0 +1,224 @@
+"""Compiled scans of tables in compressed sparse rows (CSR): the cost of a row is that of its stored entries.
+
+A class that a row does not store has probability zero and the score ``b_j``. The best of these is the first class in
+falling order of (offset, index) that the row does not store, and it matters only while its offset reaches the best
+stored score: nearly always one comparison. Entries are sorted by class within a row, so that a running ``>=`` gives
+ties to the largest index. Multiply, then add, in the table's dtype, never fused: decisions equal those on the dense
+table bit for bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+BLOCK = 512  # rows that all gains of a batch decide before the next rows are read
+
+UNSORTED, OUTSIDE = 1, 2  # what `structure` finds
+
+
+@njit(cache=True, nogil=True)
+def structure(indptr, indices, start, stop, n_classes):  # type: ignore[no-untyped-def]
+    """Return OUTSIDE where a column index is none, else UNSORTED where a row's do not rise strictly, else 0."""
+    found = 0
+    for r in range(start, stop):
+        before = -1
+        for t in range(indptr[r], indptr[r + 1]):
+            j = indices[t]
+            if j < 0 or j >= n_classes:
+                return 2
+            if j <= before:
+                found = 1
+            before = j
+    return found
+
+
+@njit(cache=True, nogil=True)
+def row_sums(indptr, data, start, stop, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums`` in double precision; return whether an entry is negative."""
+    negative = False
+    for r in range(start, stop):
+        total = 0.0
+        for t in range(indptr[r], indptr[r + 1]):
+            total += data[t]
+            negative = negative or data[t] < 0
+        sums[r] = total
+    return negative
+
+
+@njit(cache=True, nogil=True)
+def divide_rows(indptr, data, start, stop, sums, loose, out):  # type: ignore[no-untyped-def]
+    """Copy the entries, those of loose rows divided by their sums."""
+    for r in range(start, stop):
+        for t in range(indptr[r], indptr[r + 1]):
+            out[t] = data[t] / sums[r] if loose[r] else data[t]
+
+
+@njit(cache=True, nogil=True)
+def column_sums(indptr, indices, data, weight, spread, out):  # type: ignore[no-untyped-def]
+    """Add the weighted probabilities p, or ``p (1 - p)``, of every class."""
+    for r in range(indptr.shape[0] - 1):
+        w = weight[r] if weight.size > 0 else 1.0
+        for t in range(indptr[r], indptr[r + 1]):
+            p = np.float64(data[t])
+            out[indices[t]] += w * (p * (1.0 - p) if spread else p)
+
+
+@njit(cache=True, nogil=True)
+def _place(indices, first, last, j):  # type: ignore[no-untyped-def]
+    """Return where a row stores class j, -1 if it does not."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < j:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < last and indices[low] == j else -1
+
+
+@njit(cache=True, nogil=True)
+def look_up(indptr, indices, data, start, stop, decision, hit):  # type: ignore[no-untyped-def]
+    """Fill ``hit`` with the probability of each row's decision; both begin at row ``start``."""
+    for r in range(start, stop):
+        t = _place(indices, indptr[r], indptr[r + 1], decision[r - start])
+        hit[r - start] = data[t] if t >= 0 else 0
+
+
+@njit(cache=True, nogil=True)
+def _decide_reduced(indptr, indices, data, start, stop, a, b, order, decision, hit):  # type: ignore[no-untyped-def]
+    for r in range(start, stop):
+        first, last = indptr[r], indptr[r + 1]
+        winner, p = indices[first], data[first]
+        best = a[winner] * p + b[winner]
+        for t in range(first + 1, last):
+            j = indices[t]
+            score = a[j] * data[t] + b[j]
+            if score >= best:
+                best, winner, p = score, j, data[t]
+        for k in range(order.shape[0]):
+            j = order[k]
+            if b[j] < best or (b[j] == best and j < winner):
+                break
+            if _place(indices, first, last, j) < 0:
+                winner, p = j, data.dtype.type(0)
+                break
+        decision[r - start] = winner
+        hit[r - start] = p
+
+
+@njit(cache=True, nogil=True)
+def _decide_full(indptr, indices, data, start, stop, gain, score, decision):  # type: ignore[no-untyped-def]
+    M = gain.shape[1]
+    for r in range(start, stop):
+        first, last = indptr[r], indptr[r + 1]
+        i, p = indices[first], data[first]
+        for j in range(M):
+            score[j] = p * gain[i, j]
+        for t in range(first + 1, last):
+            i, p = indices[t], data[t]
+            for j in range(M):
+                score[j] = score[j] + p * gain[i, j]
+        winner = 0
+        for j in range(1, M):
+            if score[j] >= score[winner]:
+                winner = j
+        decision[r - start] = winner
+
+
+@njit(cache=True, nogil=True)
+def decide_rows(indptr, indices, data, start, stop, first, second, orders, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` (B, n) from row ``start`` to ``stop`` with the decisions of every gain."""
+    score = np.empty(first.shape[2], data.dtype)
+    hit = np.empty(BLOCK, data.dtype)
+    for low in range(start, stop, BLOCK):
+        high = min(low + BLOCK, stop)
+        for g in range(first.shape[0]):
+            if second.shape[0] > 0:
+                _decide_reduced(
+                    indptr, indices, data, low, high, first[g, 0], second[g], orders[g], out[g, low:high], hit
+                )
+            else:
+                _decide_full(indptr, indices, data, low, high, first[g], score, out[g, low:high])
+
+
+@njit(cache=True, nogil=True)
+def _count(indptr, indices, data, start, stop, decision, hit, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    weighted, K = weight.size > 0, diagonal.shape[0]
+    for r in range(start, stop):
+        j = decision[r - start]
+        w = weight[r] if weighted else 1.0
+        columns[j] += w
+        if share < 1.0:
+            u = w * (1.0 - share)
+            if labels[r] == j:
+                diagonal[j] += u
+            if matrix.size > 0:
+                matrix[labels[r], j] += u
+        if share > 0.0:
+            v = w * share
+            if j < K:
+                diagonal[j] += v * hit[r - start]
+            if matrix.size > 0:
+                for t in range(indptr[r], indptr[r + 1]):
+                    matrix[indices[t], j] += v * data[t]
+
+
+@njit(cache=True, nogil=True)
+def scan(indptr, indices, data, start, stop, first, second, orders, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    """Decide the rows from ``start`` to ``stop`` by every gain and add up its statistics."""
+    score = np.empty(first.shape[2], data.dtype)
+    hit = np.empty(BLOCK, data.dtype)
+    decision = np.empty(BLOCK, np.int32)
+    for low in range(start, stop, BLOCK):
+        high = min(low + BLOCK, stop)
+        for g in range(first.shape[0]):
+            if second.shape[0] > 0:
+                _decide_reduced(indptr, indices, data, low, high, first[g, 0], second[g], orders[g], decision, hit)
+            else:
+                _decide_full(indptr, indices, data, low, high, first[g], score, decision)
+                look_up(indptr, indices, data, low, high, decision, hit)
+            _count(indptr, indices, data, low, high, decision, hit, share, labels, weight,
+                   diagonal[g], columns[g], matrix[g])  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def count_given(indptr, indices, data, start, stop, decisions, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    """Add up the statistics of decisions (B, n) that were made before."""
+    hit = np.empty(BLOCK, data.dtype)
+    for low in range(start, stop, BLOCK):
+        high = min(low + BLOCK, stop)
+        for g in range(decisions.shape[0]):
+            decision = decisions[g, low:high]
+            look_up(indptr, indices, data, low, high, decision, hit)
+            _count(indptr, indices, data, low, high, decision, hit, share, labels, weight,
+                   diagonal[g], columns[g], matrix[g])  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def scan_alone(indptr, indices, data, start, stop, begin, listed, a, b, always, rest, share, labels, weight, out):  # type: ignore[no-untyped-def]
+    """Add up what entries change in gains of which each has coefficients for one class only.
+
+    Without the class stored, gain g decides the class everywhere (``always[g]``) or ``rest[g]`` everywhere. Rows whose
+    entry decides otherwise add to ``out[g]``: their weight, and their truth at the class and at the rest. The gains of
+    class j are ``listed[begin[j]:begin[j + 1]]``.
+    """
+    K = begin.shape[0] - 1
+    for r in range(start, stop):
+        first, last = indptr[r], indptr[r + 1]
+        w = weight[r] if weight.size > 0 else 1.0
+        u, v = w * (1.0 - share), w * share
+        y = labels[r] if share < 1.0 else -1
+        highest = v * data[last - 1] if indices[last - 1] == K - 1 else 0.0
+        t = _place(indices, first, last, K - 2)
+        second = v * data[t] if t >= 0 else 0.0
+        for t in range(first, last):
+            j = indices[t]
+            for k in range(begin[j], begin[j + 1]):
+                g = listed[k]
+                score = a[g] * data[t] + b[g]
+                wins = score > 0 if j < rest[g] else score >= 0
+                if wins != always[g]:
+                    out[g, 0] += w
+                    out[g, 1] += v * data[t] + (u if y == j else 0.0)
+                    out[g, 2] += (highest if rest[g] == K - 1 else second) + (u if y == rest[g] else 0.0)
