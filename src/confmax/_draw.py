@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.oracle import Calibrator, apply_calibrator, decide, is_sparse
+from confmax.oracle import Calibrator, apply_calibrator, decide, is_sparse, is_tensor, on_host
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
 
@@ -79,7 +79,7 @@ def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
     ValueError
         If there is not one key per row, or a key is neither an integer nor a string.
     """
-    values = np.asarray(keys)
+    values = np.asarray(on_host(keys))
     if values.shape != (n,):
         raise ValueError(f"keys must hold one key per row of proba: {n}; got shape {values.shape}")
     if values.dtype.kind in "iu":
@@ -130,6 +130,8 @@ def drawn_decisions(
     Without keys a row's fingerprint, before calibration, is its key, and a warning says where many rows share theirs.
     """
     given = None if keys is None else given_keys(keys, proba.shape[0])
+    if is_tensor(proba):
+        return _drawn_on_device(proba, gains, weights, seed, given, calibrator=calibrator)
     if keys is None and (calibrator is not None or gains.power or is_sparse(proba)):
         given = row_keys(proba)  # the scan below sees something else than the row
     P = apply_calibrator(calibrator, proba)
@@ -144,6 +146,26 @@ def drawn_decisions(
     if keys is None:
         _warn_of_duplicates(P, gains, used)
     return decisions
+
+
+def _drawn_on_device(
+    proba: Any,
+    gains: Gains,
+    weights: Array,
+    seed: int,
+    given: NDArray[np.uint64] | None,
+    *,
+    calibrator: Calibrator | None,
+) -> Any:
+    """Return the same decisions for a checked tensor, as a tensor (n,) of int64 on its device."""
+    from confmax.oracle import _torch_predict as device
+
+    factors = column_factors(proba.shape[1])
+    keys = device.row_keys(proba, factors) if given is None else device.as_words(given, proba)
+    P = apply_calibrator(calibrator, proba)
+    if given is None:
+        _warn_of_duplicates(P, gains, on_host(keys).view(np.uint64))
+    return device.decide_drawn(P, gains, weights, words=coefficients(seed), keys=keys)
 
 
 def _by_atom(csr: Any, gains: Gains, atom: NDArray[np.intp]) -> NDArray[np.int64]:

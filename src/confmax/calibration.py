@@ -240,7 +240,8 @@ def log_loss(table: Table) -> float | None:
     """Return the weighted mean log loss of a table in nats, entries below 1e-12 counting as 1e-12; None unlabelled."""
     if table.labels is None:
         return None
-    return float(np.average(-np.log(_of_truth(table.proba, table.labels)), weights=table.weight))
+    of_truth = np.maximum(table.probability_of(table.labels).astype(np.float64), FLOOR)
+    return float(np.average(-np.log(of_truth), weights=table.weight))
 
 
 def check_calibration(kind: Any) -> None:

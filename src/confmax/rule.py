@@ -26,6 +26,7 @@ from confmax.oracle import (
     checked_probabilities,
     decide,
     is_sparse,
+    is_tensor,
     same_estimate,
 )
 
@@ -128,7 +129,7 @@ class DecisionRule:
 
         Parameters
         ----------
-        proba : array-like, data frame or scipy.sparse matrix (n, K)
+        proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
         keys : array-like (n,) or None
             Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
@@ -137,7 +138,7 @@ class DecisionRule:
         Returns
         -------
         ndarray (n,) of int64
-            ``rule.classes[index]`` is the name.
+            ``rule.classes[index]`` is the name. For a tensor, a tensor of int64 on its device, like ``argmax`` gives.
 
         Raises
         ------
@@ -151,12 +152,21 @@ class DecisionRule:
         """
         P = self._checked(proba)
         if not self.is_randomized:
-            return decide(apply_calibrator(self.calibrator, P), self.gains)[0].astype(np.int64)
+            P = apply_calibrator(self.calibrator, P)
+            if is_tensor(P):
+                from confmax.oracle._torch import decide_tensor
+
+                return decide_tensor(P, self.gains)[0]
+            return decide(P, self.gains)[0].astype(np.int64)
         return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator)
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
-        """Return the exact probability of every decision (n, M), before any draw."""
+        """Return the exact probability of every decision (n, M), before any draw; for a tensor, on its device."""
         P = apply_calibrator(self.calibrator, self._checked(proba))
+        if is_tensor(P):
+            from confmax.oracle._torch_predict import decision_probabilities
+
+            return decision_probabilities(P, self.gains, self.weights)
         n = P.shape[0]
         if is_sparse(P) and n * self.n_decisions > MOST_CELLS:
             raise ValueError(

@@ -18,6 +18,7 @@ from confmax.oracle._table import (
     make_table,
     refuse_too_few_classes,
 )
+from confmax.oracle._tensors import is_tensor, on_host
 from confmax.oracle._wrappers import CountingOracle, DecidingOn
 
 __all__ = [
@@ -31,16 +32,27 @@ __all__ = [
     "checked_probabilities",
     "decide",
     "is_sparse",
+    "is_tensor",
     "make_oracle",
     "make_table",
+    "on_host",
     "refuse_too_few_classes",
     "same_estimate",
 ]
+
+
+def _torch_oracle(table: Table, model_share: float) -> Oracle:
+    """Return the oracle on a device; torch is imported here."""
+    from confmax.oracle._torch import TorchOracle
+
+    return TorchOracle(table, model_share)
+
 
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "numpy": NumpyOracle,
     "numba": NumbaOracle,
     "sparse": SparseOracle,
+    "torch": _torch_oracle,
 }
 
 
@@ -55,8 +67,9 @@ def make_oracle(
         From `make_table`.
     confusion : {"model", "labels", "blend"}
         ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact; ``mean(1[y = i] h_j)``; or an average of both.
-    backend : {"numba", "numpy", "sparse"} or None
-        The compiled scan, the slow reference, or the scan of stored entries; None: the one for this kind of table.
+    backend : {"numba", "numpy", "sparse", "torch"} or None
+        The compiled scan, the slow reference, the scan of stored entries, or that of a tensor on its device; None: the
+        one for this kind of table.
     model_share : float or None
         Weight of the model in the blend, from 0 to 1.
 
@@ -80,7 +93,7 @@ def make_oracle(
         raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {backend!r}")
     if confusion != "model" and table.labels is None:
         raise ValueError(f"confusion={confusion!r} needs y, the true classes; pass y, or use confusion='model'")
-    if backend != "sparse":
+    if backend != table.backend:
         table = table.dense(f"backend={backend!r}")
     if confusion != "blend":
         return BACKENDS[backend](table, float(confusion == "model"))

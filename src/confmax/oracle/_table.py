@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
+from confmax.oracle._tensors import is_tensor, on_host
 
 ROW_SUM_TOLERANCE = 1e-3
 
@@ -56,8 +57,13 @@ class Table:
         return replace(raw, proba=apply_calibrator(calibrator, raw.proba), calibrator=calibrator, raw=raw)
 
     def dense(self, what: str) -> Table:
-        """Return the table with ``proba`` as an array, which ``what`` needs: itself."""
+        """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself."""
         return self
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that scores are computed in."""
+        return self.proba.dtype
 
     @property
     def n_rows(self) -> int:
@@ -101,9 +107,10 @@ def make_table(
 
     Parameters
     ----------
-    proba : array-like, data frame or scipy.sparse matrix (n, K)
+    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
         Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame whose columns are named like
-        the classes is read by name. What a sparse matrix does not store is zero.
+        the classes is read by name. What a sparse matrix does not store is zero. A tensor stays on its device; its
+        rows of 16 bits are used as they are.
     y : array-like (n,) or None
         True classes: names, or column numbers.
     sample_weight : array-like (n,) or None
@@ -125,6 +132,8 @@ def make_table(
     kind = Table
     if is_sparse(P):
         from confmax.oracle._sparse import SparseTable as kind
+    elif is_tensor(P):
+        from confmax.oracle._torch_table import TorchTable as kind
     return kind(P, coded, _checked_weight(sample_weight, n), resolved)
 
 
@@ -144,6 +153,10 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
         from confmax.oracle._sparse import checked_sparse
 
         return checked_sparse(proba)
+    if is_tensor(proba):
+        from confmax.oracle._torch_table import checked_tensor
+
+        return checked_tensor(proba)
     P = np.asarray(proba)
     names = _column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
@@ -195,6 +208,10 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
 
         # p = 0 is not nothing to a calibrator: the dense table is what the rule was tuned for
         proba = densified(proba, "the calibration of this rule")
+    if is_tensor(proba) and not getattr(calibrator, "reads_tensors", False):
+        from confmax.oracle._torch_table import calibrated_on_host
+
+        return calibrated_on_host(calibrator, proba)
     name = type(calibrator).__name__
     try:
         out = checked_probabilities(calibrator.transform(proba))
@@ -202,7 +219,7 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
         raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
-    return out.astype(proba.dtype, copy=False)
+    return out if is_tensor(out) else out.astype(proba.dtype, copy=False)
 
 
 def is_sparse(proba: Any) -> bool:
@@ -284,7 +301,7 @@ def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: s
 
 def _vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     """Return a one-dimensional array; a column (n, 1) is flattened."""
-    array = np.asarray(values)
+    array = np.asarray(on_host(values))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -69,6 +69,11 @@ class DecidingOn:
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions on the other probabilities."""
+        if self.table.backend == "torch":
+            from confmax.oracle import _torch
+
+            on_device = _torch.TorchOracle(self.oracle.table, self.oracle.model_share, decides_on=self.table)
+            return on_device.maximize(gains, matrix=matrix)
         decisions = decide(self.table.proba, gains)
         parts = [tally(self.oracle, each, gains.n_decisions, matrix=matrix) for each in decisions]
         return Confusion.stack(parts)
