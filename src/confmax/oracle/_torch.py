@@ -110,7 +110,7 @@ def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
 
 def decide(proba: Tensor, gains: Gains) -> NDArray[np.int32]:
     """Return the same decisions as an array in host memory."""
-    return decide_tensor(proba, gains).to(torch.int32).cpu().numpy()  # type: ignore[no-any-return]
+    return decide_tensor(proba, gains).to(torch.int32).cpu().numpy()
 
 
 # --- the oracle -------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class TorchOracle:
         The checked table; one in host memory is read where it is.
     model_share : float
         C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    decides_on : TorchTable or None
+    decides_on : Table or None
         Other probabilities of the same rows, from which decisions are made; the statistics stay those of ``table``.
 
     Warns
@@ -134,12 +134,12 @@ class TorchOracle:
         If the kernel for CUDA does not agree with the plain operations on the first rows: it is not used.
     """
 
-    def __init__(self, table: Table, model_share: float, *, decides_on: TorchTable | None = None) -> None:
+    def __init__(self, table: Table, model_share: float, *, decides_on: Table | None = None) -> None:
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0 and decides_on is None
         self._rows = as_torch(table)
-        self._decides = self._rows if decides_on is None else decides_on
+        self._decides = self._rows if decides_on is None else as_torch(decides_on)
         self.rows = model_share * self._rows.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
         if model_share < 1.0:
             self.rows = self.rows + (1.0 - model_share) * table.label_weight()
@@ -260,7 +260,8 @@ def checked_fused(table: TorchTable, share: float) -> Fused | None:
         if fused is None:
             return None
         n = min(CHECKED_ROWS, len(P))
-        labels, weight = (None if part is None else part[:n] for part in (table.labels, table.weight))
+        labels = None if table.labels is None else table.labels[:n]
+        weight = None if table.weight is None else table.weight[:n]
         part = TorchTable(P[:n], labels, weight, table.classes)
         tried = fused_scan(part, share)
         assert tried is not None

@@ -1,7 +1,7 @@
 """Applying a rule on a device: decisions, their probabilities, and draws, equal to those on arrays.
 
-`confmax._draw` defines fingerprints and draws in unsigned 64-bit words; here they are signed ones of the same bits, whose
-sums and products wrap alike.
+`confmax._draw` defines fingerprints and draws in unsigned 64-bit words; here they are signed ones of the same bits,
+whose sums and products wrap alike.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ def decision_probabilities(proba: Tensor, gains: Gains, weights: Array) -> Tenso
     return out
 
 
-def decide_drawn(
-    proba: Tensor, gains: Gains, weights: Array, *, words: NDArray[np.uint64], keys: Tensor
-) -> Tensor:  # fmt: skip
+def decide_drawn(proba: Tensor, gains: Gains, weights: Array, *, words: NDArray[np.uint64], keys: Tensor) -> Tensor:
     """Return the decision of every row (n,), int64, by the atom that its key draws.
 
     Parameters
@@ -67,7 +65,7 @@ def as_words(keys: NDArray[np.uint64], proba: Tensor) -> Tensor:
 
 def _largest(proba: Tensor) -> int:
     """Return how many rows are gathered at a time."""
-    return next(chunks(proba)).stop  # type: ignore[no-any-return]
+    return next(chunks(proba)).stop
 
 
 def _shifted(z: Tensor, by: int) -> Tensor:

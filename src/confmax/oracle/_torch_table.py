@@ -1,14 +1,14 @@
 """Tables of class probabilities that stay on their device, as torch tensors.
 
-Checks run on the device, a chunk of rows at a time; what is refused is refused in the words of NumPy arrays. Weights and
-sums are fixed-point integers (`FixedPoint`): a sum of integers does not depend on the order of its terms, so that every
-statistic is the same, bit for bit, on any device, with any number of threads, and for any order of the rows.
+Checks run on the device, a chunk of rows at a time; what is refused is refused in the words of NumPy arrays. Weights
+and sums are fixed-point integers (`FixedPoint`): a sum of integers does not depend on the order of its terms, so that
+every statistic is the same, bit for bit, on any device, with any number of threads, and for any order of the rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -90,7 +90,7 @@ class TorchTable(Table):
     def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its decision (n,), zero for a decision that is no class."""
         chosen = torch.as_tensor(decision, device=self.proba.device).long()
-        return on_host(take(self.proba, chosen))  # type: ignore[no-any-return]
+        return on_host(take(self.proba, chosen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +228,11 @@ def _divided(P: Tensor, rounding: float) -> Tensor:
 
 def _refuse(P: Tensor, tolerance: float) -> None:
     """Raise what the first bad row, taken by itself as an array, raises: not finite before negative before the sum."""
-    tests = (lambda p: ~p.isfinite().all(dim=1), lambda p: (p < 0).any(dim=1), lambda p: ~(_off(p) <= tolerance))
+    tests: tuple[Callable[[Tensor], Tensor], ...] = (
+        lambda p: ~p.isfinite().all(dim=1),
+        lambda p: (p < 0).any(dim=1),
+        lambda p: ~(_off(p) <= tolerance),
+    )
     for bad in tests:
         for rows in chunks(P):
             found = bad(P[rows])
@@ -254,7 +258,7 @@ def softmax(proba: Tensor, a: Array, b: Array, floor: float) -> Tensor:
     scale, offset = (torch.as_tensor(part, dtype=torch.float64, device=proba.device) for part in (a, b))
     out = torch.empty(proba.shape, dtype=scores_of(proba[:0]).dtype, device=proba.device)
     for rows in chunks(proba):
-        z = proba[rows].double().add_(floor).log_().mul_(scale).add_(offset)
+        z = (proba[rows].double() + floor).log_().mul_(scale).add_(offset)
         z = z.sub_(z.amax(dim=1, keepdim=True)).exp_()
         out[rows] = z.div_(z.sum(dim=1, keepdim=True)).to(out.dtype)
     return out
