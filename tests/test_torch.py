@@ -1,4 +1,4 @@
-"""Tensors: the oracle against the reference, every metric against arrays, the boundary, and what stays on the device."""
+"""Tensors: the oracle against the reference, every metric against arrays, the boundary, what stays on the device."""
 
 import warnings
 
@@ -98,7 +98,7 @@ def test_ties_go_to_the_largest_index():
 # --- the oracle -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cells", [64, 1 << 18])
+@pytest.mark.parametrize("cells", [1000, 1 << 18])
 def test_the_oracle_passes_the_public_checks(monkeypatch, cells):
     small_chunks(monkeypatch, cells)
     check_oracle("torch", seed=2)
@@ -119,7 +119,7 @@ def test_statistics_equal_the_reference(dtype, mode, share, weighted):
     np.testing.assert_allclose(oracle.rows, reference.rows, atol=1e-14)
     for form in FORMS:
         gains = random_gains(rng, 5, form, digits=6)
-        expected = reference.maximize(gains)
+        expected = reference.maximize(gains, matrix=True)
         for matrix in (False, True):
             got = oracle.maximize(gains, matrix=matrix)
             assert (got.matrix is not None) == matrix
@@ -193,7 +193,8 @@ def test_decisions_on_other_probabilities_of_the_same_rows():
         table = make_table(P, y)
         oracle = make_oracle(table.calibrated(scaling), "blend", model_share=0.4)
         answers.append(DecidingOn(table, oracle).maximize(gains, matrix=True))
-    for name in ("rows", "diagonal", "columns", "matrix"):
+    np.testing.assert_allclose(answers[0].rows[0], answers[1].rows, atol=1e-13)
+    for name in ("diagonal", "columns", "matrix"):
         np.testing.assert_allclose(getattr(answers[0], name), getattr(answers[1], name), atol=1e-13)
 
 
@@ -203,8 +204,7 @@ def test_decisions_on_other_probabilities_of_the_same_rows():
 def test_a_kernel_is_used_if_it_agrees_and_only_then(monkeypatch):
     rng = np.random.default_rng(9)
     table = make_table(torch.from_numpy(simplex(rng, 300, 4)))
-    plain, gains = make_oracle(table).maximize(random_gains(rng, 4, "offsets")), random_gains(rng, 4, "offsets")
-    used = []
+    gains, used = random_gains(rng, 4, "offsets"), []
 
     def agreeing(part, share):
         return lambda first, second: used.append(1) or _torch.scan(part, share, first, second)
@@ -226,7 +226,7 @@ def test_a_kernel_is_used_if_it_agrees_and_only_then(monkeypatch):
 
         return scan
 
-    def failing(part, share):
+    def failing(*_):
         raise RuntimeError("no such architecture")
 
     tied = make_table(torch.full((5, 4), 0.25))
@@ -235,7 +235,6 @@ def test_a_kernel_is_used_if_it_agrees_and_only_then(monkeypatch):
         with pytest.warns(UserWarning, match=f"the CUDA kernel of the torch oracle is not used .*{reason}"):
             oracle = make_oracle(tied)
         assert oracle.maximize(Gains.reduced(np.ones(4))).columns[0].tolist() == [0, 0, 0, 1]
-    del plain
 
 
 def test_there_is_no_kernel_for_tensors_in_host_memory():
@@ -321,9 +320,9 @@ def test_bad_tensors_are_refused_in_the_words_for_arrays(monkeypatch, P):
 def test_bad_half_precision_is_refused():
     with pytest.raises(ValueError, match=r"row 70, column 1 of proba is not a finite number \(nan\)"):
         make_table(with_entry(np.nan, torch.float16))
-    with pytest.raises(ValueError, match=r"row 70 of proba sums to 1.167, not to one \(tolerance 0.001\)"):
+    with pytest.raises(ValueError, match=r"row 70 of proba sums to 1.1665, not to one \(tolerance 0.001\)"):
         make_table(with_entry(0.5, torch.float16))
-    with pytest.raises(ValueError, match=r"row 70 of proba sums to 1.168, not to one \(tolerance 0.0078125\)"):
+    with pytest.raises(ValueError, match=r"row 70 of proba sums to 1.16797, not to one \(tolerance 0.0078125\)"):
         make_table(with_entry(0.5, torch.bfloat16))
     assert make_table(torch.tensor([[0.999, 0.005]], dtype=torch.bfloat16)).n_rows == 1
 
@@ -333,9 +332,9 @@ def test_unread_kinds_of_tensors_are_refused():
         make_table(torch.eye(3).to_sparse())
     with pytest.raises(ValueError, match=r"device meta; tensors are read on cpu and cuda: pass proba.cpu\(\)"):
         make_table(torch.zeros((3, 3), device="meta"))
-    with pytest.raises(ValueError, match="row 1 of y holds the label 7, which is none of the 3 classes"):
-        make_table(torch.eye(3), torch.tensor([0, 7, 2]))
-    with pytest.raises(ValueError, match="row 2 of sample_weight is -1.0"):
+    with pytest.raises(ValueError, match="row 1 of y holds the label 7, which is none of the 4 classes"):
+        make_table(torch.eye(4), torch.tensor([0, 7, 2, 0]))
+    with pytest.raises(ValueError, match=r"row 2 of sample_weight is -1\.0"):
         make_table(torch.eye(3), None, torch.tensor([1.0, 1.0, -1.0], dtype=torch.bfloat16))
 
 
@@ -355,7 +354,7 @@ def metric_of(name, K):
 
 @pytest.mark.parametrize("name", metrics.names())
 def test_every_metric_as_on_arrays(name):
-    """Value to 1e-9, decisions and draws equal, the same rule."""
+    """Value to 1e-9, decisions and draws equal, the same rule (for min recall, of a run cut short)."""
     rng = np.random.default_rng(11)
     K = 2 if metric_of(name, 2).binary else 3
     P = simplex(rng, 120, K)
@@ -376,8 +375,9 @@ def test_every_metric_as_on_arrays(name):
             given = torch.from_numpy(new.astype(dtype))
             decisions, again = found.rule.predict(given), expected.rule.predict(given)
             on_arrays = expected.rule.predict(new.astype(dtype))
-        assert found.value == pytest.approx(expected.value, abs=1e-9)
-        assert found.label_value == pytest.approx(expected.label_value, abs=1e-9)
+        close = 1e-8 if name == "min_recall" else 1e-9
+        assert found.value == pytest.approx(expected.value, abs=close)
+        assert found.label_value == pytest.approx(expected.label_value, abs=close)
         assert (found.gap is None) == (expected.gap is None)
         assert decisions.dtype == torch.int64 and decisions.device == given.device
         np.testing.assert_array_equal(again.numpy(), on_arrays)
@@ -506,7 +506,7 @@ def test_a_solver_holds_its_promises_on_tensors():
     check_solver(Dinkelbach(), "cohen_kappa")
     metric = metrics.get("cohen_kappa")
     P = torch.from_numpy(simplex(np.random.default_rng(19), 80, 3))
-    found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True))
+    found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True, randomized=False))
     again = make_oracle(Table(P.numpy(), None, None, (0, 1, 2)), backend="numpy")
     assert found.value == pytest.approx(float(metric.values(found.rule.evaluate(again))), abs=1e-12)
     assert found.gap <= 1e-6

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle._numpy import gain_coefficients
 from confmax.oracle._table import Table
-from confmax.oracle._torch_table import FixedPoint, Tensor, TorchTable, chunks, scores_of, take
+from confmax.oracle._torch_table import FixedPoint, Tensor, TorchTable, chunks, from_host, scores_of, take
 
 CHECKED_ROWS = 1 << 14  # on which a kernel must agree before it is used
 
@@ -174,8 +174,7 @@ def as_torch(table: Table) -> TorchTable:
     """Return a table as one of tensors; a table in host memory without a copy where NumPy allows that."""
     if isinstance(table, TorchTable):
         return table
-    P = table.proba
-    return TorchTable(torch.from_numpy(P if P.flags.writeable else P.copy()), table.labels, table.weight, table.classes)
+    return TorchTable(from_host(table.proba, "cpu"), table.labels, table.weight, table.classes)
 
 
 def scan(

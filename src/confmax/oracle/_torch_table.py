@@ -164,6 +164,11 @@ def scores_of(proba: Tensor) -> Tensor:
     return proba if proba.dtype in WIDE else proba.float()
 
 
+def from_host(array: NDArray[Any], device: Any) -> Tensor:
+    """Return an array as a tensor on a device; not copied for the host, unless NumPy protects it."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
+
+
 def take(proba: Tensor, decision: Tensor) -> Tensor:
     """Return each row's probability of its decision (R,), zero for a decision that is no class."""
     K = proba.shape[1]
@@ -250,12 +255,12 @@ def _refuse(P: Tensor, tolerance: float) -> None:
 
 def calibrated_on_host(calibrator: Calibrator, proba: Tensor) -> Tensor:
     """Return what a calibrator that reads arrays makes of checked probabilities (n, K), on their device again."""
-    return torch.from_numpy(apply_calibrator(calibrator, on_host(proba))).to(proba.device)
+    return from_host(apply_calibrator(calibrator, on_host(proba)), proba.device)
 
 
 def softmax(proba: Tensor, a: Array, b: Array, floor: float) -> Tensor:
     """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), each row by itself, computed in float64."""
-    scale, offset = (torch.as_tensor(part, dtype=torch.float64, device=proba.device) for part in (a, b))
+    scale, offset = (from_host(part, proba.device) for part in (a, b))
     out = torch.empty(proba.shape, dtype=scores_of(proba[:0]).dtype, device=proba.device)
     for rows in chunks(proba):
         z = (proba[rows].double() + floor).log_().mul_(scale).add_(offset)
