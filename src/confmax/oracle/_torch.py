@@ -167,7 +167,12 @@ class TorchOracle:
 
     def _blend(self, fixed: FixedPoint, model: Tensor, labels: Tensor) -> Array:
         share = self.model_share
-        return (share * fixed.back(model) + (1.0 - share) * fixed.back_counts(labels)) / fixed.total
+        out = np.zeros(model.shape)
+        if share > 0.0:
+            out += share * fixed.back(model)
+        if share < 1.0:
+            out += (1.0 - share) * fixed.back_counts(labels)
+        return out / fixed.total
 
 
 def as_torch(table: Table) -> TorchTable:

@@ -85,7 +85,7 @@ def fused_scan(table: TorchTable, share: float) -> Any:
 
     def scan(first: Tensor, second: Tensor) -> Sums:
         n_gains = len(first)
-        slots = [torch.zeros((SLOTS, n_gains, K), dtype=torch.int64, device=P.device) for _ in range(3)]
+        slots = torch.zeros((3, SLOTS, n_gains, K), dtype=torch.int64, device=P.device)
         grid = (triton.cdiv(n, chosen["ROWS"]),)
         with torch.cuda.device_of(P):
             _scan[grid](
@@ -93,7 +93,7 @@ def fused_scan(table: TorchTable, share: float) -> Any:
                 num_warps=WARPS, enable_fp_fusion=False,
             )  # fmt: skip
         empty = torch.zeros((0, 0), dtype=torch.int64, device=P.device)
-        decided, hit, right = (each.sum(dim=0) for each in slots)
+        decided, hit, right = slots.sum(dim=1)
         return Sums(decided, hit, right, empty, empty)
 
     return scan
