@@ -128,9 +128,9 @@ def maximize(
     metric : str, Metric or callable
         A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, M).
     proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
-        Class probabilities on rows that the model was not fitted on. A tensor stays on its device. Of very many classes a sparse matrix may hold the
-        largest few of each row, divided by their sum: what a scan costs is its stored entries and K numbers. The
-        result is that of the dense table without calibration.
+        Class probabilities on rows that the model was not fitted on. A tensor stays on its device. Of very many
+        classes a sparse matrix may hold the largest few of each row, divided by their sum: what a scan costs is its
+        stored entries and K numbers. The result is that of the dense table without calibration.
     y : array-like (n,) or None
         True classes: names or column numbers.
     sample_weight : array-like (n,) or None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
+from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes
 from confmax.oracle._tensors import is_tensor, on_host
 
 ROW_SUM_TOLERANCE = 1e-3
@@ -124,10 +125,10 @@ def make_table(
         For anything that is not such a table; the sentence names the first offending row.
     """
     labels = None if y is None else _vector(y, "y", "one label")
-    order = _class_order(classes, _column_names(proba), labels)
+    order = class_order(classes, _column_names(proba), labels)
     P = checked_probabilities(proba, order)
     n, K = P.shape
-    resolved = _resolve_classes(order, labels, K)
+    resolved = resolve_classes(order, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
     kind = Table
     if is_sparse(P):
@@ -227,29 +228,6 @@ def is_sparse(proba: Any) -> bool:
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(proba).__mro__)
 
 
-def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:
-    """Return labels (n,) as column numbers (n,).
-
-    Raises
-    ------
-    ValueError
-        For a wrong length or a label that is no class; the sentence names the first such row.
-    """
-    if labels.shape != (n,):
-        raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
-    code = {_plain(name): k for k, name in enumerate(classes)}
-    seen, inverse = np.unique(labels, return_inverse=True) if labels.dtype != object else _unique_objects(labels)
-    codes = np.array([code.get(_plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
-    if (codes < 0).any():
-        row = int(np.argmax(codes < 0))
-        shown = ", ".join(map(repr, map(_plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
-        raise ValueError(
-            f"row {row} of y holds the label {_plain(labels[row])!r}, which is none of the {len(classes)} classes "
-            f"({shown}); pass classes= with the names in column order"
-        )
-    return codes
-
-
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
     """Return which classes carry weight (K,), by labels if there are any; at least two must.
 
@@ -264,7 +242,7 @@ def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
         only = table.classes[int(np.argmax(present))]
         source = "proba" if table.labels is None else "y"
         raise ValueError(
-            f"{source} has weight in one class only ({_plain(only)!r}); at least two classes are needed to tune a rule"
+            f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
         )
     return present
 
@@ -336,78 +314,3 @@ def _column_names(proba: Any) -> list[str] | None:
     """Return a frame's column names, None for arrays."""
     columns = getattr(proba, "columns", None)
     return None if columns is None else [str(name) for name in columns]
-
-
-def _class_order(
-    classes: Sequence[Any] | None, names: list[str] | None, labels: NDArray[Any] | None
-) -> tuple[Any, ...] | None:
-    """Return the class order that was given, or that a frame's column names tell."""
-    if classes is not None:
-        order = tuple(_plain(name) for name in np.asarray(classes, dtype=object).reshape(-1))
-        if len(set(order)) != len(order):
-            raise ValueError("classes names a class twice; give each column its own name")
-        return order
-    if names is None or labels is None:
-        return None
-    found = {str(_plain(value)): _plain(value) for value in _distinct(labels)}
-    if set(found) == set(names):
-        return tuple(found[name] for name in names)
-    return None
-
-
-def _resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, K: int) -> tuple[Any, ...]:
-    if order is not None:
-        if len(order) != K:
-            raise ValueError(f"classes names {len(order)} classes and proba has {K} columns; give one name per column")
-        return order
-    if labels is None:
-        return tuple(range(K))
-    distinct = _distinct(labels)
-    if len(distinct) == K:
-        return tuple(sorted(distinct))
-    numbers = [value for value in distinct if isinstance(value, int) and not isinstance(value, bool)]
-    if len(numbers) != len(distinct):
-        raise ValueError(
-            f"y has {len(distinct)} distinct labels and proba has {K} columns, so the columns cannot be matched; pass "
-            f"classes= with the {K} names in column order"
-        )
-    return tuple(range(K))
-
-
-def _distinct(labels: NDArray[Any]) -> list[Any]:
-    """Return the distinct labels as plain Python values; missing ones are refused."""
-    seen = np.unique(labels) if labels.dtype != object else _unique_objects(labels)[0]
-    plain = [_plain(value) for value in seen]
-    if any(map(_is_missing, plain)):
-        row = [_is_missing(value) for value in labels.tolist()].index(True)
-        raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
-    if len({isinstance(value, str) for value in plain}) > 1:
-        raise ValueError("y mixes strings and numbers; give all labels as one type")
-    return plain
-
-
-def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """``numpy.unique`` with inverse for objects that need not be comparable."""
-    position: dict[Any, int] = {}
-    inverse = np.empty(len(labels), dtype=np.intp)
-    for row, value in enumerate(labels.tolist()):
-        key = None if _is_missing(value) else value
-        inverse[row] = position.setdefault(key, len(position))
-    seen = np.empty(len(position), dtype=object)
-    seen[:] = list(position)
-    return seen, inverse
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a label is None, NaN or pandas' NA, which differs from itself or refuses to be compared."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
-
-
-def _plain(value: Any) -> Any:
-    """Return a label as a plain Python value; whole floats become integers."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return int(value) if isinstance(value, float) and value.is_integer() else value
