@@ -68,7 +68,8 @@ class TorchTable(Table):
     @cached_property
     def codes(self) -> Tensor:
         """The labels (n,) on the device, int64."""
-        return torch.as_tensor(self.labels, device=self.proba.device)
+        assert self.labels is not None
+        return from_host(self.labels, self.proba.device)
 
     def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
         """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
