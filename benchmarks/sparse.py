@@ -141,14 +141,14 @@ def solvers(n=20_000):
 def main():
     warnings.filterwarnings("ignore", message=".* divides by class sizes")
     parts = [
-        f"`python -m benchmarks.sparse`: ten stored float32 probabilities per row, int32 indices, medians of {REPEATS}, "
-        f"{numba.get_num_threads()} threads.",
-        "One gain with a weight and an offset per class; `check` reads the table once, a pass decides all rows and "
+        f"`python -m benchmarks.sparse`: ten stored float32 probabilities per row, int32 indices, medians of "
+        f"{REPEATS}, {numba.get_num_threads()} threads.",
+        "One gain with a weight and an offset per class; `check` validates the table, a pass decides all rows and "
         "counts them.",
         "\n".join(passes()),
         "\n".join(beside_dense()),
-        "Whole runs on very many classes, all settings default but the estimate (class sizes and the rows' true classes "
-        "are drawn from the table; metrics of recalls are over the present classes).",
+        "Whole runs on very many classes, all settings default but the estimate (true classes are "
+        "drawn from the probabilities; metrics of recalls are over the present classes).",
         "\n".join(whole_runs()),
         "Metrics of the recalls where there are many classes, model confusion, a randomised rule: above 500 classes "
         "`solver='auto'` takes the conditional gradient.",
