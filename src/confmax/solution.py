@@ -25,6 +25,7 @@ CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
+SHOWN = 20  # names of absent classes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,7 +284,8 @@ def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     kept = [k for k in used if present[k]]
     if not metric.divides_by_prior or len(kept) == len(used):
         return metric
-    absent = ", ".join(str(table.classes[k]) for k in used if not present[k])
+    missing = [str(table.classes[k]) for k in used if not present[k]]
+    absent = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
     source = "y" if table.labels is not None else "proba"
     if len(kept) < 2:
         raise ValueError(

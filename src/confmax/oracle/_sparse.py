@@ -145,23 +145,23 @@ def decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
         for low in range(0, n, rows):
             out[:, low : low + rows] = decide_dense(csr[low : low + rows].toarray(), gains)
         return out
-    first, second, orders = kernel_gains(csr, gains)
+    coefficients, orders = kernel_gains(csr, gains)
     arrays = _arrays(csr)
-    _parts(n, lambda low, high: kernels.decide_rows(*arrays, low, high, first, second, orders, out))
+    _parts(n, lambda low, high: kernels.decide_rows(*arrays, low, high, coefficients, orders, out))
     return out
 
 
-def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Return what the kernels take: coefficients (B, 1 or K, K or M), offsets (B, K) or none, and the offsets' order.
+def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return what the kernels take: pairs of weight and offset (B, K, 2) with the offsets' order, or full gains.
 
     The order (B, L) lists the classes with the largest offsets, of equal ones the largest index first: one more than
     the fullest row stores, so that every row lacks one of them unless it stores all classes.
     """
     first, second = gain_coefficients(gains, csr.dtype)
     if second is None:
-        return first, np.empty((0, 0), csr.dtype), np.empty((0, 0), np.int64)
+        return first, np.empty((0, 0), np.int64)
     most = min(csr.shape[1], int(np.diff(csr.indptr).max(initial=0)) + 1)
-    return first[:, None, :], second, np.array([largest_first(b, most) for b in second])
+    return np.stack([first, second], axis=2), np.array([largest_first(b, most) for b in second])
 
 
 def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:

@@ -94,9 +94,8 @@ class SparseOracle:
         diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
         # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
-        by: tuple[Any, ...] = (
-            (decide(self.table.proba, gains),) if gains.power else kernel_gains(self.table.proba, gains)
-        )
+        proba = self.table.proba
+        by: tuple[Any, ...] = (decide(proba, gains),) if gains.power else kernel_gains(proba, gains)
         kernel: Any = kernels.count_given if gains.power else kernels.scan
 
         def work(part: int) -> None:
@@ -145,7 +144,8 @@ class SparseOracle:
         The number depends on the table and the gains alone, never on the threads.
         """
         n, stored = self.table.n_rows, len(self._arrays[2])
-        parts = min(MOST_PARTS, -(-n // PART_ROWS), (n + stored) // self.table.n_classes, PART_CELLS // max(cells, 1))
+        pays = (n + stored) // (4 * self.table.n_classes)
+        parts = min(MOST_PARTS, -(-n // PART_ROWS), pays, PART_CELLS // max(cells, 1))
         return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64)
 
 
