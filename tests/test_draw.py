@@ -8,10 +8,11 @@ from scipy import stats
 
 from confmax import DecisionRule, _draw
 from confmax.confusion import Gains
-from confmax.oracle import _numba, decide
+from confmax.oracle import decide
+from confmax.oracle._blocks import block_rows, chunk_rows
 
 RNG = np.random.default_rng(0)
-BLOCK = _numba.BLOCK
+BLOCK = block_rows(10)
 
 
 def a_rule(n_classes, n_atoms, *, seed=0, full=False, n_decisions=None):
@@ -89,7 +90,7 @@ def test_fingerprints_of_different_rows_differ():
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-@pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 5, _numba.CHUNK * BLOCK + 7])
+@pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 5, chunk_rows(10) + 7])
 @pytest.mark.parametrize(
     ("K", "A", "kind"), [(3, 2, {}), (10, 5, {}), (4, 3, {"full": True}), (3, 2, {"full": True, "n_decisions": 5})]
 )

@@ -127,15 +127,15 @@ def test_float32_statistics_are_summed_in_double(backend):
 def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
     from concurrent.futures import ThreadPoolExecutor
 
-    from confmax.oracle import _numba
+    from confmax.oracle import _blocks
 
     rng = np.random.default_rng(3)
-    table = make_table(simplex(rng, 150_000, 5), rng.integers(0, 5, 150_000), rng.random(150_000))
+    table = make_table(simplex(rng, 600_000, 5), rng.integers(0, 5, 600_000), rng.random(600_000))
     gains = Gains.reduced(rng.random((4, 5)))
     answers = []
     for threads in (1, 2, 8):
-        monkeypatch.setattr(_numba.numba, "get_num_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(_numba, "_pool", ThreadPoolExecutor(threads))
+        monkeypatch.setattr(_blocks.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
         answers.append(make_oracle(table, "labels").maximize(gains, matrix=True))
     for other in answers[1:]:
         for name in ("diagonal", "columns", "matrix"):

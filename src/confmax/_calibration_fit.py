@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.oracle import is_tensor
-from confmax.oracle._numba import run_parts
+from confmax.oracle._blocks import run_parts
 
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
 FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,10 +39,3 @@ def stratified_folds(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]
     """Return the fold of every row (n,) of a labelled table."""
     assert table.labels is not None
     return dealt(table.labels, row_draws(table.proba, seed), table.n_classes, n_folds)
-
-
-def rows_of(table: Table, chosen: NDArray[Any]) -> Table:
-    """Return the chosen rows (a mask or indices) as a table."""
-    labels = None if table.labels is None else table.labels[chosen]
-    weight = None if table.weight is None else table.weight[chosen]
-    return replace(table, proba=table.proba[chosen], labels=labels, weight=weight, calibrator=None, raw=None)

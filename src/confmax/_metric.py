@@ -55,6 +55,8 @@ class Metric:
         The parameter that makes it differentiable everywhere.
     dual : callable or None
         Its bound from an answer to any gain (`confmax.bounds`).
+    transform : {"log", "inverse", "square"} or None
+        Unsmoothed, it is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2, T the recalls.
     ratios : callable or None
         Row sums to the ratios of affine functions that it is a sum of (`confmax.ratios`).
     value_only : callable or None
@@ -74,7 +76,8 @@ class Metric:
     equal_weights: bool = False
     fixed: tuple[str, ...] = ()
     smoother: str | None = None
-    dual: Callable[[Array, float], float] | None = None
+    dual: Callable[[Array, Array], Array] | None = None
+    transform: Literal["log", "inverse", "square"] | None = None
     ratios: Callable[..., Ratios] | None = None
     value_only: Callable[..., Array] | None = field(default=None, compare=False)
     admit: Callable[[int, int], None] | None = field(default=None, compare=False)
@@ -201,7 +204,7 @@ class Metric:
         if self.dual is not None and self.bounds_any_gain:
             kept = slice(None) if self.classes is None else list(self.classes)
             height = float(first.diagonal @ V.diagonal)
-            return self.dual((first.diagonal * V.rows)[kept], height)
+            return float(self.dual((first.diagonal * V.rows)[kept], np.asarray(height)))
         slope = max(0.0, self.slope(first, V, S))
         if self.structure in ("linear", "concave"):
             return float(first.value) + slope

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax._folds import rows_of, stratified_folds
+from confmax._folds import stratified_folds
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize import CoordinateSearch, Mixture, Outcome, Problem, Solver, baselines, run
-from confmax.oracle import CountingOracle, Table, decide, make_oracle
+from confmax.oracle import CountingOracle, Table, decide, make_oracle, rows_of
 
 REPLICATES = 200  # of the bootstrap
 

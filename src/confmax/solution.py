@@ -17,7 +17,7 @@ from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
-from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run, warm_gains
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.rule import DecisionRule
 
@@ -209,8 +209,10 @@ def maximize(
     method = choose(solver, chosen, table.n_classes, n_decisions, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
-    starts = baselines(oracle, _priors(table), n_decisions, matrix=matrix)
-    plain = list(starts)
+    priors = _priors(table)
+    more = warm_gains(method, chosen, oracle, n_decisions, tol)
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
+    plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)

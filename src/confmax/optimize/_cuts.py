@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import CountingOracle, Table
-from confmax.oracle._numba import run_parts
+from confmax.oracle._blocks import run_parts
 from confmax.oracle._numpy import gain_coefficients
 
 CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache

@@ -10,8 +10,10 @@ coordinate scaled by how far the best gain and the newest are apart in it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numba import njit
 
 from confmax.confusion import Array
 from confmax.optimize._master import curvature
@@ -32,6 +34,11 @@ class Asked:
     gains: Array
     answers: Array
 
+    @classmethod
+    def nothing(cls, d: int) -> Asked:
+        """Return no gains of d dimensions."""
+        return cls(np.empty((0, d)), np.empty((0, d)))
+
     def joined(self, gains: Array, answers: Array) -> Asked:
         """Return these and more; only the last few passes count."""
         keep = 8 * (LEAST + MOST)
@@ -41,7 +48,9 @@ class Asked:
         )
 
 
-def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) -> Array:
+def surroundings(
+    best: Array, newest: Array, newton: Array | None, seed: int, limits: tuple[int, int] = (LEAST, MOST)
+) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
     Parameters
@@ -52,11 +61,13 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) ->
         Gain that Newton's step on the dual leads to.
     seed : int
         Of the directions; another one for each pass.
+    limits : tuple of int
+        Least and most directions; between them, one per dimension.
     """
     used = (best > 0) & (newest > 0)
     if not used.all() and used.any() and not best[~used].any() and not newest[~used].any():
         # weights of classes that the metric leaves out stay zero
-        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed)
+        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed, limits)
         whole = np.zeros((len(part), len(best)))
         whole[:, used] = part
         return whole
@@ -77,11 +88,10 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int) ->
         between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
-    found = [
-        middle[j % len(middle)] + 0.5 ** (1 + j % 4) * direction * scale
-        for j, direction in enumerate(_directions(len(best), seed))
-    ]
-    return np.array(between + [np.exp(point) if positive else point for point in found])
+    directions = _directions(len(best), min(max(len(best), limits[0]), limits[1]), seed)
+    turn = np.arange(len(directions))
+    around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * directions * scale
+    return np.concatenate([np.array(between), np.exp(around) if positive else around])
 
 
 def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Array) -> Array | None:
@@ -119,19 +129,36 @@ def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
         return None
     nearest = asked.answers[order[0]]
     base = np.diag(nearest / unit + 1e-12 * np.abs(nearest).max())
-    pairs = []
-    for k in order[:0:-1]:
-        s, y = away[k] - away[order[0]], asked.answers[k] - nearest
-        if s @ y > 1e-12 * np.linalg.norm(s) * np.linalg.norm(y):
-            pairs.append((s, y))
-    if not pairs:
+    steps, changes = away[order] - away[order[0]], asked.answers[order] - nearest
+    B = _bfgs(base, steps, changes)
+    if B is None:
         return None
-    B = base * float(np.median([(s @ y) / (s @ base @ s) for s, y in pairs]))
-    for s, y in pairs:  # from far to near: the nearest has the last word
-        Bs = B @ s
-        B = B - np.outer(Bs, Bs) / (s @ Bs) + np.outer(y, y) / (s @ y)
     close = order[: LEAST + 3]
-    return B, np.mean([asked.answers[k] - B @ away[k] for k in close], axis=0)
+    return B, (asked.answers[close] - away[close] @ B).mean(axis=0)
+
+
+@njit(cache=True, nogil=True)
+def _bfgs(base, steps, changes):  # type: ignore[no-untyped-def]
+    """Return the second derivative (d, d) by steps and changes of the gradient (N, d), the nearest first."""
+    kept = np.zeros(len(steps), np.bool_)
+    sizes = np.empty(len(steps))
+    n = 0
+    for k in range(1, len(steps)):
+        s, y = steps[k], changes[k]
+        sy = np.dot(s, y)
+        if sy > 1e-12 * np.sqrt(np.dot(s, s) * np.dot(y, y)):
+            kept[k] = True
+            sizes[n] = sy / np.dot(s, np.dot(base, s))
+            n += 1
+    if n == 0:
+        return None
+    B = base * np.median(sizes[:n])
+    for k in range(len(steps) - 1, 0, -1):  # from far to near: the nearest has the last word
+        if kept[k]:
+            s, y = steps[k], changes[k]
+            Bs = np.dot(B, s)
+            B = B - np.outer(Bs, Bs) / np.dot(s, Bs) + np.outer(y, y) / np.dot(s, y)
+    return B
 
 
 def _spread(move: Array) -> Array:
@@ -139,10 +166,10 @@ def _spread(move: Array) -> Array:
     return np.asarray(np.sqrt((move**2 + (move**2).mean()) / 2.0))
 
 
-def _directions(d: int, seed: int) -> Array:
-    """Return orthogonal directions (J, d) with entries of size one."""
+@lru_cache(maxsize=64)
+def _directions(d: int, wanted: int, seed: int) -> Array:
+    """Return orthogonal directions (wanted, d) with entries of size one."""
     rng = np.random.default_rng(seed)
-    wanted = min(max(d, LEAST), MOST)
     sets: list[Array] = []
     while sum(len(part) for part in sets) < wanted:
         Q, _ = np.linalg.qr(rng.standard_normal((d, min(d, wanted))))

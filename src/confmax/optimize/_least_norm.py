@@ -2,67 +2,147 @@
 
 With a row of ones and the target (0, ..., 0, 1) it is a non-negative least-squares problem without further
 constraints: for any shares u the best multiple leaves ``|Pu|^2 / (1 + |Pu|^2)``, which grows with ``|Pu|``. It is
-solved by Lawson and Hanson's active-set method, started from the points in use. SciPy has the method too, but its
-releases 1.12 to 1.15 solve normal equations, which break down where points nearly coincide, as they do here.
+solved by Lawson and Hanson's active-set method, started from the points in use. An orthogonal basis of the columns in
+use is kept: a column that enters is made orthogonal to it twice, one that leaves is taken out by rotations. (SciPy has
+the method too, but its releases 1.12 to 1.15 solve normal equations, which break down where points nearly coincide, as
+they do here.)
 """
 
 from __future__ import annotations
 
 import numpy as np
-
-from confmax.confusion import Array
+from numba import njit
 
 TOLERANCE = 1e-13
+DEPENDENT = 1e-11  # a column of length one that is nearer to the span of the others adds nothing
 
 
-def least_norm(points: Array, start: Array) -> Array:
+@njit(cache=True, nogil=True)
+def _enter(column, basis, triangle, s):  # type: ignore[no-untyped-def]
+    # basis (cap, d): orthonormal rows; triangle (cap, cap): triangle[:, t] are column t's coefficients
+    rest = column.copy()
+    for t in range(s):
+        triangle[t, s] = 0.0
+    for _ in range(2):
+        for t in range(s):
+            along = np.dot(basis[t], rest)
+            triangle[t, s] += along
+            for i in range(rest.shape[0]):
+                rest[i] -= along * basis[t, i]
+    length = np.sqrt(np.dot(rest, rest))
+    if length < DEPENDENT:
+        return False
+    triangle[s, s] = length
+    basis[s] = rest / length
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _leave(basis, triangle, place, s):  # type: ignore[no-untyped-def]
+    # columns behind move up by one; rotations of neighbouring rows make the rest triangular again
+    for t in range(place, s - 1):
+        for i in range(t + 2):
+            triangle[i, t] = triangle[i, t + 1]
+        c, w = triangle[t, t], triangle[t + 1, t]
+        length = np.hypot(c, w)
+        if length > 0.0:
+            c, w = c / length, w / length
+            for k in range(t + 1, s - 1):
+                # the columns that have not moved yet still stand one place behind
+                upper, lower = triangle[t, k + 1], triangle[t + 1, k + 1]
+                triangle[t, k + 1], triangle[t + 1, k + 1] = c * upper + w * lower, c * lower - w * upper
+            for i in range(basis.shape[1]):
+                upper, lower = basis[t, i], basis[t + 1, i]
+                basis[t, i], basis[t + 1, i] = c * upper + w * lower, c * lower - w * upper
+        triangle[t, t], triangle[t + 1, t] = length, 0.0
+
+
+@njit(cache=True, nogil=True)
+def _solve(basis, triangle, s, best):  # type: ignore[no-untyped-def]
+    # least squares with the target (0, ..., 0, 1)
+    last = basis.shape[1] - 1
+    for t in range(s - 1, -1, -1):
+        value = basis[t, last]
+        for k in range(t + 1, s):
+            value -= triangle[t, k] * best[k]
+        best[t] = value / triangle[t, t]
+
+
+@njit(cache=True, nogil=True)
+def _settle(x, used, s, basis, triangle, best):  # type: ignore[no-untyped-def]
+    """Minimise over the columns in use, in place; columns whose share would turn negative leave on the way."""
+    while s > 0:
+        _solve(basis, triangle, s, best)
+        step, leaving = 1.0, -1
+        for t in range(s):
+            if best[t] <= 0.0:
+                ratio = x[used[t]] / (x[used[t]] - best[t]) if x[used[t]] > 0.0 else 0.0
+                if leaving < 0 or ratio < step:
+                    step, leaving = ratio, t
+        for t in range(s):
+            x[used[t]] += step * (best[t] - x[used[t]])
+        if leaving < 0:
+            return s
+        for t in range(s - 1, -1, -1):
+            if t == leaving or (best[t] <= 0.0 and x[used[t]] <= TOLERANCE):
+                x[used[t]] = 0.0
+                _leave(basis, triangle, t, s)
+                for k in range(t, s - 1):
+                    used[k] = used[k + 1]
+                s -= 1
+    return s
+
+
+@njit(cache=True, nogil=True)
+def least_norm(points, start):  # type: ignore[no-untyped-def]
     """Return shares ``u`` (A,), in the simplex, that minimise ``|u @ points|``.
 
     Parameters
     ----------
     points : ndarray (A, S)
-        The points; no two of them equal.
+        The points.
     start : ndarray (A,)
         Shares to begin with; which of them are positive matters.
     """
-    matrix = np.vstack([points.T, np.ones(len(points))])
-    target = np.append(np.zeros(points.shape[1]), 1.0)
-    lengths = np.linalg.norm(matrix, axis=0)
-    matrix = matrix / lengths
-    x = np.where(start > 0, start, 0.0) * lengths
-    used = x > 0
-    _settle(matrix, target, x, used)
-    blocked = np.zeros(len(points), dtype=bool)
-    for _ in range(10 * len(points)):
-        slope = matrix.T @ (target - matrix @ x)
-        slope[used | blocked] = -np.inf
+    A, d = points.shape[0], points.shape[1] + 1
+    columns, lengths = np.ones((A, d)), np.empty(A)
+    for k in range(A):
+        columns[k, : d - 1] = points[k]
+        lengths[k] = np.sqrt(np.dot(columns[k], columns[k]))
+        columns[k] /= lengths[k]
+    most = min(A, d)
+    basis, triangle, best = np.empty((most, d)), np.zeros((most, most)), np.empty(most)
+    used, x, blocked = np.empty(most, np.int64), np.zeros(A), np.zeros(A, np.bool_)
+    s = 0
+    for k in range(A):
+        if start[k] > 0.0 and s < most and _enter(columns[k], basis, triangle, s):
+            used[s] = k
+            x[k] = start[k] * lengths[k]
+            s += 1
+    s = _settle(x, used, s, basis, triangle, best)
+    rest = np.empty(d)
+    for _ in range(10 * A):
+        rest[:] = 0.0
+        rest[d - 1] = 1.0
+        for t in range(s):
+            for i in range(d):
+                rest[i] -= x[used[t]] * columns[used[t], i]
+        slope = np.dot(columns, rest)
+        for t in range(s):
+            slope[used[t]] = -np.inf
+        for k in range(A):
+            if blocked[k]:
+                slope[k] = -np.inf
         entering = int(np.argmax(slope))
         if slope[entering] <= TOLERANCE:
             break
-        before = x.copy()
-        used[entering] = True
-        _settle(matrix, target, x, used)
         # a point that rounding throws out again would be chosen for ever
-        blocked[entering] = not used[entering]
-        if np.array_equal(before, x):
+        if s == most or not _enter(columns[entering], basis, triangle, s):
+            blocked[entering] = True
+            continue
+        used[s] = entering
+        s = _settle(x, used, s + 1, basis, triangle, best)
+        if x[entering] <= 0.0:
             blocked[entering] = True
     shares = np.maximum(x / lengths, 0.0)
     return shares / shares.sum()
-
-
-def _settle(matrix: Array, target: Array, x: Array, used: np.ndarray) -> None:
-    """Minimise over the columns in use, in place; columns whose share would turn negative leave on the way."""
-    while used.any():
-        best = np.zeros(len(x))
-        best[used] = np.linalg.lstsq(matrix[:, used], target, rcond=1e-14)[0]
-        negative = used & (best <= 0)
-        if not negative.any():
-            x[:] = best
-            return
-        step = float(np.min(x[negative] / (x[negative] - best[negative])))
-        x += min(step, 1.0) * (best - x)
-        leaving = negative & (x <= TOLERANCE)
-        if not leaving.any():
-            leaving[np.flatnonzero(negative)[np.argmin(x[negative])]] = True
-        used &= ~leaving
-        x[~used] = 0.0

@@ -136,8 +136,17 @@ class Outcome:
     history: tuple[Progress, ...] = field(default_factory=tuple)
 
 
-def baselines(oracle: CountingOracle, priors: Sequence[Array], n_decisions: int, *, matrix: bool) -> list[Mixture]:
-    """Return argmax(p) and argmax(p / prior) for every prior given, evaluated in one pass."""
+def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
+    """Return the answer with the largest objective as a single rule."""
+    values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
+    k = int(np.argmax(values))
+    return Mixture.single(gains[k], answers[k])
+
+
+def baselines(
+    oracle: CountingOracle, priors: Sequence[Array], n_decisions: int, *, matrix: bool, more: Gains | None = None
+) -> list[Mixture]:
+    """Return argmax(p), argmax(p / prior) for every prior given, and the rules of ``more``, evaluated together."""
     K = len(oracle.rows)
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > 0) for prior in priors]
     gains = Gains.reduced(np.array(scales))
@@ -145,8 +154,14 @@ def baselines(oracle: CountingOracle, priors: Sequence[Array], n_decisions: int,
         gains = Gains.from_matrix(
             np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0)
         )
-    answers = oracle.maximize(gains, matrix=matrix)
-    return [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
+    batches = [gains] if more is None else [gains, more]
+    if more is not None and gains.full is None and more.full is None and gains.power == more.power:
+        batches = [Gains.concatenate(batches)]
+    rules = []
+    for each in batches:
+        answers = oracle.maximize(each, matrix=matrix)
+        rules += [Mixture.single(each[k], answers[k]) for k in range(len(each))]
+    return rules
 
 
 def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | None = None) -> Outcome:

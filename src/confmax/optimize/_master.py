@@ -12,6 +12,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.optimize._least_norm import least_norm
 from confmax.optimize._points import Space
+from confmax.optimize._recall_master import KINDS, best_mix_of_recalls
 
 NEWTON_STEPS = 60
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
@@ -21,6 +22,11 @@ COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 
 def best_mix(space: Space, x: Array, mix: Array) -> Array:
     """Maximise the metric of ``mix @ x`` over the simplex, from ``mix`` (A,), for points x (A, d)."""
+    kind = KINDS.get(space.metric.transform or "") if space.metric.bounds_any_gain else None
+    if kind is not None:
+        kept = slice(None) if space.metric.classes is None else list(space.metric.classes)
+        recalls = np.ascontiguousarray(x[:, kept] / space.rows[kept])
+        return np.asarray(best_mix_of_recalls(recalls, mix, kind))
     # gains that lie close together often get one answer: equal points would make the least squares singular
     _, first, group = np.unique(np.round(x, 12), axis=0, return_index=True, return_inverse=True)
     shares = np.bincount(group.reshape(-1), weights=mix, minlength=len(first)).astype(np.float64)
@@ -44,7 +50,7 @@ def _newton(space: Space, x: Array, mix: Array) -> Array:
         scaled = _quadratic_model(space, x, mix, value)
         if scaled is None:
             return mix
-        found = least_norm(scaled, mix)
+        found = np.asarray(least_norm(np.ascontiguousarray(scaled), mix))
         size, reached = _longest(space, mix @ x, found @ x, value)
         if reached <= value:
             return mix

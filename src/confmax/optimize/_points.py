@@ -81,6 +81,17 @@ class Space:
             return Gains.from_matrix(g.reshape(-1, K, self.n_decisions))
         return Gains.reduced(g[:, :K], g[:, K:] if self.metric.statistics == "columns" else None)
 
+    def vectors_of_gains(self, gains: Gains) -> Array | None:
+        """Return gains as vectors g (B, d), the inverse of `gains`; None where they are none of this space."""
+        if self.metric.statistics == "matrix":
+            return gains.matrices().reshape(len(gains), -1)
+        if gains.full is not None or gains.power:
+            return None
+        a, b = gains.pair()
+        if self.metric.statistics == "columns":
+            return np.concatenate([a, b], axis=1)
+        return None if b.any() else a
+
 
 @dataclass(frozen=True, eq=False)
 class Points:

@@ -14,20 +14,13 @@ import numpy as np
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
 from confmax.optimize._mixture import Mixture
 from confmax.ratios import Ratios
 
 AHEAD = (0.0, 0.15, 0.4)  # first levels, from the best starting rule's toward 1
 LEVELS = 17  # levels that share a pass on labels
 ZOOMS = 3
-
-
-def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
-    """Return the answer with the largest objective as a single rule."""
-    values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
-    k = int(np.argmax(values))
-    return Mixture.single(gains[k], answers[k])
 
 
 def one_ratio(problem: Problem) -> Ratios | None:
@@ -68,6 +61,7 @@ class Dinkelbach:
 
     name: ClassVar[str] = "Dinkelbach"
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
+    uses_starts: ClassVar[bool] = True
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared ratios (linear ones are ratios by 1)."""

@@ -10,18 +10,19 @@ import numpy as np
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion
 from confmax.optimize._explore import BETWEEN, Asked, newton_gain, surroundings
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
 from confmax.optimize._master import best_mix
-from confmax.optimize._mixture import Mixture
 from confmax.optimize._points import Points, Space
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
+FEW_STARTS = 4  # rules that say nothing of where the optimum is
+FAR, NEAR = (8, 20), (4, 4)  # directions to look in, at least and at most
 MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
 @dataclass(frozen=True, eq=False)
 class FullyCorrectiveState:
-    """Rules so far, their weights, what was asked, gain and point of the best bound, rounds made and idle."""
+    """Rules so far, their weights, what was asked, gain and point of the best bound, rounds; whether it began near."""
 
     points: Points
     mix: Array
@@ -32,6 +33,7 @@ class FullyCorrectiveState:
     round: int = 0
     value: float = -np.inf
     idle: int = 0
+    near: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class FullyCorrective:
 
     name: ClassVar[str] = "FullyCorrective"
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
+    uses_starts: ClassVar[bool] = True
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared concave, and the smallest recall, which has kinks everywhere."""
@@ -73,9 +76,19 @@ class FullyCorrective:
         points = Points.start(problem)
         A = len(points.x)
         mix = best_mix(points.space, points.x, np.full(A, 1.0 / A))
-        nothing = np.empty((0, points.x.shape[1]))
         centre = points.x[: points.n_fixed].mean(axis=0)
-        return FullyCorrectiveState(points, mix, Asked(nothing, nothing), _first_gain(points, centre), centre)
+        best, asked, near = (_first_gain(points, centre), centre, np.inf), Asked.nothing(points.x.shape[1]), False
+        gains = points.space.vectors_of_gains(points.gains[points.n_fixed :])
+        if gains is not None and len(problem.starts) > FEW_STARTS:
+            # a sample has been here already
+            answers = points.confusions.part(points.n_fixed, A)
+            asked = asked.joined(gains, points.x[points.n_fixed :])
+            bounds = _bounds(problem, points.space, gains, np.empty((0, points.x.shape[1])), answers)
+            k = int(np.argmin(bounds))
+            near = bool(np.isfinite(bounds[k]))
+            if near:
+                best = (gains[k], mix @ points.x, float(bounds[k]))
+        return FullyCorrectiveState(points, mix, asked, *best, near=near)
 
     def step(self, problem: Problem, state: FullyCorrectiveState) -> tuple[FullyCorrectiveState, Step]:
         """Ask for gains around the best one and the gradient's, and mix again."""
@@ -99,8 +112,10 @@ class FullyCorrective:
         idle = 0 if value > state.value + least or best[2] < state.best_bound - least else state.idle + 1
         stuck = idle >= PATIENCE if problem.oracle.exact else value <= state.value + 1e-12
         asked = state.asked.joined(gains, space.vectors(answers))
-        following = FullyCorrectiveState(points, mix, asked, *best, state.round + 1, max(value, state.value), idle)
-        rules = tuple(Mixture.single(space.gains(gains[k : k + 1]), answers[k]) for k in range(len(gains)))
+        following = FullyCorrectiveState(
+            points, mix, asked, *best, state.round + 1, max(value, state.value), idle, state.near
+        )
+        rules = (best_answer(problem, space.gains(gains), answers),)
         return following, Step(mixture, rules, float(best[2]), Status.STALLED if stuck else None)
 
     def _gains(self, problem: Problem, state: FullyCorrectiveState) -> tuple[Array, Array]:
@@ -112,8 +127,9 @@ class FullyCorrective:
             slope = _first_gain(state.points, point)
         size = np.linalg.norm(slope)
         best = state.best_gain * (size / max(float(np.linalg.norm(state.best_gain)), 1e-300)) if size > 0 else slope
-        newton = newton_gain(space, state.asked, best, point, slope) if state.round else None
-        around = surroundings(best, slope, newton, state.round)
+        newton = newton_gain(space, state.asked, best, point, slope)
+        limits = NEAR if state.near else FAR
+        around = surroundings(best, slope, newton, state.round, limits)
         if problem.metric.bounds_any_gain:
             return around, point[None]
         between = np.array([state.best_point + t * (point - state.best_point) for t in (0.7, *BETWEEN[1:], 0.1, 0.03)])
@@ -138,8 +154,7 @@ def _bounds(problem: Problem, space: Space, gains: Array, at: Array, answers: Co
     if metric.bounds_any_gain and metric.dual is not None:
         kept = slice(None) if metric.classes is None else list(metric.classes)
         weights = (gains[:, : len(space.rows)] * space.rows)[:, kept]
-        proved = np.array([metric.dual(w, float(h)) for w, h in zip(weights, heights, strict=True)])
-        return np.where(np.isnan(proved), np.inf, proved)
+        return np.nan_to_num(metric.dual(weights, heights), nan=np.inf)
     bounds = np.full(len(gains), np.inf)
     known = len(at)
     bounds[:known] = space.value(at) + np.maximum(heights[:known] - (gains[:known] * at).sum(axis=1), 0.0)

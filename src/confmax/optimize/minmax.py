@@ -18,8 +18,7 @@ from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize._cuts import Coordinate, all_cuts_of, moved, working_gain
 from confmax.optimize._explore import surroundings
-from confmax.optimize._loop import Problem, Status, Step
-from confmax.optimize._mixture import Mixture
+from confmax.optimize._loop import Problem, Status, Step, best_answer
 from confmax.optimize._points import Points
 from confmax.oracle import Oracle, make_oracle
 
@@ -106,6 +105,7 @@ class MaxMin:
 
     name: ClassVar[str] = "MaxMin"
     budget: ClassVar[int] = 200
+    uses_starts: ClassVar[bool] = True
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse other metrics."""
@@ -133,7 +133,7 @@ class MaxMin:
         else:
             following, gains, answers = _label_round(problem, state)
         own = following.own
-        rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
+        rules = (best_answer(problem, gains, answers),)
         patience = max(PATIENCE, len(own.weights))
         status = Status.STALLED if following.idle >= patience and not problem.oracle.exact else None
         bound = own.best_bound if problem.oracle.exact else None

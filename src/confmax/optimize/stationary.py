@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
 from confmax.optimize._mixture import Mixture
 from confmax.optimize.frank_wolfe import linearised
 from confmax.optimize.step_size import line_search
@@ -159,6 +159,7 @@ class Stationary:
         answers = problem.ask(asked)
         n_rules = len(moving) + (0 if state.waiting is None else len(state.waiting))
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
+        best_met = best_answer(problem, asked[:n_rules], answers.part(0, n_rules)) if n_rules else state.best
         rules = [self._moved(problem, at, vertex) for (at, _, _), vertex in zip(moving, met, strict=False)]
         improved = tuple(rule for rule in rules if rule is not None)
         levels, waiting, bound = None, None, None
@@ -167,11 +168,11 @@ class Stationary:
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, state.levels.low):
                 waiting, levels = levels.compromise(), None
-        best = max((state.best, *met, *improved), key=lambda rule: problem.value(rule.confusion))
+        best = max((state.best, best_met, *improved), key=lambda rule: problem.value(rule.confusion))
         following = StationaryState((*improved, *met[len(moving) :]), waiting, levels, best)
         done = not following.rules and waiting is None and levels is None
         status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None
-        return following, Step(best, (*met, *improved), bound, status)
+        return following, Step(best, (best_met, *improved), bound, status)
 
     def _moved(self, problem: Problem, rule: Mixture, vertex: Mixture) -> Mixture | None:
         """Return the best rule between ``rule`` and ``vertex``, None where none improves on ``rule``."""

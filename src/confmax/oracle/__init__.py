@@ -8,6 +8,7 @@ from confmax.oracle._decide import decide
 from confmax.oracle._numba import NumbaOracle
 from confmax.oracle._numpy import NumpyOracle
 from confmax.oracle._protocol import Oracle
+from confmax.oracle._sample import rows_of, sampled
 from confmax.oracle._sparse_oracle import SparseOracle
 from confmax.oracle._table import (
     Calibrator,
@@ -37,7 +38,9 @@ __all__ = [
     "make_table",
     "on_host",
     "refuse_too_few_classes",
+    "rows_of",
     "same_estimate",
+    "sampled",
 ]
 
 

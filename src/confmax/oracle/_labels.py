@@ -1,4 +1,4 @@
-"""Class names and labels: in which order the columns are, and which column a label is."""
+"""Labels and class names: which column is which, and what number a label has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.oracle._tensors import on_host
 
 
 def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:
@@ -20,7 +22,10 @@ def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArr
     if labels.shape != (n,):
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {plain(name): k for k, name in enumerate(classes)}
-    seen, inverse = np.unique(labels, return_inverse=True) if labels.dtype != object else _unique_objects(labels)
+    numbered = labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes)))
+    if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
+        return labels.astype(np.int64, copy=False)
+    seen, inverse = _unique(labels)
     codes = np.array([code.get(plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
@@ -30,6 +35,16 @@ def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArr
             f"({shown}); pass classes= with the names in column order"
         )
     return codes
+
+
+def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
+    """Return a one-dimensional array; a column (n, 1) is flattened."""
+    array = np.asarray(on_host(values))
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must hold {each} per row, shape (n,); got shape {array.shape}")
+    return array
 
 
 def class_order(
@@ -50,7 +65,6 @@ def class_order(
 
 
 def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, K: int) -> tuple[Any, ...]:
-    """Return the K class names in column order: those given, the sorted labels if they are K, or 0..K-1."""
     if order is not None:
         if len(order) != K:
             raise ValueError(f"classes names {len(order)} classes and proba has {K} columns; give one name per column")
@@ -71,14 +85,31 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
 
 def _distinct(labels: NDArray[Any]) -> list[Any]:
     """Return the distinct labels as plain Python values; missing ones are refused."""
-    seen = np.unique(labels) if labels.dtype != object else _unique_objects(labels)[0]
-    names = [plain(value) for value in seen]
-    if any(map(_is_missing, names)):
+    values = [plain(value) for value in _unique(labels)[0]]
+    if any(map(_is_missing, values)):
         row = [_is_missing(value) for value in labels.tolist()].index(True)
         raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
-    if len({isinstance(value, str) for value in names}) > 1:
+    if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
-    return names
+    return values
+
+
+def _unique(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct labels, sorted where they can be, and where among them each row's is (n,)."""
+    if labels.dtype == object:
+        return _unique_objects(labels)
+    if labels.dtype.kind in "iu" and labels.size:
+        low, high = int(labels.min()), int(labels.max())
+        if high - low <= 4 * labels.size:
+            # counting takes no sorting
+            wide = labels if labels.dtype.kind == "u" else labels.astype(np.int64, copy=False)
+            place = (wide - wide.dtype.type(low)).astype(np.intp, copy=False)
+            present = np.bincount(place) > 0
+            return np.flatnonzero(present).astype(labels.dtype) + labels.dtype.type(low), (np.cumsum(present) - 1)[
+                place
+            ]
+    seen, inverse = np.unique(labels, return_inverse=True)
+    return seen, inverse.reshape(-1)
 
 
 def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -1,204 +1,227 @@
-"""The default oracle: compiled scans of a class-major copy of the table, in blocks that stay in the cache.
+"""The default oracle: compiled scans of the table as it lies, block by block in the cache.
 
-A block holds 512 rows as (K, 512), so that the running argmax over classes vectorises over rows. Statistics are
-summed per chunk of blocks, chunks in a fixed order: the result does not depend on the number of threads. No fused
-multiply-add and no reassociation: decisions equal the reference's bit for bit.
+Statistics are summed per chunk of rows, chunks in a fixed order: the result does not depend on the number of threads.
+No fused multiply-add and no reassociation: decisions equal the reference's bit for bit.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from confmax.confusion import Confusion, Gains
+from confmax.oracle._blocks import MANY, block_rows, chunk_rows, distances, load_block, new_block, run_parts
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._simd import BYTES, decide_along, decide_full, decide_reduced, sum_where
 from confmax.oracle._table import Table
 
-BLOCK = 512
-CHUNK = 64  # blocks per partial sum
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
-
-_pool: ThreadPoolExecutor | None = None
-
-
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    # threads do not survive a fork: a child starts its own
-    os.register_at_fork(after_in_child=_forget_pool)
-
-
-def run_parts(work: Callable[[int], Any], n_parts: int) -> None:
-    """Call ``work(part)`` for every part, over the thread pool when there is more than one."""
-    global _pool
-    if n_parts == 1 or numba.get_num_threads() == 1:
-        for part in range(n_parts):
-            work(part)
-        return
-    if _pool is None:
-        _pool = ThreadPoolExecutor(numba.get_num_threads(), thread_name_prefix="confmax")
-    list(_pool.map(work, range(n_parts)))
+FEW = 4  # decisions up to which a sum for each is faster than adding every row to its own
 
 
 @njit(cache=True, nogil=True)
-def _features(block, power, out):  # type: ignore[no-untyped-def]
-    # the reference's order of operations: decisions must agree bit for bit
-    K, size = block.shape
-    total = np.empty(size, block.dtype)
-    mean = np.zeros(size, block.dtype)
-    square = np.zeros(size, block.dtype)
-    for r in range(size):
-        total[r] = block[0, r]
-    for i in range(1, K):
-        first, second = block.dtype.type(i), block.dtype.type(i * i)
-        for r in range(size):
-            total[r] = total[r] + block[i, r]
-            mean[r] = mean[r] + block[i, r] * first
-            square[r] = square[r] + block[i, r] * second
-    if power == 2:
-        for j in range(K):
-            first, second = block.dtype.type(2 * j), block.dtype.type(j * j)
-            for r in range(size):
-                out[j, r] = (square[r] + total[r] * second) - mean[r] * first
-        return
-    below = np.zeros(size, block.dtype)
-    for j in range(K):
-        for r in range(size):
-            out[j, r] = mean[r]
-            below[r] = below[r] + block[j, r]
-            mean[r] = mean[r] + (below[r] + below[r] - total[r])
-
-
-@njit(cache=True, nogil=True)
-def _decide_one(block, k, rest, a, b, decision):  # type: ignore[no-untyped-def]
+def _decide_one(proba, k, rest, a, b, decision):  # type: ignore[no-untyped-def]
     # only class k has coefficients, all others score zero and the largest index of them is rest
-    zero = block.dtype.type(0)
-    for r in range(block.shape[1]):
-        score = a * block[k, r] + b
+    zero = proba.dtype.type(0)
+    for r in range(proba.shape[0]):
+        score = a * proba[r, k] + b
         wins = score > zero if k < rest else score >= zero
         decision[r] = k if wins else rest
 
 
 @njit(cache=True, nogil=True)
-def _decide_reduced(block, a, b, best, decision):  # type: ignore[no-untyped-def]
-    for r in range(block.shape[1]):
-        best[r] = a[0] * block[0, r] + b[0]
-        decision[r] = 0
-    for j in range(1, block.shape[0]):
-        aj, bj = a[j], b[j]
-        for r in range(block.shape[1]):
-            score = aj * block[j, r] + bj
-            better = score >= best[r]
-            best[r] = score if better else best[r]
-            decision[r] = j if better else decision[r]
+def _decide_along(proba, a, b, decision):  # type: ignore[no-untyped-def]
+    # many classes: vectors of classes, in the order in which they lie; of equal lanes the largest class counts
+    width = BYTES // proba.itemsize
+    scores, indices = np.empty(width, proba.dtype), np.empty(width, np.int32)
+    for r in range(proba.shape[0]):
+        decide_along(proba, a, b, r, scores, indices)
+        best, chosen = scores[0], indices[0]
+        for lane in range(1, width):
+            ahead = scores[lane] > best or (scores[lane] == best and indices[lane] > chosen)
+            best = scores[lane] if ahead else best
+            chosen = indices[lane] if ahead else chosen
+        decision[r] = chosen
 
 
 @njit(cache=True, nogil=True)
-def _decide_full(block, gain, best, score, decision):  # type: ignore[no-untyped-def]
-    for j in range(gain.shape[1]):
-        for r in range(block.shape[1]):
-            score[r] = block[0, r] * gain[0, j]
-        for i in range(1, block.shape[0]):
-            g = gain[i, j]
-            for r in range(block.shape[1]):
-                score[r] = score[r] + block[i, r] * g
-        for r in range(block.shape[1]):
-            better = j == 0 or score[r] >= best[r]
-            best[r] = score[r] if better else best[r]
-            decision[r] = j if better else decision[r]
+def decide_block(x, first, second, g, decision):  # type: ignore[no-untyped-def]
+    """Write the decisions of gain ``g`` for all rows of a block to ``decision`` (whole vectors)."""
+    width = BYTES // x.itemsize
+    if second.shape[0] > 0:
+        a, b = first[g, 0], second[g]
+        for r in range(0, decision.shape[0], width):
+            decide_reduced(x, a, b, r, decision)
+    else:
+        gain = first[g]
+        for r in range(0, decision.shape[0], width // 2):
+            decide_full(x, gain, r, decision)
 
 
 @njit(cache=True, nogil=True)
-def _accumulate(block, rows, decision, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
-    weighted, K = weight.size > 0, block.shape[0]
-    for r in range(rows):
-        j = decision[r]
-        w = weight[r] if weighted else 1.0
-        columns[j] += w
-        if share < 1.0:
-            u = w * (1.0 - share)
-            if labels[r] == j:
-                diagonal[j] += u
-            if matrix.size > 0:
-                matrix[labels[r], j] += u
-        if share > 0.0:
-            v = w * share
-            if j < K:
-                diagonal[j] += v * block[j, r]
-            if matrix.size > 0:
-                for i in range(K):
-                    matrix[i, j] += v * block[i, r]
-
-
-@njit(cache=True, nogil=True)
-def _scan(blocks, start, stop, n, first, second, power, alone, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
-    size = blocks.shape[2]
-    best = np.empty(size, blocks.dtype)
-    score = np.empty(size, blocks.dtype)
-    decision = np.empty(size, np.int32)
-    x = np.empty((blocks.shape[1] if power > 0 else 0, size), blocks.dtype)
-    for k in range(start, stop):
-        low = k * size
-        if power > 0:
-            _features(blocks[k], power, x)
-        high = min(low + size, n)
-        y = labels[low:high] if labels.size > 0 else labels
-        w = weight[low:high] if weight.size > 0 else weight
-        for g in range(first.shape[0]):
-            j = alone[g]
-            if j >= 0:
-                K = blocks.shape[1]
-                _decide_one(blocks[k], j, K - 1 if j < K - 1 else K - 2, first[g, 0, j], second[g, j], decision)
-            elif second.shape[0] > 0:
-                _decide_reduced(x if power > 0 else blocks[k], first[g, 0], second[g], best, decision)
-            else:
-                _decide_full(blocks[k], first[g], best, score, decision)
-            _accumulate(blocks[k], high - low, decision, share, y, w, diagonal[g], columns[g], matrix[g])
-
-
-@njit(cache=True, nogil=True)
-def _decide_rows(proba, start, stop, first, second, power, out):  # type: ignore[no-untyped-def]
-    n, K = proba.shape
-    block = np.empty((K, BLOCK), proba.dtype)
-    best = np.empty(BLOCK, proba.dtype)
-    score = np.empty(BLOCK, proba.dtype)
-    decision = np.empty(BLOCK, np.int32)
-    x = np.empty((K if power > 0 else 0, BLOCK), proba.dtype)
-    for k in range(start, stop):
-        low = k * BLOCK
-        rows = min(BLOCK, n - low)
+def _values(proba, decision, share, labels, weight, value):  # type: ignore[no-untyped-def]
+    # what each row (R, K) adds to the diagonal
+    rows, K = proba.shape
+    if share > 0.0:
         for r in range(rows):
-            for j in range(K):
-                block[j, r] = proba[low + r, j]
-        for r in range(rows, BLOCK):
-            for j in range(K):
-                block[j, r] = 0.0
-        if power > 0:
-            _features(block, power, x)
-        for g in range(first.shape[0]):
-            if second.shape[0] > 0:
-                _decide_reduced(x if power > 0 else block, first[g, 0], second[g], best, decision)
-            else:
-                _decide_full(block, first[g], best, score, decision)
+            j = np.uint32(decision[r])
+            value[r] = proba[r, j] if j < K else 0.0
+        if share < 1.0:
             for r in range(rows):
-                out[g, low + r] = decision[r]
+                value[r] *= share
+    if share < 1.0:
+        for r in range(rows):
+            right = 1.0 - share if labels[r] == decision[r] else 0.0
+            value[r] = value[r] + right if share > 0.0 else right
+    if weight.shape[0] > 0:
+        for r in range(rows):
+            value[r] *= weight[r]
 
 
-def _kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+@njit(cache=True, nogil=True)
+def _add(decision, rows, value, weight, sums):  # type: ignore[no-untyped-def]
+    # sums (4, M, 2), of values and of weights; beyond the rows, values and weights are zero
+    if sums.shape[1] <= FEW:
+        for j in range(sums.shape[1]):
+            sums[0, j, 0] += sum_where(value, decision, j)
+            sums[0, j, 1] += sum_where(weight, decision, j)
+        return
+    # four rows in turn: a row's sum must not wait for that of the row before
+    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
+    for r in range(0, rows, 4):
+        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
+        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
+        s0[j0, 0] += value[r]
+        s0[j0, 1] += weight[r]
+        s1[j1, 0] += value[r + 1]
+        s1[j1, 1] += weight[r + 1]
+        s2[j2, 0] += value[r + 2]
+        s2[j2, 1] += weight[r + 2]
+        s3[j3, 0] += value[r + 3]
+        s3[j3, 1] += weight[r + 3]
+
+
+@njit(cache=True, nogil=True)
+def _add_plain(proba, decision, sums):  # type: ignore[no-untyped-def]
+    # the same for the model and equal weights, without a stop in between
+    rows = proba.shape[0]
+    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
+    whole = rows - rows % 4
+    for r in range(0, whole, 4):
+        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
+        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
+        p0, p1, p2, p3 = proba[r, j0], proba[r + 1, j1], proba[r + 2, j2], proba[r + 3, j3]
+        s0[j0, 0] += p0
+        s0[j0, 1] += 1.0
+        s1[j1, 0] += p1
+        s1[j1, 1] += 1.0
+        s2[j2, 0] += p2
+        s2[j2, 1] += 1.0
+        s3[j3, 0] += p3
+        s3[j3, 1] += 1.0
+    for r in range(whole, rows):
+        j0 = np.uint32(decision[r])
+        s0[j0, 0] += proba[r, j0]
+        s0[j0, 1] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(rows, decision, before, share, labels, weight, matrix):  # type: ignore[no-untyped-def]
+    # rows (R, K) of the table, matrix (M, K); beside the decisions of another gain, only what differs from its matrix
+    for r in range(rows.shape[0]):
+        j, i = decision[r], before[r]
+        if i == j:
+            continue
+        if share < 1.0:
+            u = weight[r] * (1.0 - share)
+            matrix[j, labels[r]] += u
+            if i >= 0:
+                matrix[i, labels[r]] -= u
+        if share > 0.0:
+            v = weight[r] * share
+            for k in range(rows.shape[1]):
+                matrix[j, k] += v * rows[r, k]
+            if i >= 0:
+                for k in range(rows.shape[1]):
+                    matrix[i, k] -= v * rows[r, k]
+
+
+@njit(cache=True, nogil=True)
+def _scan(proba, start, stop, size, first, second, power, alone, share, labels, weight, sums, matrices):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    along = second.shape[0] > 0 and power == 0 and K > MANY
+    plain = share == 1.0 and weight.shape[0] == 0 and K == sums.shape[2] > FEW
+    block = new_block(0 if along else K, size, proba)
+    x = new_block(K if power > 0 else 0, size, proba)
+    decision = np.empty(size, np.int32)
+    before = np.empty_like(decision)
+    value, each = np.zeros(size), np.ones(size)
+    for low in range(start, stop, size):
+        rows = proba[low : min(low + size, stop)]
+        n_rows = rows.shape[0]
+        if not along:
+            load_block(rows, block)
+        if power > 0:
+            distances(block, power, x)
+        y = labels[low : low + n_rows] if share < 1.0 else labels
+        w = weight[low : low + n_rows] if weight.shape[0] > 0 else weight
+        if weight.shape[0] > 0:
+            each[:n_rows] = w
+        each[n_rows:] = 0.0
+        value[n_rows:] = 0.0
+        before[:] = -1
+        for g in range(first.shape[0]):
+            k = alone[g]
+            if k >= 0:
+                _decide_one(rows, k, K - 1 if k < K - 1 else K - 2, first[g, 0, k], second[g, k], decision)
+            elif along:
+                _decide_along(rows, first[g, 0], second[g], decision)
+            elif power > 0:
+                decide_block(x, first, second, g, decision)
+            else:
+                decide_block(block, first, second, g, decision)
+            if plain:
+                _add_plain(rows, decision, sums[g])
+            else:
+                _values(rows, decision, share, y, w, value)
+                _add(decision, n_rows, value, each, sums[g])
+            if matrices.shape[0] > 0:
+                _add_rows(rows, decision, before, share, y, each, matrices[g])
+                if g == 0:
+                    before[:] = decision
+
+
+@njit(cache=True, nogil=True)
+def _decide_rows(proba, start, stop, size, first, second, power, out):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    along = second.shape[0] > 0 and power == 0 and K > MANY
+    block = new_block(0 if along else K, size, proba)
+    x = new_block(K if power > 0 else 0, size, proba)
+    decision = np.empty(size, np.int32)
+    for low in range(start, stop, size):
+        rows = proba[low : min(low + size, stop)]
+        if not along:
+            load_block(rows, block)
+        if power > 0:
+            distances(block, power, x)
+        for g in range(first.shape[0]):
+            if along:
+                _decide_along(rows, first[g, 0], second[g], decision)
+            elif power > 0:
+                decide_block(x, first, second, g, decision)
+            else:
+                decide_block(block, first, second, g, decision)
+            out[g, low : low + rows.shape[0]] = decision[: rows.shape[0]]
+
+
+def kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the coefficients as the kernels take them: first (B, 1 or K, K or M), second (B, K) or empty."""
     first, second = gain_coefficients(gains, dtype)
     if second is None:
-        return first, np.empty((0, 0), dtype)
+        return np.ascontiguousarray(first), np.empty((0, 0), dtype)
     return first[:, None, :], second
 
 
@@ -212,21 +235,23 @@ def _alone(gains: Gains) -> NDArray[np.int64]:
     return np.where(used.sum(axis=1) == 1, used.argmax(axis=1), alone)
 
 
-def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
+def decide(proba: NDArray[Any], gains: Gains, dtype: Any = np.int32) -> NDArray[Any]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
-    first, second = _kernel_gains(gains, proba.dtype)
-    out = np.empty((len(gains), proba.shape[0]), dtype=np.int32)
-    n_blocks = -(-proba.shape[0] // BLOCK)
+    proba = np.ascontiguousarray(proba)
+    first, second = kernel_gains(gains, proba.dtype)
+    n, K = proba.shape
+    out = np.empty((len(gains), n), dtype)
+    size, chunk = block_rows(K), chunk_rows(K)
 
     def work(part: int) -> None:
-        _decide_rows(proba, part * CHUNK, min((part + 1) * CHUNK, n_blocks), first, second, gains.power, out)
+        _decide_rows(proba, part * chunk, min((part + 1) * chunk, n), size, first, second, gains.power, out)
 
-    run_parts(work, -(-n_blocks // CHUNK))
+    run_parts(work, -(-n // chunk))
     return out
 
 
 class NumbaOracle:
-    """Compiled oracle on a table in memory.
+    """Compiled oracle on a table in memory, which it does not copy.
 
     Parameters
     ----------
@@ -240,17 +265,10 @@ class NumbaOracle:
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0
-        n, K = table.proba.shape
-        n_blocks = -(-n // BLOCK)
-        self._blocks = np.zeros((n_blocks, K, BLOCK), table.proba.dtype)
-        whole = n // BLOCK
-        self._blocks[:whole] = table.proba[: whole * BLOCK].reshape(whole, BLOCK, K).transpose(0, 2, 1)
-        if whole < n_blocks:
-            self._blocks[whole, :, : n - whole * BLOCK] = table.proba[whole * BLOCK :].T
         self._weight = np.empty(0) if table.weight is None else table.weight
-        self._total = float(n) if table.weight is None else float(table.weight.sum())
+        self._total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
         self._labels = np.empty(0, dtype=np.int64)
-        self.rows = table.mean_probability() if model_share > 0 else np.zeros(K)
+        self.rows = table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
         if not self.exact:
             assert table.labels is not None
             self._labels = table.labels
@@ -258,24 +276,27 @@ class NumbaOracle:
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
-        first, second = _kernel_gains(gains, self._blocks.dtype)
-        n_blocks, K = self._blocks.shape[:2]
-        alone = _alone(gains)
-        B, M = len(gains), first.shape[2]
-        parts = -(-n_blocks // CHUNK)
-        parts = max(1, min(parts, MATRIX_CELLS // (B * (K + M))))
-        if matrix:
-            parts = max(1, min(parts, MATRIX_CELLS // (K * M)))
-        edges = np.linspace(0, n_blocks, parts + 1).astype(np.int64)
-        diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
-        matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
+        proba = self.table.proba
+        first, second = kernel_gains(gains, proba.dtype)
+        alone, (n, K) = _alone(gains), proba.shape
+        B, M, chunk = len(gains), first.shape[2], chunk_rows(K)
+        most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
+        chunk *= -(-n // (chunk * max(1, most)))
+        parts = -(-n // chunk)
+        sums = np.zeros((parts, B, 4, M, 2))
+        matrices = np.zeros((parts, B, M, K) if matrix else (parts, 0, 0, 0))
 
         def work(part: int) -> None:
-            _scan(self._blocks, edges[part], edges[part + 1], self.table.n_rows, first, second, gains.power,
-                  alone, self.model_share,
-                  self._labels, self._weight, diagonal[part], columns[part], matrices[part])  # fmt: skip
+            _scan(proba, part * chunk, min((part + 1) * chunk, n), block_rows(K), first, second, gains.power, alone,
+                  self.model_share, self._labels, self._weight, sums[part], matrices[part])  # fmt: skip
 
         run_parts(work, parts)
-        total = self._total
-        full = matrices.sum(axis=0) / total if matrix else None
-        return Confusion(self.rows, diagonal.sum(axis=0) / total, columns.sum(axis=0) / total, full)
+        summed = sums.sum(axis=(0, 2)) / self._total
+        full = self._matrices(matrices) if matrix else None
+        return Confusion(self.rows, np.ascontiguousarray(summed[:, :K, 0]), np.ascontiguousarray(summed[:, :, 1]), full)
+
+    def _matrices(self, parts: NDArray[Any]) -> NDArray[Any]:
+        """Return the matrices (B, K, M): what the scan left for all but the first is the difference to it."""
+        whole = parts.sum(axis=0)
+        whole[1:] = np.maximum(whole[1:] + whole[0], 0.0)
+        return np.ascontiguousarray(whole.transpose(0, 2, 1)) / self._total

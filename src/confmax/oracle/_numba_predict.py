@@ -1,7 +1,7 @@
 """Randomised decisions, compiled: each row is given its atom by a hash first and is then decided by that atom alone.
 
-The rows of a block are laid out by atom, one contiguous (K, rows) part each, and every part goes through the same
-kernels as a deterministic rule: a row's decision equals that of its atom bit for bit. The cost beside a deterministic
+The rows of a block are taken atom by atom, each atom's turned class-major together and sent through the same kernels as
+a deterministic rule: a row's decision equals that of its atom bit for bit. The cost beside a deterministic
 rule is one hash per row and, without keys, one multiplication per probability; it does not grow with the number of
 atoms. `confmax._draw` defines the fingerprint and the draw; the tests compare them with what is compiled here.
 """
@@ -15,7 +15,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.oracle._numba import BLOCK, CHUNK, _decide_full, _decide_reduced, _kernel_gains, run_parts
+from confmax.oracle._blocks import block_rows, chunk_rows, new_block, run_parts
+from confmax.oracle._numba import decide_block, kernel_gains
+from confmax.oracle._simd import BYTES
 
 
 @njit(cache=True, nogil=True)
@@ -56,49 +58,39 @@ def _draw_atoms(keys, start, stop, words, edges, atom, count):  # type: ignore[n
 
 
 @njit(cache=True, nogil=True)
-def _decide_drawn(proba, start, stop, first, second, factors, words, edges, keys, out):  # type: ignore[no-untyped-def]
-    n, K = proba.shape
-    own = factors.shape[0] > 0
-    flat = np.empty(K * BLOCK, proba.dtype)
-    best = np.empty(BLOCK, proba.dtype)
-    score = np.empty(BLOCK, proba.dtype)
-    decision = np.empty(BLOCK, np.int32)
-    atom = np.empty(BLOCK, np.int64)
-    place = np.empty(BLOCK, np.int64)
+def _decide_drawn(proba, start, stop, size, first, second, factors, words, edges, keys, out):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    block = new_block(K, size, proba)
+    decision = np.empty(size, np.int32)
+    atom = np.empty(size, np.int64)
+    order = np.empty(size, np.int64)
     count = np.empty(first.shape[0], np.int64)
-    begin = np.empty(first.shape[0], np.int64)
-    for k in range(start, stop):
-        low = k * BLOCK
-        rows = min(BLOCK, n - low)
-        if own:
+    width = BYTES // proba.itemsize
+    for low in range(start, stop, size):
+        rows = min(size, stop - low)
+        if factors.shape[0] > 0:
             _fingerprints(proba, low, low + rows, factors, keys)
         _draw_atoms(keys, low, low + rows, words, edges, atom, count)
-        total = 0
-        for s in range(first.shape[0]):
-            begin[s] = total
-            total += count[s]
-            count[s] = 0
+        end = 0
+        for s in range(count.shape[0]):
+            end += count[s]
+            count[s] = end - count[s]
         for r in range(rows):
             s = atom[r]
-            place[r] = begin[s] + count[s]
+            order[count[s]] = low + r
             count[s] += 1
-        for r in range(rows):
-            s = atom[r]
-            width = count[s]
-            offset = K * begin[s] + place[r] - begin[s]
-            for j in range(K):
-                flat[offset + j * width] = proba[low + r, j]
-        for s in range(first.shape[0]):
-            lo, hi = begin[s], begin[s] + count[s]
-            if lo == hi:
-                continue
-            part = flat[K * lo : K * hi].reshape(K, hi - lo)
-            if second.shape[0] > 0:
-                _decide_reduced(part, first[s, 0], second[s], best[lo:hi], decision[lo:hi])
-            else:
-                _decide_full(part, first[s], best[lo:hi], score[lo:hi], decision[lo:hi])
-        for r in range(rows):
-            out[low + r] = decision[place[r]]
+        begin = 0
+        for s in range(count.shape[0]):
+            mine = count[s] - begin
+            if mine > 0:
+                for r in range(mine):
+                    row = order[begin + r]
+                    for j in range(K):
+                        block[j, r] = proba[row, j]
+                decide_block(block, first, second, s, decision[: -(-mine // width) * width])
+                for r in range(mine):
+                    out[order[begin + r]] = decision[r]
+            begin = count[s]
 
 
 def decide_drawn(
@@ -123,17 +115,17 @@ def decide_drawn(
     keys : ndarray (n,) or None
         The rows' keys; None takes their fingerprints, with ``factors`` (K,).
     """
-    first, second = _kernel_gains(gains, proba.dtype)
+    first, second = kernel_gains(gains, proba.dtype)
     n = proba.shape[0]
     given = np.empty(n, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
     used = factors if keys is None else np.empty(0, dtype=np.uint64)
     edges = np.cumsum(weights)[:-1]
     out = np.empty(n, dtype=np.int64)
-    n_blocks = -(-n // BLOCK)
+    size, chunk = block_rows(proba.shape[1]), chunk_rows(proba.shape[1])
 
     def work(part: int) -> None:
-        stop = min((part + 1) * CHUNK, n_blocks)
-        _decide_drawn(proba, part * CHUNK, stop, first, second, used, words, edges, given, out)
+        stop = min((part + 1) * chunk, n)
+        _decide_drawn(proba, part * chunk, stop, size, first, second, used, words, edges, given, out)
 
-    run_parts(work, -(-n_blocks // CHUNK))
+    run_parts(work, -(-n // chunk))
     return out, given

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
 from confmax.oracle import _sparse_kernels as kernels
+from confmax.oracle._blocks import run_parts
 from confmax.oracle._numba import decide as decide_dense
-from confmax.oracle._numba import run_parts
 from confmax.oracle._numpy import gain_coefficients
 from confmax.oracle._table import ROW_SUM_TOLERANCE, Calibrator, Table
 

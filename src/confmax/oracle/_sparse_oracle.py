@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import _sparse_kernels as kernels
-from confmax.oracle._numba import run_parts
+from confmax.oracle._blocks import run_parts
 from confmax.oracle._numpy import gain_coefficients
 from confmax.oracle._sparse import as_sparse, decide, kernel_gains
 from confmax.oracle._table import Table

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes
-from confmax.oracle._tensors import is_tensor, on_host
+from confmax.oracle._check import check_rows, normalised, weighted_totals
+from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
+from confmax.oracle._tensors import is_tensor
 
 ROW_SUM_TOLERANCE = 1e-3
 
@@ -39,6 +41,8 @@ class Table:
         Names of the columns; 0..K-1 when nothing else is known.
     calibrator : Calibrator or None
         What made ``proba`` from the probabilities of ``raw``, the table as it was given; None for that table itself.
+    totals : ndarray (K,) or None
+        The sum of each column, where the check has told it.
     """
 
     backend: ClassVar[str] = "numba"
@@ -49,13 +53,15 @@ class Table:
     classes: tuple[Any, ...]
     calibrator: Calibrator | None = None
     raw: Table | None = None
+    totals: Array | None = None
 
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the raw probabilities under a calibrator; of the raw ones themselves for None."""
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
-        return replace(raw, proba=apply_calibrator(calibrator, raw.proba), calibrator=calibrator, raw=raw)
+        P, totals = _calibrated(calibrator, raw.proba)
+        return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals)
 
     def dense(self, what: str) -> Table:
         """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself."""
@@ -78,18 +84,28 @@ class Table:
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
+        return self._label_weight
+
+    def mean_probability(self) -> Array:
+        """Return the weighted mean of each column (K,), float64."""
+        return self._mean_probability
+
+    @cached_property
+    def _label_weight(self) -> Array:
         assert self.labels is not None
         counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
         return counts / counts.sum()
 
-    def mean_probability(self) -> Array:
-        """Return the weighted mean of each column (K,), float64."""
+    @cached_property
+    def _mean_probability(self) -> Array:
+        if self.weight is None and self.totals is not None:
+            return self.totals / self.n_rows
         return self.column_sums(self.weight) / (self.n_rows if self.weight is None else self.weight.sum())
 
     def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
         """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
         P = self.proba.astype(np.float64) * (1.0 - self.proba) if spread else self.proba
-        return P.sum(axis=0, dtype=np.float64) if weight is None else weight @ P
+        return check_rows(P, np.inf, np.inf)[0] if weight is None else weighted_totals(P, weight)
 
     def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its decision (n,), zero for a decision that is no class."""
@@ -124,9 +140,9 @@ def make_table(
     ValueError
         For anything that is not such a table; the sentence names the first offending row.
     """
-    labels = None if y is None else _vector(y, "y", "one label")
+    labels = None if y is None else vector(y, "y", "one label")
     order = class_order(classes, _column_names(proba), labels)
-    P = checked_probabilities(proba, order)
+    P, totals = _checked(proba, order)
     n, K = P.shape
     resolved = resolve_classes(order, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
@@ -135,14 +151,14 @@ def make_table(
         from confmax.oracle._sparse import SparseTable as kind
     elif is_tensor(P):
         from confmax.oracle._torch_table import TorchTable as kind
-    return kind(P, coded, _checked_weight(sample_weight, n), resolved)
+    return kind(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals)
 
 
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
 
     A frame whose columns are named like ``classes`` is read in the order of ``classes``. A scipy.sparse matrix becomes
-    a csr_array.
+    a csr_array, a torch tensor stays one.
 
     Raises
     ------
@@ -150,14 +166,19 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
         For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
         else than one.
     """
+    return _checked(proba, classes)[0]
+
+
+def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[Any], Array | None]:
+    """Return checked probabilities (n, K) and their column sums (K,), which only arrays come with."""
     if is_sparse(proba):
         from confmax.oracle._sparse import checked_sparse
 
-        return checked_sparse(proba)
+        return checked_sparse(proba), None
     if is_tensor(proba):
         from confmax.oracle._torch_table import checked_tensor
 
-        return checked_tensor(proba)
+        return checked_tensor(proba), None
     P = np.asarray(proba)
     names = _column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
@@ -172,26 +193,15 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     if P.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
-    P = _as_float(P)
-    # a sum of a row is NaN or infinite as soon as one of its entries is; only then look closer
-    sums = P.sum(axis=1, dtype=np.float64)
-    if not np.isfinite(sums).all():
-        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
-    if P.min() < 0:
-        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
-    off = np.abs(sums - 1.0)
-    if off.max() > ROW_SUM_TOLERANCE:
-        row = int(np.argmax(off > ROW_SUM_TOLERANCE))
-        raise ValueError(
-            f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
-            f"predict_proba's output, or divide each row by its sum"
-        )
-    # rows that sum to one within rounding stay as they are, so that a second check changes nothing
-    loose = off > 8 * np.finfo(P.dtype).eps
-    if loose.any():
-        P = P.copy()
-        P[loose] = (P[loose] / sums[loose, None]).astype(P.dtype)
-    return np.ascontiguousarray(P)
+    P = np.ascontiguousarray(_as_float(P))
+    rounding = 8 * float(np.finfo(P.dtype).eps)
+    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    if broken[:3].any():
+        _refuse_rows(P)
+    if broken[3]:
+        P = normalised(P, rounding)
+        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    return P, totals
 
 
 def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
@@ -202,8 +212,11 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     ValueError
         If these are not (n, K) probabilities.
     """
-    if calibrator is None:
-        return proba
+    return proba if calibrator is None else _calibrated(calibrator, proba)[0]
+
+
+def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[Any], Array | None]:
+    """Return calibrated probabilities (n, K), checked, with their column sums."""
     if is_sparse(proba):
         from confmax.oracle._sparse import densified
 
@@ -212,15 +225,18 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     if is_tensor(proba) and not getattr(calibrator, "reads_tensors", False):
         from confmax.oracle._torch_table import calibrated_on_host
 
-        return calibrated_on_host(calibrator, proba)
+        return calibrated_on_host(calibrator, proba), None
     name = type(calibrator).__name__
     try:
-        out = checked_probabilities(calibrator.transform(proba))
+        out, totals = _checked(calibrator.transform(proba), None)
     except ValueError as error:
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
         raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
-    return out if is_tensor(out) else out.astype(proba.dtype, copy=False)
+    if is_tensor(out) or out.dtype == proba.dtype:
+        return out, totals
+    out = out.astype(proba.dtype)
+    return out, check_rows(out, np.inf, np.inf)[0]
 
 
 def is_sparse(proba: Any) -> bool:
@@ -272,25 +288,31 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"proba must hold numbers; got dtype {P.dtype}") from None
 
 
+def _refuse_rows(P: NDArray[Any]) -> None:
+    """Say which row is no distribution."""
+    if not np.isfinite(P).all():
+        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
+    if P.min() < 0:
+        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    sums = P.sum(axis=1, dtype=np.float64)
+    row = int(np.argmax(np.abs(sums - 1.0)))
+    if abs(sums[row] - 1.0) > ROW_SUM_TOLERANCE:
+        row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))
+    raise ValueError(
+        f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
+        f"predict_proba's output, or divide each row by its sum"
+    )
+
+
 def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
     row, column = (int(part) for part in np.unravel_index(int(np.argmax(bad)), bad.shape))
     raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
 
 
-def _vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
-    """Return a one-dimensional array; a column (n, 1) is flattened."""
-    array = np.asarray(on_host(values))
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"{name} must hold {each} per row, shape (n,); got shape {array.shape}")
-    return array
-
-
 def _checked_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
     if sample_weight is None:
         return None
-    weight = _vector(sample_weight, "sample_weight", "one weight")
+    weight = vector(sample_weight, "sample_weight", "one weight")
     try:
         weight = weight.astype(np.float64)
     except (TypeError, ValueError):

@@ -1,0 +1,51 @@
+"""A large table is first solved on a sample of its rows: most of the way costs a fraction of a pass.
+
+What the sample's best rule is made of joins the starting rules, in their pass, and the solver goes on from there. The
+certificate is of the full table all the same, and the sample decides nothing but where to look.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from confmax._metric import Metric
+from confmax.confusion import Gains
+from confmax.optimize._loop import Problem, Solver, baselines, run
+from confmax.oracle import CountingOracle, Oracle, same_estimate, sampled
+
+SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
+LARGE = 5  # and a table is large that has so many times as many
+MOST_ATOMS = 4
+
+
+def warm_gains(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Gains | None:
+    """Return gains that do well on a sample of the oracle's table, None where it is not worth while.
+
+    Parameters
+    ----------
+    solver, metric, n_decisions, tol
+        Of the problem; a solver says by ``uses_starts`` that it goes on from the starting rules.
+    oracle : Oracle
+        On the full table.
+    """
+    table = oracle.table
+    wanted = max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes)
+    if not getattr(solver, "uses_starts", False) or not oracle.exact or table.n_rows < LARGE * wanted:
+        return None
+    part = sampled(table, wanted / table.n_rows)
+    # where many rows are copies of each other the sample may have any size
+    if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
+        return None
+    small = CountingOracle(same_estimate(oracle, part))
+    if not (small.rows[oracle.rows > 0] > 0).all():
+        return None
+    starts = baselines(small, [small.rows], n_decisions, matrix=metric.statistics == "matrix")
+    problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, tol)
+    found = run(solver, problem)
+    heaviest = np.argsort(-found.mixture.weights, kind="stable")[:MOST_ATOMS]
+    parts = [*(found.mixture.atoms[k] for k in heaviest), *found.single.atoms]
+    first = metric.at(found.mixture.confusion)
+    slope = metric.gains(first)
+    if slope.is_finite:
+        parts.insert(0, slope)
+    return Gains.concatenate(parts)

@@ -1,0 +1,138 @@
+"""One pass over a table that checks every row and adds up every column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
+from confmax.oracle._simd import LANES, sum_of
+
+FINITE, POSITIVE, CLOSE, EXACT = range(4)  # what is asked of rows: no NaN or infinity, not negative, sum near one, one
+
+
+@njit(cache=True, nogil=True)
+def _row_sum(row):  # type: ignore[no-untyped-def]
+    whole = row.shape[0] - row.shape[0] % LANES
+    total = sum_of(row[:whole])
+    for j in range(whole, row.shape[0]):
+        total += row[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _by_row(proba, sums, least, totals):  # type: ignore[no-untyped-def]
+    for r in range(proba.shape[0]):
+        row = proba[r]
+        low = row[0]
+        for j in range(row.shape[0]):
+            totals[j] += row[j]
+            low = row[j] if row[j] < low else low
+        sums[r], least[r] = _row_sum(row), low
+
+
+@njit(cache=True, nogil=True)
+def _by_class(block, sums, least, totals):  # type: ignore[no-untyped-def]
+    size = sums.shape[0]
+    for r in range(size):
+        sums[r] = block[0, r]
+        least[r] = block[0, r]
+    totals[0] += sum_of(block[0, :size])
+    for j in range(1, block.shape[0]):
+        for r in range(size):
+            sums[r] += block[j, r]
+            least[r] = block[j, r] if block[j, r] < least[r] else least[r]
+        totals[j] += sum_of(block[j, :size])
+
+
+@njit(cache=True, nogil=True)
+def _check(proba, start, stop, size, tolerance, rounding, totals, broken):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    sums, least = np.empty(size), np.empty(size, proba.dtype)
+    block = new_block(K if K <= MANY else 0, size, proba)
+    for low in range(start, stop, size):
+        rows = proba[low : min(low + size, stop)]
+        if K <= MANY:
+            load_block(rows, block)
+            _by_class(block, sums, least, totals)
+        else:
+            _by_row(rows, sums, least, totals)
+        for r in range(rows.shape[0]):
+            off = abs(sums[r] - 1.0)
+            broken[FINITE] |= not np.isfinite(sums[r])
+            broken[POSITIVE] |= least[r] < 0
+            broken[CLOSE] |= off > tolerance
+            broken[EXACT] |= off > rounding
+
+
+@njit(cache=True, nogil=True)
+def _normalise(proba, start, stop, size, rounding, out):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    sums, least, totals = np.empty(size), np.empty(size, proba.dtype), np.zeros(K)
+    block = new_block(K if K <= MANY else 0, size, proba)
+    for low in range(start, stop, size):
+        rows = proba[low : min(low + size, stop)]
+        if K <= MANY:
+            load_block(rows, block)
+            _by_class(block, sums, least, totals)
+        else:
+            _by_row(rows, sums, least, totals)
+        for r in range(rows.shape[0]):
+            # rows that sum to one within rounding stay as they are, so that a second check changes nothing
+            if abs(sums[r] - 1.0) > rounding:
+                for j in range(K):
+                    out[low + r, j] = rows[r, j] / sums[r]
+            else:
+                out[low + r] = rows[r]
+
+
+@njit(cache=True, nogil=True)
+def _weighted(proba, start, stop, weight, totals):  # type: ignore[no-untyped-def]
+    for r in range(start, stop):
+        w = weight[r]
+        for j in range(proba.shape[1]):
+            totals[j] += w * proba[r, j]
+
+
+def check_rows(P: NDArray[Any], tolerance: float, rounding: float) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the column sums (K,), and which of the four demands some row does not meet (4,)."""
+    n, K = P.shape
+    chunk = chunk_rows(K)
+    parts = -(-n // chunk)
+    totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
+
+    def work(part: int) -> None:
+        stop = min((part + 1) * chunk, n)
+        _check(P, part * chunk, stop, block_rows(K), tolerance, rounding, totals[part], broken[part])
+
+    run_parts(work, parts)
+    return totals.sum(axis=0), np.asarray(broken.any(axis=0))
+
+
+def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:
+    """Return a copy whose rows are divided by their sums, except those that sum to one within rounding."""
+    n, K = P.shape
+    chunk, out = chunk_rows(K), np.empty_like(P)
+
+    def work(part: int) -> None:
+        _normalise(P, part * chunk, min((part + 1) * chunk, n), block_rows(K), rounding, out)
+
+    run_parts(work, -(-n // chunk))
+    return out
+
+
+def weighted_totals(P: NDArray[Any], weight: Array) -> Array:
+    """Return the weighted column sums (K,)."""
+    n, K = P.shape
+    chunk = chunk_rows(K)
+    totals = np.zeros((-(-n // chunk), K))
+
+    def work(part: int) -> None:
+        _weighted(P, part * chunk, min((part + 1) * chunk, n), weight, totals[part])
+
+    run_parts(work, len(totals))
+    return np.asarray(totals.sum(axis=0))

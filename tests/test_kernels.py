@@ -1,0 +1,104 @@
+"""The compiled kernels bit for bit against the reference, on every shape where one of their paths ends."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confmax.confusion import Gains
+from confmax.oracle import decide, make_oracle, make_table
+from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block
+from confmax.oracle._numba import FEW
+from confmax.oracle._numpy import decide as reference
+from confmax.oracle._simd import BYTES
+
+CLASSES = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, MANY, MANY + 1, 161, 300]
+TYPES = [np.float32, np.float64]
+
+
+def tenths(rng, n, K, dtype):
+    """Rows with many equal probabilities, so that ties are common."""
+    P = rng.integers(0, 4, (n, K)) + (np.arange(K) == rng.integers(0, K, n)[:, None])
+    return (P / P.sum(axis=1, keepdims=True)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("K", CLASSES)
+def test_a_block_is_the_transpose(K, dtype):
+    rng = np.random.default_rng(K)
+    for rows in (1, 3, 8, 11, block_rows(K) - 1, block_rows(K)):
+        P = rng.random((rows, K)).astype(dtype)
+        block = new_block(K, block_rows(K), P)
+        block[:] = 7.0
+        load_block(P, block)
+        np.testing.assert_array_equal(block[:, :rows], P.T)
+        assert not block[:, rows:].any()
+        assert block.shape[1] % (BYTES // P.itemsize) == BYTES // P.itemsize // 2
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("K", CLASSES)
+def test_decisions_equal_the_reference_bit_for_bit(K, dtype):
+    rng = np.random.default_rng([K, 1])
+    for n in (1, 5, block_rows(K) + 3, 1500):
+        P = tenths(rng, n, K, dtype)
+        gains = Gains.reduced(rng.integers(-1, 3, (3, K)), rng.integers(0, 2, (3, K)) / 4)
+        np.testing.assert_array_equal(decide(P, gains), reference(P, gains))
+        near = Gains.reduced(1.0 + rng.random((3, K)) * 1e-6, rng.random((3, K)) * 1e-7)
+        np.testing.assert_array_equal(decide(P, near), reference(P, near))
+        for power in (1, 2):
+            far = Gains.reduced(-np.ones((1, K)), rng.integers(0, 2, (1, K)) / 8, power=power)
+            np.testing.assert_array_equal(decide(P, far), reference(P, far))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("M", [2, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize("K", [2, 3, 9, 40, MANY + 2])
+def test_full_gains_equal_the_reference_bit_for_bit(K, M, dtype):
+    rng = np.random.default_rng([K, M])
+    P = tenths(rng, 700, K, dtype)
+    for G in (rng.random((2, K, M)), rng.integers(-1, 2, (2, K, M)).astype(float)):
+        gains = Gains.from_matrix(G)
+        np.testing.assert_array_equal(decide(P, gains), reference(P, gains))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [1.0, 0.0, 0.3])
+@pytest.mark.parametrize("K", [2, FEW, FEW + 1, 10, 64, MANY + 2])
+def test_statistics_equal_the_reference(K, share, weighted):
+    rng = np.random.default_rng([K, int(10 * share)])
+    n = chunk_rows(K) + 777 if K == 10 else 1500
+    P = tenths(rng, n, K, np.float32)
+    table = make_table(P, rng.integers(0, K, n), rng.random(n) if weighted else None)
+    gains = Gains.reduced(rng.random((4, K)) + 0.5, rng.random((4, K)) * 0.1)
+    alone = np.zeros((2, K))
+    alone[[0, 1], [0, K - 1]] = 1.0
+    gains = Gains.concatenate([gains, Gains.reduced(alone, -0.3 * alone)])
+    slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "numba"))
+    expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
+    for name in ("rows", "diagonal", "columns", "matrix"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
+    assert (found.matrix >= 0).all()
+    without = fast.maximize(gains)
+    assert without.diagonal.tobytes() == found.diagonal.tobytes()
+    assert without.columns.tobytes() == found.columns.tobytes()
+
+
+def test_more_decisions_than_classes_add_nothing_to_the_diagonal():
+    rng = np.random.default_rng(5)
+    table = make_table(tenths(rng, 900, 3, np.float32), rng.integers(0, 3, 900))
+    gains = Gains.from_matrix(rng.random((5, 3, 7)))
+    for share in (1.0, 0.4):
+        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "numba"))
+        expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
+        for name in ("diagonal", "columns", "matrix"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 40), st.integers(1, 90), st.sampled_from(TYPES), st.integers(0, 2**32))
+def test_any_shape(K, n, dtype, seed):
+    rng = np.random.default_rng(seed)
+    P = tenths(rng, n, K, dtype)
+    gains = Gains.reduced(rng.normal(size=(2, K)).round(1), rng.normal(size=(2, K)).round(1))
+    np.testing.assert_array_equal(decide(P, gains), reference(P, gains))
