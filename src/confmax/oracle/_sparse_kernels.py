@@ -20,17 +20,15 @@ UNSORTED, OUTSIDE = 1, 2  # what `structure` finds
 @njit(cache=True, nogil=True)
 def structure(indptr, indices, start, stop, n_classes):  # type: ignore[no-untyped-def]
     """Return OUTSIDE where a column index is none, else UNSORTED where a row's do not rise strictly, else 0."""
-    found = 0
+    unsorted = outside = False
     for r in range(start, stop):
         before = -1
-        for t in range(indptr[r], indptr[r + 1]):
+        for t in range(np.uint64(indptr[r]), np.uint64(indptr[r + 1])):
             j = indices[t]
-            if j < 0 or j >= n_classes:
-                return 2
-            if j <= before:
-                found = 1
+            unsorted |= j <= before
+            outside |= j < 0 or j >= n_classes
             before = j
-    return found
+    return 2 if outside else int(unsorted)
 
 
 @njit(cache=True, nogil=True)
@@ -39,9 +37,9 @@ def row_sums(indptr, data, start, stop, sums):  # type: ignore[no-untyped-def]
     negative = False
     for r in range(start, stop):
         total = 0.0
-        for t in range(indptr[r], indptr[r + 1]):
+        for t in range(np.uint64(indptr[r]), np.uint64(indptr[r + 1])):
             total += data[t]
-            negative = negative or data[t] < 0
+            negative |= data[t] < 0
         sums[r] = total
     return negative
 
