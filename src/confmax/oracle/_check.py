@@ -28,7 +28,7 @@ def _row_sum(row):  # type: ignore[no-untyped-def]
 def _by_row(proba, sums, least, totals):  # type: ignore[no-untyped-def]
     for r in range(proba.shape[0]):
         row = proba[r]
-        low = row[0]
+        low = least[r]
         for j in range(row.shape[0]):
             totals[j] += row[j]
             low = row[j] if row[j] < low else low
@@ -38,11 +38,8 @@ def _by_row(proba, sums, least, totals):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _by_class(block, sums, least, totals):  # type: ignore[no-untyped-def]
     size = sums.shape[0]
-    for r in range(size):
-        sums[r] = block[0, r]
-        least[r] = block[0, r]
-    totals[0] += sum_of(block[0, :size])
-    for j in range(1, block.shape[0]):
+    sums[:] = 0.0
+    for j in range(block.shape[0]):
         for r in range(size):
             sums[r] += block[j, r]
             least[r] = block[j, r] if block[j, r] < least[r] else least[r]
@@ -50,37 +47,44 @@ def _by_class(block, sums, least, totals):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _add_up(rows, block, sums, least, totals):  # type: ignore[no-untyped-def]
+    """Write the sums of rows (R, K), keep the least entries seen, and add to the totals of the columns."""
+    if rows.shape[1] <= MANY:
+        load_block(rows, block)
+        _by_class(block, sums, least, totals)
+    else:
+        _by_row(rows, sums, least, totals)
+
+
+@njit(cache=True, nogil=True)
 def _check(proba, start, stop, size, tolerance, rounding, totals, broken):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
-    sums, least = np.empty(size), np.empty(size, proba.dtype)
     block = new_block(K if K <= MANY else 0, size, proba)
+    sums, least = np.empty(size), np.ones(size, proba.dtype)
+    # kept place by place, so that no row waits for another; what is not finite stays in the sum
+    worst, whole = np.zeros(size), np.zeros(size)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
-        if K <= MANY:
-            load_block(rows, block)
-            _by_class(block, sums, least, totals)
-        else:
-            _by_row(rows, sums, least, totals)
-        for r in range(rows.shape[0]):
+        _add_up(rows, block, sums, least, totals)
+        sums[rows.shape[0] :] = 1.0
+        for r in range(size):
             off = abs(sums[r] - 1.0)
-            broken[FINITE] |= not np.isfinite(sums[r])
-            broken[POSITIVE] |= least[r] < 0
-            broken[CLOSE] |= off > tolerance
-            broken[EXACT] |= off > rounding
+            worst[r] = off if off > worst[r] else worst[r]
+            whole[r] += off
+    broken[FINITE] = not np.isfinite(whole).all()
+    broken[POSITIVE] = least.min() < 0
+    broken[CLOSE] = worst.max() > tolerance
+    broken[EXACT] = worst.max() > rounding
 
 
 @njit(cache=True, nogil=True)
 def _normalise(proba, start, stop, size, rounding, out):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
-    sums, least, totals = np.empty(size), np.empty(size, proba.dtype), np.zeros(K)
     block = new_block(K if K <= MANY else 0, size, proba)
+    sums, least, totals = np.empty(size), np.empty(size, proba.dtype), np.zeros(K)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
-        if K <= MANY:
-            load_block(rows, block)
-            _by_class(block, sums, least, totals)
-        else:
-            _by_row(rows, sums, least, totals)
+        _add_up(rows, block, sums, least, totals)
         for r in range(rows.shape[0]):
             # rows that sum to one within rounding stay as they are, so that a second check changes nothing
             if abs(sums[r] - 1.0) > rounding:
