@@ -122,14 +122,14 @@ def test_largest_first_is_the_head_of_a_full_sort(seed, K, constant):
 
 
 def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
-    from confmax.oracle import _numba
+    from confmax.oracle import _blocks
 
     P, y, weight = top_k(3, 30_000, 6, 3)
     gains = Gains.concatenate([Gains.reduced(np.random.default_rng(0).random((3, 6))), Gains.reduced(np.eye(6))])
     answers = []
     for threads in (1, 2, 8):
-        monkeypatch.setattr(_numba.numba, "get_num_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(_numba, "_pool", ThreadPoolExecutor(threads))
+        monkeypatch.setattr(_blocks.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
         oracle = make_oracle(make_table(sp.csr_array(P), y, weight), "blend", model_share=0.4)
         parts = [oracle.maximize(gains, matrix=matrix) for matrix in (False, True)]
         answers.append([oracle.rows, parts[0].diagonal, parts[0].columns, parts[1].matrix])
