@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.oracle import is_tensor
 from confmax.oracle._blocks import run_parts
 
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
@@ -148,6 +149,10 @@ def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
 
 def transform(proba: NDArray[Any], a: Array, b: Array, floor: float = FLOOR) -> NDArray[Any]:
     """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K) in the table's dtype, each row by itself."""
+    if is_tensor(proba):
+        from confmax.oracle._torch_table import softmax
+
+        return softmax(proba, a, b, floor)
     out, edges = np.empty_like(proba), _edges(len(proba))
     run_parts(lambda part: _transform(proba, edges[part], edges[part + 1], a, b, floor, out), len(edges) - 1)
     return out

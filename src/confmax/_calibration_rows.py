@@ -50,6 +50,7 @@ class Rows:
 
 def labelled(table: Table, seed: int) -> Rows:
     """Return the rows of a labelled table, with the draws of a seed."""
+    table = table.dense("the fit of a calibration")
     labels = table.labels
     assert labels is not None
     P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax._calibration_fit import FLOOR, transform
 from confmax.confusion import Array
+from confmax.oracle import is_tensor
 
 LARGEST = 1e6  # of any parameter
 
@@ -37,6 +38,8 @@ class Temperature:
     array([[0.66666667, 0.33333333]])
     """
 
+    reads_tensors: ClassVar[bool] = True
+
     temperature: float
     floor: float = FLOOR
 
@@ -47,7 +50,7 @@ class Temperature:
         object.__setattr__(self, "floor", _checked_floor(self.floor))
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; of a tensor, on its device.
 
         T = 1 with the lowest floor returns it as it is.
         """
@@ -87,6 +90,8 @@ class VectorScaling:
     array([[0.5, 0.5]])
     """
 
+    reads_tensors: ClassVar[bool] = True
+
     a: Array
     b: Array
     floor: float = FLOOR
@@ -110,7 +115,7 @@ class VectorScaling:
         return len(self.a)
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; of a tensor, on its device.
 
         a = 1, b = 0 with the lowest floor returns it as it is. A `ValueError` if the number of columns is another.
         """
@@ -152,5 +157,7 @@ def _shown_floor(floor: float) -> str:
 
 
 def _floats(proba: ArrayLike) -> NDArray[Any]:
+    if is_tensor(proba):
+        return proba  # type: ignore[return-value]
     P = np.asarray(proba)
     return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.oracle import Calibrator, apply_calibrator, decide
+from confmax.oracle import Calibrator, apply_calibrator, decide, is_sparse, is_tensor, on_host
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
 
@@ -46,16 +46,29 @@ def column_factors(n_classes: int) -> NDArray[np.uint64]:
     return _mix(np.arange(1, n_classes + 1, dtype=np.uint64) * _GOLDEN) | np.uint64(1)
 
 
-def row_keys(proba: NDArray[Any]) -> NDArray[np.uint64]:
+def row_keys(proba: Any) -> NDArray[np.uint64]:
     """Return one fingerprint per row of ``proba`` (n, K), from its values: equal rows have equal keys, in any dtype.
 
     The definition, in NumPy; `decide_drawn` computes the same. Two different rows share a key about once in 2^64 pairs.
     """
+    if is_sparse(proba):
+        # zeros add nothing
+        return _mix(sums_of_rows(proba, _folded(proba.data) * column_factors(proba.shape[1])[proba.indices]))
     keys = np.zeros(proba.shape[0], dtype=np.uint64)
     for column, factor in zip(proba.T, column_factors(proba.shape[1]), strict=True):
-        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # + 0.0: one zero, not two
-        keys += (bits ^ (bits >> np.uint64(32))) * factor
+        keys += _folded(column) * factor
     return _mix(keys)
+
+
+def sums_of_rows(csr: Any, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sum over every row (n,) of one word per stored entry of a checked sparse table."""
+    return np.asarray(np.add.reduceat(words, csr.indptr[:-1]))
+
+
+def _folded(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the bits of numbers, as float64, the upper half folded into the lower."""
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # + 0.0: one zero, not two
+    return bits ^ (bits >> np.uint64(32))
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
@@ -66,7 +79,7 @@ def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
     ValueError
         If there is not one key per row, or a key is neither an integer nor a string.
     """
-    values = np.asarray(keys)
+    values = np.asarray(on_host(keys))
     if values.shape != (n,):
         raise ValueError(f"keys must hold one key per row of proba: {n}; got shape {values.shape}")
     if values.dtype.kind in "iu":
@@ -116,15 +129,53 @@ def drawn_decisions(
 
     Without keys a row's fingerprint, before calibration, is its key, and a warning says where many rows share theirs.
     """
-    given = None if keys is None else given_keys(keys, len(proba))
-    if keys is None and (calibrator is not None or gains.power):
+    given = None if keys is None else given_keys(keys, proba.shape[0])
+    if is_tensor(proba):
+        return _drawn_on_device(proba, gains, weights, seed, given, calibrator=calibrator)
+    if keys is None and (calibrator is not None or gains.power or is_sparse(proba)):
         given = row_keys(proba)  # the scan below sees something else than the row
     P = apply_calibrator(calibrator, proba)
-    factors, words = column_factors(P.shape[1]), coefficients(seed)
-    decisions, used = decide_drawn(features(P, gains.power), gains, weights, words=words, keys=given, factors=factors)
+    if is_sparse(P):
+        assert given is not None
+        atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, given), "right")
+        decisions, used = _by_atom(P, gains, atom), given
+    else:
+        factors, words = column_factors(P.shape[1]), coefficients(seed)
+        x = features(P, gains.power)
+        decisions, used = decide_drawn(x, gains, weights, words=words, keys=given, factors=factors)
     if keys is None:
         _warn_of_duplicates(P, gains, used)
     return decisions
+
+
+def _drawn_on_device(
+    proba: Any,
+    gains: Gains,
+    weights: Array,
+    seed: int,
+    given: NDArray[np.uint64] | None,
+    *,
+    calibrator: Calibrator | None,
+) -> Any:
+    """Return the same decisions for a checked tensor, as a tensor (n,) of int64 on its device."""
+    from confmax.oracle import _torch_predict as device
+
+    factors = column_factors(proba.shape[1])
+    keys = device.row_keys(proba, factors) if given is None else device.as_words(given, proba)
+    P = apply_calibrator(calibrator, proba)
+    if given is None:
+        _warn_of_duplicates(P, gains, on_host(keys).view(np.uint64))
+    return device.decide_drawn(P, gains, weights, words=coefficients(seed), keys=keys)
+
+
+def _by_atom(csr: Any, gains: Gains, atom: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the decisions (n,) of the rows of a sparse table, each by its own atom."""
+    out = np.empty(len(atom), dtype=np.int64)
+    for k in range(len(gains)):
+        rows = np.flatnonzero(atom == k)
+        if len(rows):
+            out[rows] = decide(csr[rows], gains[k])[0]
+    return out
 
 
 def _warn_of_duplicates(proba: NDArray[Any], gains: Gains, keys: NDArray[np.uint64]) -> None:

@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from confmax import _draw
 from confmax.confusion import Array
-from confmax.oracle import Table
+from confmax.oracle import Table, is_sparse
 
 
-def row_draws(proba: NDArray[Any], seed: int) -> Array:
+def row_draws(proba: Any, seed: int) -> Array:
     """Return one number in [0, 1) per row from its probabilities, the same for any order of rows and of columns."""
+    if is_sparse(proba):
+        # zeros add nothing
+        return _draw.uniform(seed, _draw.sums_of_rows(proba, _draw.row_keys(proba.data[:, None])))
     keys = np.zeros(len(proba), dtype=np.uint64)
     for k in range(proba.shape[1]):
         keys += _draw.row_keys(proba[:, k : k + 1])

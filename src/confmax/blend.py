@@ -56,22 +56,22 @@ def _recall_differences(table: Table) -> tuple[Array, Array]:
     """
     labels, K = table.labels, table.n_classes
     assert labels is not None
-    P = table.proba.astype(np.float64)
     w = np.ones(table.n_rows) if table.weight is None else table.weight
     # a weight that is no count says nothing about how many rows there are
     w = w / w.sum()
     prior = np.bincount(labels, weights=w, minlength=K)
-    model = w @ P
+    model, spread = table.column_sums(w), table.column_sums(w**2, spread=True)
     present = (prior > 0) & (model > 0)
-    one_hot = labels[:, None] == np.arange(K)
     inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
     differences, variances = [], []
     raw = table.proba if table.raw is None else table.raw.proba
     for decision in decide(raw, Gains.reduced(np.array([np.ones(K), inverse]))):
-        mine = decision[:, None] == np.arange(K)
-        recall = np.divide(w @ (P * mine), model, out=np.zeros(K), where=present)
-        observed = (w @ (one_hot & mine)) * inverse
-        moved = w[:, None] * (mine - recall) * np.divide(1.0, model, out=np.zeros(K), where=present)
+        p = table.probability_of(decision).astype(np.float64)
+        hits, own = (np.bincount(decision, weights=each, minlength=K) for each in (w * p, w**2 * p * (1.0 - p)))
+        recall = np.divide(hits, model, out=np.zeros(K), where=present)
+        observed = np.bincount(labels, weights=w * (decision == labels), minlength=K) * inverse
         differences.append((observed - recall)[present])
-        variances.append((P * (1.0 - P) * moved**2).sum(axis=0)[present])
+        # rows that decide the class move its recall by 1 - T, the others by T
+        moved = (1.0 - recall) ** 2 * own + recall**2 * np.maximum(spread - own, 0.0)
+        variances.append(moved[present] / model[present] ** 2)
     return np.concatenate(differences), np.concatenate(variances)

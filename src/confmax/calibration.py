@@ -134,6 +134,10 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     smallest by at most one standard error of the paired difference. On more than 4M entries the comparison is made on
     a sample of rows, drawn alike; the chosen calibrator is always fitted on all rows.
 
+    A sparse table is never calibrated. Its zeros are probabilities that were left out, of which a floor would make a
+    dense table of equal ones, and the log loss of a row whose true class was left out says nothing: calibrate before
+    the largest probabilities are kept.
+
     Parameters
     ----------
     table : Table
@@ -147,7 +151,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     Returns
     -------
     Calibration or None
-        None for None, and for "auto" without labels.
+        None for None, and for "auto" without labels or on a sparse table.
 
     Raises
     ------
@@ -155,8 +159,13 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         If the kind is none of these, needs labels that are not there, or its transform gives no probabilities.
     """
     check_calibration(kind)
-    if kind is None or (_is_word(kind, "auto") and table.labels is None):
+    if kind is None or (_is_word(kind, "auto") and (table.labels is None or table.backend == "sparse")):
         return None
+    if table.backend == "sparse":
+        raise ValueError(
+            "a sparse table is not calibrated, its zeros being no information; calibrate the probabilities before the "
+            "largest are kept, or pass calibration=None"
+        )
     before = log_loss(table)
     if isinstance(kind, (Temperature, VectorScaling)):
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
@@ -231,7 +240,8 @@ def log_loss(table: Table) -> float | None:
     """Return the weighted mean log loss of a table in nats, entries below 1e-12 counting as 1e-12; None unlabelled."""
     if table.labels is None:
         return None
-    return float(np.average(-np.log(_of_truth(table.proba, table.labels)), weights=table.weight))
+    of_truth = np.maximum(table.probability_of(table.labels).astype(np.float64), FLOOR)
+    return float(np.average(-np.log(of_truth), weights=table.weight))
 
 
 def check_calibration(kind: Any) -> None:

@@ -25,8 +25,12 @@ from confmax.oracle import (
     apply_calibrator,
     checked_probabilities,
     decide,
+    is_sparse,
+    is_tensor,
     same_estimate,
 )
+
+MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +129,7 @@ class DecisionRule:
 
         Parameters
         ----------
-        proba : array-like or data frame (n, K)
+        proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
         keys : array-like (n,) or None
             Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
@@ -134,7 +138,7 @@ class DecisionRule:
         Returns
         -------
         ndarray (n,) of int64
-            ``rule.classes[index]`` is the name.
+            ``rule.classes[index]`` is the name. For a tensor, a tensor of int64 on its device, like ``argmax`` gives.
 
         Raises
         ------
@@ -148,14 +152,28 @@ class DecisionRule:
         """
         P = self._checked(proba)
         if not self.is_randomized:
-            return decide(apply_calibrator(self.calibrator, P), self.gains)[0].astype(np.int64)
+            P = apply_calibrator(self.calibrator, P)
+            if is_tensor(P):
+                from confmax.oracle._torch import decide_tensor
+
+                return decide_tensor(P, self.gains)[0]
+            return decide(P, self.gains)[0].astype(np.int64)
         return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator)
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
-        """Return the exact probability of every decision (n, M), before any draw."""
+        """Return the exact probability of every decision (n, M), before any draw; for a tensor, on its device."""
         P = apply_calibrator(self.calibrator, self._checked(proba))
-        out = np.zeros((len(P), self.n_decisions))
-        rows = np.arange(len(P))
+        if is_tensor(P):
+            from confmax.oracle._torch_predict import decision_probabilities
+
+            return decision_probabilities(P, self.gains, self.weights)
+        n = P.shape[0]
+        if is_sparse(P) and n * self.n_decisions > MOST_CELLS:
+            raise ValueError(
+                f"the probabilities of {self.n_decisions} decisions on {n} rows are a dense table of more than "
+                f"{MOST_CELLS:,} cells; pass fewer rows at a time"
+            )
+        out, rows = np.zeros((n, self.n_decisions)), np.arange(n)
         for weight, decision in zip(self.weights, decide(P, self.gains), strict=True):
             out[rows, decision] += weight
         return out

@@ -25,6 +25,7 @@ CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
+SHOWN = 20  # names of absent classes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,8 +128,10 @@ def maximize(
     ----------
     metric : str, Metric or callable
         A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, M).
-    proba : array-like or data frame (n, K)
-        Class probabilities on rows that the model was not fitted on.
+    proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
+        Class probabilities on rows that the model was not fitted on. A tensor stays on its device. Of very many
+        classes a sparse matrix may hold the largest few of each row, divided by their sum: what a scan costs is its
+        stored entries and K numbers. The result is that of the dense table without calibration.
     y : array-like (n,) or None
         True classes: names or column numbers.
     sample_weight : array-like (n,) or None
@@ -142,8 +145,9 @@ def maximize(
         a ``y``, else "model".
     calibration : {"auto", "temperature", "vector", None} or object
         How the probabilities are corrected before anything else, see `confmax.calibration.choose`: "auto" lets
-        cross-validated log loss decide, where there is a ``y``; None leaves them as they are. An object with
-        ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the correction itself.
+        cross-validated log loss decide, where there is a ``y`` and the table is not sparse; None leaves them as they
+        are. An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the
+        correction itself.
     solver : "auto", "polished", str or solver
         "auto" chooses by the metric's declared structure. "polished" adds a search over one class weight or offset at a
         time on the labels, if five-fold cross-validation inside the table says that it helps; it costs about twenty
@@ -282,7 +286,8 @@ def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     kept = [k for k in used if present[k]]
     if not metric.divides_by_prior or len(kept) == len(used):
         return metric
-    absent = ", ".join(str(table.classes[k]) for k in used if not present[k])
+    missing = [str(table.classes[k]) for k in used if not present[k]]
+    absent = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
     source = "y" if table.labels is not None else "proba"
     if len(kept) < 2:
         raise ValueError(

@@ -103,7 +103,7 @@ def all_cuts_of(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
     """
     oracle.n_passes += 1
-    table = oracle.table
+    table = oracle.table.dense("the search of one coefficient")
     scores, a, b = _score_parts(table, gain)
     j = coordinate.decision
     best = np.empty(table.n_rows, scores.dtype)
@@ -124,7 +124,9 @@ def all_cuts_of(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     bottom = 0.0 if coordinate.kind == "weight" else -np.inf
     low = np.concatenate([[bottom], inner[apart], inner[-1:]])
     high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
-    batches = _confusions(oracle, gain.n_decisions, j, order, stops, rival, matrix=metric.statistics == "matrix")
+    batches = _confusions(
+        oracle, table, j, order, stops, rival, n_decisions=gain.n_decisions, matrix=metric.statistics == "matrix"
+    )
     values = np.concatenate([np.broadcast_to(metric.values(S), len(S)) for S in batches])
     return Cuts(coordinate, low, high, np.nan_to_num(values, nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND))
 
@@ -194,16 +196,16 @@ def _breakpoints(
 
 def _confusions(
     oracle: CountingOracle,
-    n_decisions: int,
+    table: Table,
     j: int,
     order: NDArray[np.intp],
     stops: NDArray[np.intp],
     rival: NDArray[np.int32],
     *,
+    n_decisions: int,
     matrix: bool,
 ) -> Iterator[Confusion]:
     """Yield, in batches, the confusions of deciding class j on the rows ``order[:stop]``, the rival on the others."""
-    table = oracle.table
     labels = np.empty(0, np.int64) if table.labels is None else table.labels
     share = oracle.model_share
     weight = np.empty(0) if table.weight is None else table.weight

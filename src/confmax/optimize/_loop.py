@@ -222,7 +222,7 @@ class _Keeper:
         if self.bound is None:
             return
         # decisions are exact in the table's dtype only: a row's scores may tie within its rounding
-        rounding = max(1e-8, 16 * float(np.finfo(self.problem.oracle.table.proba.dtype).eps))
+        rounding = max(1e-8, 16 * float(np.finfo(self.problem.oracle.table.dtype).eps))
         if self.bound < self.value - rounding * max(1.0, abs(self.value)):
             warnings.warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "

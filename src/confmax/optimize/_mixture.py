@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
 
+CONSTANT_CELLS = 1 << 24  # of all constant rules together
+
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
@@ -40,6 +42,7 @@ class Mixture:
     @classmethod
     def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool) -> Mixture:
         """Return the rule that decides at random: an inner point, where every metric of the catalogue is smooth."""
+        _refuse_many_constants(len(rows), n_decisions)
         gains = Gains.constant(len(rows), range(n_decisions)) if n_decisions == len(rows) else None
         if gains is None:
             columns = np.zeros((n_decisions, len(rows), n_decisions))
@@ -96,21 +99,33 @@ class Mixture:
         """Return the atoms as one batch with their weights, equal gains merged, weights of rounding size dropped."""
         gains = Gains.concatenate(self.atoms)
         parts = [part for part in (gains.a, gains.b, gains.full) if part is not None]
-        flat = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-        _, first, inverse = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-        totals = np.bincount(inverse.reshape(-1), weights=self.weights, minlength=len(first))
-        order = [k for k in np.argsort(first) if totals[k] > 1e-12]
-        kept, weights = first[order], totals[order]
-        chosen = Gains.concatenate([gains[int(k)] for k in kept])
+        totals: dict[bytes, tuple[int, float]] = {}
+        for k, weight in enumerate(self.weights):
+            key = b"".join((part[k] + 0.0).tobytes() for part in parts)  # + 0.0: one zero, not two
+            first, before = totals.get(key, (k, 0.0))
+            totals[key] = (first, before + float(weight))
+        kept = [(k, weight) for k, weight in totals.values() if weight > 1e-12]
+        chosen = Gains.concatenate([gains[k] for k, _ in kept])
+        weights = np.array([weight for _, weight in kept])
         return chosen, weights / weights.sum()
 
 
 def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> Confusion:
     """Return the confusions (batch of M) of deciding the same for every row: known without a scan."""
+    _refuse_many_constants(len(rows), n_decisions)
     diagonal = np.zeros((n_decisions, len(rows)))
     np.fill_diagonal(diagonal, rows)
     full = np.eye(n_decisions)[:, None, :] * rows[:, None] if matrix else None
     return Confusion(np.tile(rows, (n_decisions, 1)), diagonal, np.eye(n_decisions) * rows.sum(), full)
+
+
+def _refuse_many_constants(K: int, n_decisions: int) -> None:
+    if K * n_decisions > CONSTANT_CELLS:
+        raise ValueError(
+            f"the rules that decide one of {n_decisions} classes for all rows, which this metric's solver begins with "
+            f"or falls back on where there is no gradient, would take {K * n_decisions:,} numbers, more than "
+            f"{CONSTANT_CELLS:,}; take balanced_accuracy or h_mean, or merge rare classes"
+        )
 
 
 def _free_statistics(metric: Metric, mixture: Mixture) -> tuple[Array, Array, int]:

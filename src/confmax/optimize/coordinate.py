@@ -90,7 +90,7 @@ class CoordinateSearch:
             better = _gradient_rule(problem, state.rule)
             state = replace(state, rule=better or state.rule, follow_gradient=False)
             return state, Step(state.rule)
-        gain = working_gain(state.rule.atoms[0], problem.oracle.table.proba.dtype)
+        gain = working_gain(state.rule.atoms[0], problem.oracle.table.dtype)
         coordinates = _coordinates(problem.metric, gain)
         better = _search(problem, state.rule, gain, coordinates[state.place % len(coordinates)])
         idle = 0 if better is not None else state.idle + 1

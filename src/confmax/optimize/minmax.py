@@ -189,7 +189,7 @@ def _passes_left(problem: Problem) -> int:
 
 def _searched(problem: Problem, metric: Metric, gain: Gains, place: Coordinate, above: float) -> list[Gains]:
     """Return the gain with the best other values of one weight, empty where none exceeds ``above``; one pass."""
-    gain = working_gain(gain, problem.oracle.table.proba.dtype)
+    gain = working_gain(gain, problem.oracle.table.dtype)
     cuts = all_cuts_of(metric, problem.oracle, gain, place)
     values = np.empty(0) if cuts is None else cuts.best(above, CANDIDATES)
     return [Gains.reduced(moved(gain, place, values).pair()[0])] if len(values) else []

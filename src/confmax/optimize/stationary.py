@@ -22,7 +22,7 @@ from confmax.optimize.step_size import line_search
 from confmax.ratios import Ratios
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
-MAX_RATIOS = 1000  # one gain per class and pass
+MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +137,10 @@ class Stationary:
     def init(self, problem: Problem) -> StationaryState:
         """Lay out the starts."""
         rows = problem.oracle.rows
-        parts = problem.metric.as_ratios(rows, problem.n_decisions)
-        known = (
-            parts is not None and parts.top.full is None and not parts.top.power and len(parts.weights) <= MAX_RATIOS
-        )
+        many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
+        one = problem.metric.structure in ("ratio", "linear")
+        parts = None if many and not one else problem.metric.as_ratios(rows, problem.n_decisions)
+        known = parts is not None and parts.top.full is None and not parts.top.power
         levels = Levels.start(parts, problem.starts) if parts is not None and known else None
         waiting = None
         if problem.n_decisions == len(rows):

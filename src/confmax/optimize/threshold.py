@@ -75,6 +75,7 @@ def all_cuts(table: Table, model_share: float, *, matrix: bool) -> tuple[np.ndar
     confusions : Confusion
         Batch of T.
     """
+    table = table.dense("the search of a threshold")
     p = table.proba[:, 1]
     order = np.argsort(-p, kind="stable")
     p = p[order]

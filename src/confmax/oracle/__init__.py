@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confmax.oracle._numba import NumbaOracle, decide
+from confmax.oracle._decide import decide
+from confmax.oracle._numba import NumbaOracle
 from confmax.oracle._numpy import NumpyOracle
 from confmax.oracle._protocol import Oracle
 from confmax.oracle._sample import rows_of, sampled
+from confmax.oracle._sparse_oracle import SparseOracle
 from confmax.oracle._table import (
     Calibrator,
     Table,
     apply_calibrator,
     checked_probabilities,
+    is_sparse,
     make_table,
     refuse_too_few_classes,
 )
+from confmax.oracle._tensors import is_tensor, on_host
 from confmax.oracle._wrappers import CountingOracle, DecidingOn
 
 __all__ = [
@@ -28,19 +32,35 @@ __all__ = [
     "apply_calibrator",
     "checked_probabilities",
     "decide",
+    "is_sparse",
+    "is_tensor",
     "make_oracle",
     "make_table",
+    "on_host",
     "refuse_too_few_classes",
     "rows_of",
     "same_estimate",
     "sampled",
 ]
 
-BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {"numpy": NumpyOracle, "numba": NumbaOracle}
+
+def _torch_oracle(table: Table, model_share: float) -> Oracle:
+    """Return the oracle on a device; torch is imported here."""
+    from confmax.oracle._torch import TorchOracle
+
+    return TorchOracle(table, model_share)
+
+
+BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
+    "numpy": NumpyOracle,
+    "numba": NumbaOracle,
+    "sparse": SparseOracle,
+    "torch": _torch_oracle,
+}
 
 
 def make_oracle(
-    table: Table, confusion: str = "model", *, backend: str = "numba", model_share: float | None = None
+    table: Table, confusion: str = "model", *, backend: str | None = None, model_share: float | None = None
 ) -> Oracle:
     """Return an oracle over a checked table.
 
@@ -50,8 +70,9 @@ def make_oracle(
         From `make_table`.
     confusion : {"model", "labels", "blend"}
         ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact; ``mean(1[y = i] h_j)``; or an average of both.
-    backend : {"numba", "numpy"}
-        The compiled scan, or the slow reference.
+    backend : {"numba", "numpy", "sparse", "torch"} or None
+        The compiled scan, the slow reference, the scan of stored entries, or that of a tensor on its device; None: the
+        one for this kind of table.
     model_share : float or None
         Weight of the model in the blend, from 0 to 1.
 
@@ -70,10 +91,13 @@ def make_oracle(
     """
     if confusion not in ("model", "labels", "blend"):
         raise ValueError(f"confusion is 'model', 'labels' or 'blend'; got {confusion!r}")
+    backend = table.backend if backend is None else backend
     if backend not in BACKENDS:
         raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {backend!r}")
     if confusion != "model" and table.labels is None:
         raise ValueError(f"confusion={confusion!r} needs y, the true classes; pass y, or use confusion='model'")
+    if backend != table.backend:
+        table = table.dense(f"backend={backend!r}")
     if confusion != "blend":
         return BACKENDS[backend](table, float(confusion == "model"))
     if model_share is None or not 0.0 <= model_share <= 1.0:
@@ -83,4 +107,4 @@ def make_oracle(
 
 def same_estimate(oracle: Oracle, table: Table) -> Oracle:
     """Return the default oracle over another table, for the same estimate of the confusion."""
-    return BACKENDS["numba"](table, oracle.model_share)
+    return BACKENDS[table.backend](table, oracle.model_share)

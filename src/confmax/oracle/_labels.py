@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confmax.oracle._tensors import on_host
+
 
 def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:
     """Return labels (n,) as column numbers (n,).
@@ -37,7 +39,7 @@ def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArr
 
 def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     """Return a one-dimensional array; a column (n, 1) is flattened."""
-    array = np.asarray(values)
+    array = np.asarray(on_host(values))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

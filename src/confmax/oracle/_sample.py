@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from confmax.oracle._blocks import chunk_rows, run_parts
-from confmax.oracle._table import Table
+from confmax.oracle._table import Table, is_sparse
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -26,7 +29,14 @@ def _choose(bits, start, stop, factors, below, chosen):  # type: ignore[no-untyp
 
 def sampled(table: Table, fraction: float) -> Table:
     """Return about this fraction of a table's rows (0 < fraction < 1), chosen by a hash of their probabilities."""
+    if table.backend == "torch":
+        from confmax.oracle._torch_predict import sampled_rows
+
+        return rows_of(table, sampled_rows(table.proba, _ODD, fraction))
     P = table.proba
+    if is_sparse(P):
+        # zeros add nothing to a row's hash, nor would they to that of the dense table
+        return rows_of(table, _sampled_sparse(P, fraction))
     n, K = P.shape
     bits = P.view(np.uint32 if P.itemsize == 4 else np.uint64)
     with np.errstate(over="ignore"):
@@ -41,4 +51,17 @@ def rows_of(table: Table, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Table
     """Return the chosen rows (a mask or indices) as a table."""
     labels = None if table.labels is None else table.labels[chosen]
     weight = None if table.weight is None else table.weight[chosen]
-    return Table(table.proba[chosen], labels, weight, table.classes)
+    return replace(
+        table, proba=table.proba[chosen], labels=labels, weight=weight, calibrator=None, raw=None, totals=None
+    )
+
+
+def _sampled_sparse(csr: Any, fraction: float) -> NDArray[np.bool_]:
+    """Return which rows (n,) of a checked sparse table are chosen."""
+    data = csr.data
+    bits = data.view(np.uint32 if data.itemsize == 4 else np.uint64).astype(np.uint64) << np.uint64(1)
+    factors = (csr.indices.astype(np.uint64) + np.uint64(1)) * _ODD | np.uint64(1)
+    z = np.add.reduceat(bits * factors, csr.indptr[:-1])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray((z ^ (z >> np.uint64(31))) < np.uint64(int(fraction * 2.0**64)))

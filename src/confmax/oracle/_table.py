@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array
 from confmax.oracle._check import check_rows, normalised, weighted_totals
 from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
+from confmax.oracle._tensors import is_tensor
 
 ROW_SUM_TOLERANCE = 1e-3
 
@@ -44,6 +45,8 @@ class Table:
         The sum of each column, where the check has told it.
     """
 
+    backend: ClassVar[str] = "numba"
+
     proba: NDArray[Any]
     labels: NDArray[np.int64] | None
     weight: Array | None
@@ -59,6 +62,15 @@ class Table:
             return raw
         P, totals = _calibrated(calibrator, raw.proba)
         return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals)
+
+    def dense(self, what: str) -> Table:
+        """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself."""
+        return self
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that scores are computed in."""
+        return self.proba.dtype
 
     @property
     def n_rows(self) -> int:
@@ -86,10 +98,20 @@ class Table:
 
     @cached_property
     def _mean_probability(self) -> Array:
-        if self.weight is not None:
-            return weighted_totals(self.proba, self.weight) / self.weight.sum()
-        totals = check_rows(self.proba, np.inf, np.inf)[0] if self.totals is None else self.totals
-        return totals / self.n_rows
+        if self.weight is None and self.totals is not None:
+            return self.totals / self.n_rows
+        return self.column_sums(self.weight) / (self.n_rows if self.weight is None else self.weight.sum())
+
+    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
+        """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
+        P = self.proba.astype(np.float64) * (1.0 - self.proba) if spread else self.proba
+        return check_rows(P, np.inf, np.inf)[0] if weight is None else weighted_totals(P, weight)
+
+    def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its decision (n,), zero for a decision that is no class."""
+        own = decision < self.n_classes
+        hit = self.proba[np.arange(self.n_rows), np.where(own, decision, 0)]
+        return np.where(own, hit, hit.dtype.type(0))
 
 
 def make_table(
@@ -102,9 +124,10 @@ def make_table(
 
     Parameters
     ----------
-    proba : array-like or data frame (n, K)
+    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
         Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame whose columns are named like
-        the classes is read by name.
+        the classes is read by name. What a sparse matrix does not store is zero. A tensor stays on its device; its
+        rows of 16 bits are used as they are.
     y : array-like (n,) or None
         True classes: names, or column numbers.
     sample_weight : array-like (n,) or None
@@ -123,13 +146,19 @@ def make_table(
     n, K = P.shape
     resolved = resolve_classes(order, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
-    return Table(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals)
+    kind = Table
+    if is_sparse(P):
+        from confmax.oracle._sparse import SparseTable as kind
+    elif is_tensor(P):
+        from confmax.oracle._torch_table import TorchTable as kind
+    return kind(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals)
 
 
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
 
-    A frame whose columns are named like ``classes`` is read in the order of ``classes``.
+    A frame whose columns are named like ``classes`` is read in the order of ``classes``. A scipy.sparse matrix becomes
+    a csr_array, a torch tensor stays one.
 
     Raises
     ------
@@ -140,8 +169,16 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     return _checked(proba, classes)[0]
 
 
-def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[Any], Array]:
-    """Return checked probabilities (n, K) and their column sums (K,)."""
+def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[Any], Array | None]:
+    """Return checked probabilities (n, K) and their column sums (K,), which only arrays come with."""
+    if is_sparse(proba):
+        from confmax.oracle._sparse import checked_sparse
+
+        return checked_sparse(proba), None
+    if is_tensor(proba):
+        from confmax.oracle._torch_table import checked_tensor
+
+        return checked_tensor(proba), None
     P = np.asarray(proba)
     names = _column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
@@ -178,8 +215,17 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     return proba if calibrator is None else _calibrated(calibrator, proba)[0]
 
 
-def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[Any], Array]:
+def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[Any], Array | None]:
     """Return calibrated probabilities (n, K), checked, with their column sums."""
+    if is_sparse(proba):
+        from confmax.oracle._sparse import densified
+
+        # p = 0 is not nothing to a calibrator: the dense table is what the rule was tuned for
+        proba = densified(proba, "the calibration of this rule")
+    if is_tensor(proba) and not getattr(calibrator, "reads_tensors", False):
+        from confmax.oracle._torch_table import calibrated_on_host
+
+        return calibrated_on_host(calibrator, proba), None
     name = type(calibrator).__name__
     try:
         out, totals = _checked(calibrator.transform(proba), None)
@@ -187,10 +233,15 @@ def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[An
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
         raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
-    if out.dtype == proba.dtype:
+    if is_tensor(out) or out.dtype == proba.dtype:
         return out, totals
     out = out.astype(proba.dtype)
     return out, check_rows(out, np.inf, np.inf)[0]
+
+
+def is_sparse(proba: Any) -> bool:
+    """Whether this is a table of scipy.sparse, found out without importing it."""
+    return any(kind.__module__.startswith("scipy.sparse") for kind in type(proba).__mro__)
 
 
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:

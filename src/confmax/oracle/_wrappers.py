@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.oracle._numba import decide
+from confmax.oracle._decide import decide
 from confmax.oracle._protocol import Oracle
 from confmax.oracle._table import Table
 
@@ -69,6 +69,11 @@ class DecidingOn:
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions on the other probabilities."""
+        if self.table.backend == "torch":
+            from confmax.oracle import _torch
+
+            on_device = _torch.TorchOracle(self.oracle.table, self.oracle.model_share, decides_on=self.table)
+            return on_device.maximize(gains, matrix=matrix)
         decisions = decide(self.table.proba, gains)
         parts = [tally(self.oracle, each, gains.n_decisions, matrix=matrix) for each in decisions]
         return Confusion.stack(parts)
@@ -83,9 +88,8 @@ def tally(oracle: Oracle, decision: NDArray[np.int32], n_decisions: int, *, matr
     share, diagonal = oracle.model_share, np.zeros(K)
     full = np.zeros((K, n_decisions)) if matrix else None
     if share > 0.0:
-        own = np.flatnonzero(decision < K)
-        hit = weight[own] * table.proba[own, decision[own]]
-        diagonal += share * np.bincount(decision[own], weights=hit, minlength=K) / total
+        hit = np.bincount(decision, weights=weight * table.probability_of(decision), minlength=n_decisions)
+        diagonal += share * hit[:K] / total
         if full is not None:
             for j in np.unique(decision):
                 chosen = decision == j

@@ -1,0 +1,19 @@
+"""Telling torch tensors from other input without importing torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def is_tensor(values: Any) -> bool:
+    """Whether this is a torch tensor (or of a class derived from it), found out without importing torch."""
+    return any(kind.__name__ == "Tensor" and kind.__module__ == "torch" for kind in type(values).__mro__)
+
+
+def on_host(values: Any) -> Any:
+    """Return a tensor as a NumPy array in host memory, half precision as float32; other input as it is."""
+    if not is_tensor(values):
+        return values
+    plain = values.detach().cpu()
+    narrow = plain.is_floating_point() and plain.element_size() < 4
+    return (plain.float() if narrow else plain).resolve_conj().resolve_neg().numpy()

@@ -1,0 +1,434 @@
+"""Sparse tables: the dense table's answers bit for bit, from whatever scipy.sparse holds; sentences for what is not."""
+
+import tracemalloc
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import confmax
+from confmax._folds import row_draws
+from confmax.blend import model_share
+from confmax.calibration import Temperature, VectorScaling
+from confmax.checks import check_oracle
+from confmax.confusion import Gains
+from confmax.optimize import FrankWolfe, choose
+from confmax.oracle import DecidingOn, checked_probabilities, decide, make_oracle, make_table
+from confmax.oracle._numpy import decide as reference_decide
+from confmax.oracle._sparse import largest_first
+from confmax.oracle._sparse_oracle import SparseOracle
+
+MODES = ["model", "labels", "blend"]
+
+
+def top_k(seed, n, K, k, dtype=np.float64, digits=None):
+    """Return a checked dense table (n, K) of at most k probabilities per row, labels, weights; ties with ``digits``."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(K, 0.5), n) + 1e-9
+    if digits is not None:
+        P = np.round(P, digits) + 10.0 ** (-digits - 1)
+    least = np.sort(P, axis=1)[:, -k, None]
+    P[least > P] = 0.0
+    P = checked_probabilities((P / P.sum(axis=1, keepdims=True)).astype(dtype))
+    y = (rng.random(n)[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, K - 1)
+    y[:K] = np.arange(K)[:n]
+    return P, y, rng.random(n) + 0.1
+
+
+def with_zeros(P, seed=0, index=np.int32):
+    """Return P as a csr_array in which some zeros are stored, with indices of a type."""
+    kept = (P > 0) | (np.random.default_rng(seed).random(P.shape) < 0.2)
+    rows, columns = np.nonzero(kept)
+    indptr = np.append(0, np.cumsum(kept.sum(axis=1)))
+    csr = sp.csr_array((P[rows, columns], columns, indptr), shape=P.shape)
+    csr.indices, csr.indptr = csr.indices.astype(index), csr.indptr.astype(index)
+    return csr
+
+
+def metric_of(name):
+    if name != "linear":
+        return confmax.metrics.get(name)
+    return confmax.metrics.get("linear", gain=np.random.default_rng(0).normal(size=(6, 8)))
+
+
+# --- the oracle ------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 1100),
+    K=st.integers(2, 12),
+    k=st.integers(1, 4),
+    digits=st.sampled_from([1, None]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    index=st.sampled_from([np.int32, np.int64]),
+    form=st.sampled_from(["both signs", "weights", "one class", "constant", "power 1", "power 2", "full", "wide"]),
+    weighted=st.booleans(),
+    share=st.sampled_from([1.0, 0.0, 0.3]),
+)
+def test_answers_are_those_of_the_reference_on_the_dense_table(
+    seed, n, K, k, digits, dtype, index, form, weighted, share
+):
+    """Whatever the gain, also where many scores tie or absent classes win: decisions alike, sums to 1e-12."""
+    P, y, weight = top_k(seed, n, K, min(k, K), dtype, digits)
+    rng = np.random.default_rng(seed)
+    a, b = np.round(rng.normal(size=(4, K)), 1), np.round(rng.normal(size=(4, K)) * 0.3, 1)
+    if form in ("full", "wide"):
+        gains = Gains.from_matrix(np.round(rng.normal(size=(4, K, K + (form == "wide"))), 1))
+    elif form == "one class":
+        only = np.eye(K)[rng.integers(0, K, 4)]
+        gains = Gains.reduced(a * only, b * only)
+    elif form == "weights":
+        gains = Gains.reduced(np.abs(a))
+    elif form == "constant":
+        gains = Gains.constant(K, rng.integers(0, K, 4))
+    else:
+        gains = Gains.reduced(a, b, power=int(form[-1]) if form.startswith("power") else 0)
+    csr = with_zeros(P, seed, index)
+    given_weight = weight if weighted else None
+    sparse = make_oracle(make_table(csr, y, given_weight, range(K)), "blend", model_share=share)
+    assert isinstance(sparse, SparseOracle)
+    reference = make_oracle(make_table(P, y, given_weight, range(K)), "blend", backend="numpy", model_share=share)
+    np.testing.assert_array_equal(decide(sparse.table.proba, gains), reference_decide(P, gains))
+    expected = reference.maximize(gains, matrix=True)
+    np.testing.assert_allclose(sparse.rows, expected.rows, rtol=0, atol=1e-12)
+    for matrix in (False, True):
+        got = sparse.maximize(gains, matrix=matrix)
+        assert (got.matrix is not None) == matrix
+        for name in ("diagonal", "columns", "matrix")[: 2 + matrix]:
+            np.testing.assert_allclose(getattr(got, name), getattr(expected, name), rtol=0, atol=1e-12)
+
+
+def test_the_oracle_passes_the_conformance_checks_on_tables_with_zeros():
+    def make(table, share):
+        return SparseOracle(make_table(with_zeros(table.proba), table.labels, table.weight, table.classes), share)
+
+    check_oracle(make)
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1), K=st.integers(1, 30), constant=st.booleans())
+def test_largest_first_is_the_head_of_a_full_sort(seed, K, constant):
+    rng = np.random.default_rng(seed)
+    b = np.zeros(K) if constant else np.round(rng.normal(size=K), 0)
+    order = np.lexsort((np.arange(K), b))[::-1]
+    for most in range(1, K + 1):
+        np.testing.assert_array_equal(largest_first(b, most), order[:most])
+
+
+def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
+    from confmax.oracle import _blocks
+
+    P, y, weight = top_k(3, 30_000, 6, 3)
+    gains = Gains.concatenate([Gains.reduced(np.random.default_rng(0).random((3, 6))), Gains.reduced(np.eye(6))])
+    answers = []
+    for threads in (1, 2, 8):
+        monkeypatch.setattr(_blocks.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
+        oracle = make_oracle(make_table(sp.csr_array(P), y, weight), "blend", model_share=0.4)
+        parts = [oracle.maximize(gains, matrix=matrix) for matrix in (False, True)]
+        answers.append([oracle.rows, parts[0].diagonal, parts[0].columns, parts[1].matrix])
+    assert len(oracle._edges(12)) > 3  # or nothing was tested
+    for other in answers[1:]:
+        assert [part.tobytes() for part in other] == [part.tobytes() for part in answers[0]]
+
+
+def test_partial_sums_take_no_more_than_the_entries():
+    """Few rows of very many classes are one part: a pass costs stored entries + K, not parts * K."""
+    table = make_table(sp.csr_array(([1.0] * 9000, (range(9000), range(9000))), shape=(9000, 40_000)))
+    oracle = SparseOracle(table, 1.0)
+    assert (len(oracle._edges(80_000)) - 1) * 40_000 <= max(40_000, 18_000)
+    answer = oracle.maximize(Gains.reduced(np.ones(40_000)))
+    np.testing.assert_allclose(answer.diagonal[0, :9000], 1 / 9000, rtol=1e-12)
+    assert not answer.columns[0, 9000:].any()
+
+
+# --- maximize --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", confmax.metrics.names())
+def test_every_metric_finds_the_rule_of_the_dense_table(name, mode):
+    metric = metric_of(name)
+    K = 2 if metric.binary else 6
+    for dtype, seed in ((np.float64, 0), (np.float32, 1)):
+        P, y, weight = top_k(seed, 150, K, min(3, K), dtype, digits=None if seed else 1)
+        csr = with_zeros(P, seed)
+        options = {"sample_weight": weight if seed else None, "confusion": mode, "max_passes": 25, "classes": range(K)}
+        dense = confmax.maximize(metric, P, y, calibration=None, **options)
+        sparse = confmax.maximize(metric, csr, y, **options)
+        assert sparse.value == pytest.approx(dense.value, abs=1e-9)
+        assert sparse.label_value == pytest.approx(dense.label_value, abs=1e-9)
+        assert (sparse.upper_bound is None) == (dense.upper_bound is None)
+        assert sparse.calibration is None
+        for rule in (sparse.rule, dense.rule):
+            np.testing.assert_array_equal(rule.predict(csr), rule.predict(P))
+            np.testing.assert_array_equal(rule.decision_probabilities(csr), rule.decision_probabilities(P))
+
+
+def test_without_labels():
+    P, _, weight = top_k(5, 300, 9, 3)
+    dense = confmax.maximize("macro_f1", P, sample_weight=weight)
+    sparse = confmax.maximize("macro_f1", sp.csr_array(P), sample_weight=weight)
+    assert sparse.mode == "model"
+    assert sparse.value == pytest.approx(dense.value, abs=1e-12)
+    assert sparse.upper_bound == pytest.approx(dense.upper_bound, abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["polished", "coordinate_search", "max_min", "threshold_search"])
+def test_solvers_that_read_the_table_itself(solver):
+    K = 2 if solver == "threshold_search" else 4
+    P, y, _ = top_k(7, 120, K, 2, digits=1)
+    metric = "min_recall" if solver == "max_min" else "macro_f1"
+    found = [
+        confmax.maximize(metric, table, y, solver=solver, confusion="labels", calibration=None, max_passes=40)
+        for table in (P, sp.csr_array(P))
+    ]
+    assert found[0].value == pytest.approx(found[1].value, abs=1e-12)
+    np.testing.assert_array_equal(found[1].rule.predict(sp.csr_array(P)), found[0].rule.predict(P))
+
+
+def test_share_of_the_model_and_draws_are_those_of_the_dense_table():
+    P, y, weight = top_k(11, 400, 5, 2)
+    y = np.where(np.arange(400) % 8 == 0, (y + 1) % 5, y)
+    for w in (None, weight):
+        dense, sparse = make_table(P, y, w), make_table(with_zeros(P), y, w)
+        share = model_share(dense)
+        assert 0.01 < share < 0.99  # or nothing was compared
+        assert model_share(sparse) == pytest.approx(share, abs=1e-12)
+    np.testing.assert_array_equal(row_draws(with_zeros(P), 3), row_draws(P, 3))
+
+
+def test_a_randomised_rule_draws_alike():
+    P, *_ = top_k(12, 3000, 5, 3)
+    rng = np.random.default_rng(0)
+    gains = Gains.reduced(rng.random((3, 5)), rng.normal(size=(3, 5)) * 0.1)
+    rule = confmax.DecisionRule(gains, np.array([0.2, 0.5, 0.3]), tuple(range(5)), seed=4)
+    single = decide(P, gains)
+    drawn = rule.predict(P)
+    assert all((drawn != each).any() for each in single)  # or no draw was tested
+    np.testing.assert_array_equal(rule.predict(with_zeros(P)), drawn)
+    keys = np.arange(3000)
+    np.testing.assert_array_equal(rule.predict(with_zeros(P), keys=keys), rule.predict(P, keys=keys))
+    same = np.tile(P[:1], (50, 1))
+    gains = Gains.constant(5, [0, 1])
+    rule = confmax.DecisionRule(gains, np.array([0.5, 0.5]), tuple(range(5)))
+    with pytest.warns(UserWarning, match="100% of the rows are duplicates"):
+        rule.predict(sp.csr_array(same))
+
+
+def test_a_rule_is_evaluated_on_a_sparse_table():
+    P, y, weight = top_k(13, 500, 5, 3)
+    tables = [make_table(each, y, weight) for each in (P, sp.csr_array(P))]
+    rule = confmax.DecisionRule.from_weights([1, 2, 3, 1, 2], [0.1, 0, 0, 0.2, 0])
+    calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
+    for each in (rule, calibrated):
+        for mode in ("model", "labels"):
+            dense, sparse = (each.evaluate(make_oracle(table, mode), matrix=True) for table in tables)
+            np.testing.assert_allclose(sparse.matrix, dense.matrix, atol=1e-12)
+    np.testing.assert_array_equal(calibrated.predict(sp.csr_array(P)), calibrated.predict(P))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
+def test_decisions_on_other_probabilities_are_counted(share):
+    P, y, weight = top_k(14, 300, 4, 2)
+    other, *_ = top_k(15, 300, 4, 3)
+    gains = Gains.from_matrix(np.random.default_rng(0).normal(size=(2, 4, 5)))
+    found = [
+        DecidingOn(make_table(kind(other)), make_oracle(make_table(kind(P), y, weight), "blend", model_share=share))
+        for kind in (np.asarray, sp.csr_array)
+    ]
+    dense, sparse = (each.maximize(gains, matrix=True) for each in found)
+    for name in ("rows", "diagonal", "columns", "matrix"):
+        np.testing.assert_allclose(getattr(sparse, name), getattr(dense, name), atol=1e-12)
+
+
+def test_a_saved_rule_decides_sparse_rows(tmp_path):
+    P, y, _ = top_k(16, 300, 6, 3)
+    rule = confmax.maximize("macro_f1", sp.csr_array(P), y).rule
+    rule.save(tmp_path / "rule.json")
+    again = confmax.DecisionRule.load(tmp_path / "rule.json")
+    assert again == rule
+    np.testing.assert_array_equal(again.predict(sp.csr_array(P)), rule.predict(P))
+
+
+# --- what is accepted ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "dok", "lil", "bsr", "dia"])
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+def test_every_format_is_read(form, kind):
+    P, y, _ = top_k(20, 40, 5, 2)
+    csr = getattr(sp, f"{form}_{kind}")(P)
+    table = make_table(csr, y)
+    np.testing.assert_array_equal(table.proba.toarray(), P)
+    assert type(table.proba) is sp.csr_array
+    assert table.backend == "sparse"
+
+
+def test_unsorted_and_double_entries_are_put_right_and_the_callers_table_left_alone():
+    data, indices = np.array([0.3, 0.5, 0.2, 0.25, 0.5, 0.25]), np.array([2, 0, 1, 3, 1, 3])
+    csr = sp.csr_array((data.copy(), indices.copy(), [0, 3, 6]), shape=(2, 4))
+    csr.has_canonical_format = True  # what a table says of itself may be out of date
+    checked = checked_probabilities(csr)
+    np.testing.assert_array_equal(checked.toarray(), [[0.5, 0.2, 0.3, 0.0], [0.0, 0.5, 0.0, 0.5]])
+    assert checked.indices.tolist() == [0, 1, 2, 1, 3]
+    np.testing.assert_array_equal(csr.data, data)
+    np.testing.assert_array_equal(csr.indices, indices)
+
+
+def test_a_table_in_order_is_not_copied():
+    P, *_ = top_k(21, 50, 5, 2)
+    csr = sp.csr_matrix(P)
+    checked = checked_probabilities(csr)
+    assert np.shares_memory(checked.data, csr.data)
+    assert np.shares_memory(checked.indices, csr.indices)
+    assert checked_probabilities(checked).data is checked.data or np.shares_memory(checked.data, csr.data)
+
+
+def test_rows_are_renormalised_as_dense_ones():
+    P, *_ = top_k(22, 200, 6, 3)
+    off = P * np.linspace(0.9995, 1.0005, 200)[:, None]
+    csr = sp.csr_array(off)
+    before = csr.data.copy()
+    checked = checked_probabilities(csr)
+    np.testing.assert_allclose(checked.toarray(), checked_probabilities(off), rtol=1e-15)
+    np.testing.assert_array_equal(csr.data, before)
+    np.testing.assert_array_equal(checked_probabilities(checked).data, checked.data)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint8])
+def test_whole_numbers_are_probabilities_too(dtype):
+    table = make_table(sp.csr_array(np.eye(3, dtype=dtype)))
+    assert table.proba.dtype == np.float64
+    assert table.mean_probability().tolist() == [1 / 3] * 3
+
+
+GOOD = np.array([[0.7, 0.3, 0.0], [0.0, 0.8, 0.2], [0.5, 0.0, 0.5]])
+
+
+def broken(row, column, value):
+    P = GOOD.copy()
+    P[row, column] = value
+    return P
+
+
+@pytest.mark.parametrize(
+    ("P", "sentence"),
+    [
+        (broken(1, 2, np.nan), "row 1, column 2 of proba is not a finite number"),
+        (broken(2, 0, np.inf), "row 2, column 0 of proba is not a finite number"),
+        (np.array([[1.2, -0.2, 0.0], *GOOD]), r"row 0, column 1 of proba is negative \(-0.2\)"),
+        (broken(1, 2, 0.0), r"row 1 of proba sums to 0.8, not to one .* divide each row by its sum, or add a column"),
+        (GOOD * [[1], [1], [0]], "row 2 of proba holds no probability; drop such rows, or add a column 'other'"),
+        (GOOD[:, :1], r"shape \(n, K\) with K >= 2 classes; got shape \(3, 1\)"),
+        (GOOD[:0], "proba is empty"),
+        (GOOD + 0j, "complex"),
+    ],
+)
+def test_bad_tables(P, sentence):
+    for kind in (sp.csr_array, sp.coo_matrix):
+        with pytest.raises(ValueError, match=sentence):
+            confmax.maximize("accuracy", kind(P))
+
+
+def test_broken_tables():
+    csr = sp.csr_array(GOOD)
+    csr.indices = csr.indices.copy()
+    csr.indices[3] = 7
+    with pytest.raises(ValueError, match="row 1 of proba stores an entry in column 7 of 3"):
+        make_table(csr)
+    csr = sp.csr_array(GOOD)
+    csr.indptr = np.array([0, 4, 2, 6], dtype=csr.indptr.dtype)
+    with pytest.raises(ValueError, match="row pointers"):
+        make_table(csr)
+
+
+def test_a_rule_refuses_other_columns():
+    P, y, _ = top_k(23, 60, 4, 2)
+    rule = confmax.maximize("accuracy", sp.csr_array(P), y).rule
+    with pytest.raises(ValueError, match="decides between 4 classes and proba has 3 columns"):
+        rule.predict(sp.csr_array(GOOD))
+
+
+def test_calibration_is_refused():
+    P, y, _ = top_k(24, 60, 4, 2)
+    for kind in ("temperature", "vector", Temperature(2.0), VectorScaling(np.ones(4), np.zeros(4))):
+        with pytest.raises(ValueError, match=r"a sparse table is not calibrated, .* calibrate the probabilities"):
+            confmax.maximize("macro_f1", sp.csr_array(P), y, calibration=kind)
+
+
+# --- very many classes -----------------------------------------------------------------------------------------------
+
+
+def wide(n, K, k=5, seed=0):
+    """Return a csr_array of k entries per row (as the caller stores them) and labels; not all classes are present."""
+    rng = np.random.default_rng(seed)
+    columns = np.array([rng.choice(K, k, replace=False) for _ in range(n)])
+    p = rng.dirichlet(np.ones(k), n).astype(np.float32)
+    csr = sp.csr_array((p.reshape(-1), columns.reshape(-1), np.arange(n + 1) * k), shape=(n, K))
+    return csr, columns[np.arange(n), p.argmax(axis=1)]
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "cohen_kappa", "micro_f1", "macro_f1", "h_mean"])
+@pytest.mark.parametrize("mode", MODES)
+def test_very_many_classes_take_memory_for_their_entries(name, mode):
+    K = 20_000
+    csr, y = wide(2000, K)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* divides by class sizes", category=UserWarning)
+        tracemalloc.start()
+        found = confmax.maximize(name, csr, y, confusion=mode, max_passes=4)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert found.confusion is None
+    assert peak < 100 * 2**20  # K x K numbers are three thousand
+    assert found.value >= max(found.baselines.values())
+    rows = csr[:30]
+    np.testing.assert_array_equal(found.rule.predict(rows), found.rule.predict(rows.toarray()))
+
+
+def test_what_is_dense_is_refused_where_it_would_be_large():
+    K = 20_000
+    csr, y = wide(2000, K)
+    for name in ("quadratic_kappa", "linear_kappa"):
+        with pytest.raises(ValueError, match=r"the whole confusion matrix of 20000 classes has 400,000,000 entries"):
+            confmax.maximize(name, csr, y, classes=range(K))
+    with (
+        pytest.raises(ValueError, match="rules that decide one of 20000 classes for all rows"),
+        pytest.warns(UserWarning, match="no weight in class .* more: the metric is taken over") as told,
+    ):
+        confmax.maximize("min_recall", csr, y, solver="max_min")
+    assert len(str(told[0].message)) < 500
+    with pytest.raises(ValueError, match="the search of one coefficient needs the dense table and this sparse one"):
+        confmax.maximize("macro_f1", csr, y, solver="coordinate_search", confusion="labels")
+    rule = confmax.DecisionRule.from_weights(np.ones(K))
+    with pytest.raises(ValueError, match="20000 decisions on 6000 rows are a dense table of more than 100,000,000"):
+        rule.decision_probabilities(sp.vstack([csr] * 3))
+    calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
+    with pytest.raises(ValueError, match="the calibration of this rule needs the dense table"):
+        calibrated.predict(csr)
+    with pytest.raises(ValueError, match="backend='numba' needs the dense table"):
+        make_oracle(make_table(csr), backend="numba")
+
+
+def test_two_classes_are_searched_by_threshold_however_many_rows():
+    """A table whose cells are at most four times its entries may be made dense at any size."""
+    n = 5_100_000
+    p = np.random.default_rng(0).integers(1, 8, n) / np.float32(8)
+    P = np.stack([1 - p, p], axis=1)
+    csr = sp.csr_array(P)
+    assert make_table(csr).dense("a test").proba.shape == (n, 2)
+
+
+def test_many_classes_take_the_conditional_gradient():
+    for name in ("h_mean", "min_recall"):
+        metric = confmax.metrics.get(name)
+        few, many = (choose("auto", metric, K, K, exact=True, randomized=False) for K in (500, 501))
+        assert not isinstance(few, FrankWolfe)
+        assert isinstance(many, FrankWolfe)

@@ -1,0 +1,247 @@
+"""The oracle on tensors: decisions and statistics against the reference, and what stays on the device."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confmax.calibration import VectorScaling
+from confmax.checks import check_oracle
+from confmax.confusion import Gains
+from confmax.oracle import DecidingOn, NumpyOracle, Table, decide, make_oracle, make_table
+from confmax.oracle._numpy import decide as reference_decide
+from tests.torch_helpers import FORMS, drawn_labels, random_gains, simplex
+
+torch = pytest.importorskip("torch")
+
+from confmax.oracle import _torch, _torch_table  # noqa: E402
+
+WIDE = {np.float32: torch.float32, np.float64: torch.float64}
+NARROW = [torch.float16, torch.bfloat16]
+
+
+def small_chunks(monkeypatch, cells=64):
+    monkeypatch.setattr(_torch_table, "CELLS", {"cpu": cells})
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 300),
+    K=st.integers(2, 9),
+    digits=st.sampled_from([1, 2, None]),
+    dtype=st.sampled_from(list(WIDE)),
+    form=st.sampled_from(FORMS),
+)
+def test_decisions_equal_the_reference(seed, n, K, digits, dtype, form):
+    """Bit for bit where gains reduce, ties included; matrix products may differ where two scores are 8 ulp apart."""
+    rng = np.random.default_rng(seed)
+    P, gains = simplex(rng, n, K, dtype, digits), random_gains(rng, K, form)
+    got, expected = decide(torch.from_numpy(P), gains), reference_decide(P, gains)
+    assert got.dtype == np.int32
+    if gains.full is None:
+        np.testing.assert_array_equal(got, expected)
+        return
+    for g, (mine, theirs) in enumerate(zip(got, expected, strict=True)):
+        scores = (P.astype(np.longdouble) @ gains.full[g]).astype(np.float64)
+        ahead = np.abs(np.take_along_axis(scores, mine[:, None], 1) - np.take_along_axis(scores, theirs[:, None], 1))
+        assert (ahead <= 8 * np.finfo(dtype).eps * np.abs(gains.full[g]).max()).all()
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("form", FORMS[:4])
+def test_half_precision_is_scored_in_float32(dtype, form):
+    rng = np.random.default_rng(3)
+    P = torch.from_numpy(simplex(rng, 2000, 6)).to(dtype)
+    gains = random_gains(rng, 6, form, digits=3)
+    np.testing.assert_array_equal(decide(P, gains), reference_decide(P.float().numpy(), gains))
+
+
+def test_ties_go_to_the_largest_index():
+    P = torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.4, 0.4, 0.1, 0.1]])
+    assert decide(P, Gains.reduced(np.ones(4)))[0].tolist() == [3, 1]
+    assert decide(P, Gains.reduced(np.zeros(4)))[0].tolist() == [3, 3]
+    assert decide(P, Gains.from_matrix(np.eye(4)))[0].tolist() == [3, 1]
+    assert decide(P, Gains.from_matrix(np.zeros((4, 5))))[0].tolist() == [4, 4]
+
+
+# --- the oracle -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cells", [1000, 1 << 18])
+def test_the_oracle_passes_the_public_checks(monkeypatch, cells):
+    small_chunks(monkeypatch, cells)
+    check_oracle("torch", seed=2)
+    check_oracle(lambda table, share: _torch.TorchOracle(_torch.as_torch(table), share), seed=3)
+
+
+@pytest.mark.parametrize("dtype", [*WIDE.values(), *NARROW])
+@pytest.mark.parametrize("mode, share", [("model", None), ("labels", None), ("blend", 0.3)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_statistics_equal_the_reference(dtype, mode, share, weighted):
+    rng = np.random.default_rng(4)
+    P = torch.from_numpy(simplex(rng, 700, 5, np.float64, 2)).to(dtype)
+    y, weight = rng.integers(0, 5, 700), rng.random(700) * 1e-5 if weighted else None
+    oracle = make_oracle(make_table(P, torch.from_numpy(y), weight, range(5)), mode, model_share=share)
+    held = (P.double() if dtype == torch.float64 else P.float()).numpy()
+    reference = NumpyOracle(Table(held, y, weight, tuple(range(5))), oracle.model_share)
+    assert isinstance(oracle, _torch.TorchOracle)
+    np.testing.assert_allclose(oracle.rows, reference.rows, atol=1e-14)
+    for form in FORMS:
+        gains = random_gains(rng, 5, form, digits=6)
+        expected = reference.maximize(gains, matrix=True)
+        for matrix in (False, True):
+            got = oracle.maximize(gains, matrix=matrix)
+            assert (got.matrix is not None) == matrix
+            for name in ("diagonal", "columns", "matrix")[: 2 + matrix]:
+                np.testing.assert_allclose(getattr(got, name), getattr(expected, name), rtol=0, atol=1e-14)
+
+
+def test_the_same_bytes_for_any_chunks_threads_and_order_of_rows(monkeypatch):
+    rng = np.random.default_rng(5)
+    P = simplex(rng, 3000, 4)
+    y, weight = drawn_labels(rng, P), rng.random(3000)
+    gains, order = random_gains(rng, 4, "offsets", digits=9), rng.permutation(3000)
+    weight = np.round(weight * 1024) / 1024  # so that their own sum does not depend on the order either
+
+    def answer(rows):
+        oracle = make_oracle(make_table(torch.from_numpy(P[rows]), y[rows], weight[rows]), "blend", model_share=0.6)
+        got = oracle.maximize(gains, matrix=True)
+        return [oracle.rows.tobytes(), got.diagonal.tobytes(), got.columns.tobytes(), got.matrix.tobytes()]
+
+    first = answer(slice(None))
+    assert answer(slice(None)) == first
+    assert answer(order) == first
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if threads > 1 else 2)
+    try:
+        small_chunks(monkeypatch, 1000)
+        assert answer(slice(None)) == first
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_constant_rule_has_a_recall_of_exactly_one():
+    rng = np.random.default_rng(6)
+    oracle = make_oracle(make_table(torch.from_numpy(simplex(rng, 1000, 3)), None, rng.random(1000)))
+    got = oracle.maximize(Gains.constant(3, range(3)))
+    np.testing.assert_array_equal(np.diagonal(got.diagonal), oracle.rows)
+
+
+def test_no_temporary_is_as_large_as_the_table(monkeypatch):
+    """Every tensor that a scan or a check makes is at most as large as a few chunks, or as the rows' weights."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Largest(TorchDispatchMode):
+        cells = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            for each in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() != table_at:
+                    self.cells = max(self.cells, each.numel())
+            return out
+
+    rng = np.random.default_rng(7)
+    P = torch.from_numpy(simplex(rng, 4000, 50, np.float32)).half()
+    table_at, y = P.untyped_storage().data_ptr(), rng.integers(0, 50, 4000)
+    small_chunks(monkeypatch, 5000)
+    with Largest() as seen:
+        oracle = make_oracle(make_table(P, y, None, range(50)), "blend", model_share=0.5)
+        for form in FORMS:
+            oracle.maximize(random_gains(rng, 50, form), matrix=True)
+        decide(P, random_gains(rng, 50, "offsets"))
+    assert 5000 <= seen.cells <= 3 * 5000 < P.numel() / 10
+
+
+def test_decisions_on_other_probabilities_of_the_same_rows():
+    rng = np.random.default_rng(8)
+    raw = simplex(rng, 400, 3)
+    y, scaling = drawn_labels(rng, raw), VectorScaling([1.5, 0.8, 1.0], [0.1, 0.0, -0.3])
+    gains, answers = random_gains(rng, 3, "offsets"), []
+    for P in (raw, torch.from_numpy(raw)):
+        table = make_table(P, y)
+        oracle = make_oracle(table.calibrated(scaling), "blend", model_share=0.4)
+        answers.append(DecidingOn(table, oracle).maximize(gains, matrix=True))
+    np.testing.assert_allclose(answers[0].rows[0], answers[1].rows, atol=1e-13)
+    for name in ("diagonal", "columns", "matrix"):
+        np.testing.assert_allclose(getattr(answers[0], name), getattr(answers[1], name), atol=1e-13)
+
+
+# --- a kernel that disagrees ------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_is_used_if_it_agrees_and_only_then(monkeypatch):
+    rng = np.random.default_rng(9)
+    table = make_table(torch.from_numpy(simplex(rng, 300, 4)))
+    gains, used = random_gains(rng, 4, "offsets"), []
+
+    def agreeing(part, share):
+        return lambda first, second: used.append(1) or _torch.scan(part, share, first, second)
+
+    monkeypatch.setattr(_torch, "fused_scan", agreeing)
+    oracle = make_oracle(table)
+    assert len(used) == 1
+    oracle.maximize(gains)
+    assert len(used) == 2
+    oracle.maximize(gains, matrix=True)
+    assert len(used) == 2
+
+    def smallest_index(part, share):
+        turned = _torch.TorchTable(part.proba.flip(1), None, None, part.classes)
+
+        def scan(first, second):
+            sums = _torch.scan(turned, share, first.flip(1), second.flip(1))
+            return _torch.Sums(sums.columns.flip(1), sums.model.flip(1), sums.hits, sums.matrix, sums.counted)
+
+        return scan
+
+    def failing(*_):
+        raise RuntimeError("no such architecture")
+
+    tied = make_table(torch.full((5, 4), 0.25))
+    for broken, reason in ((smallest_index, "decides rows differently"), (failing, "RuntimeError: no such arch")):
+        monkeypatch.setattr(_torch, "fused_scan", broken)
+        with pytest.warns(UserWarning, match=f"the CUDA kernel of the torch oracle is not used .*{reason}"):
+            oracle = make_oracle(tied)
+        assert oracle.maximize(Gains.reduced(np.ones(4))).columns[0].tolist() == [0, 0, 0, 1]
+
+
+def test_there_is_no_kernel_for_tensors_in_host_memory():
+    assert _torch.fused_scan(make_table(torch.full((5, 4), 0.25)), 1.0) is None
+
+
+INTERPRETED = """
+import numpy as np, torch
+from confmax.oracle import _torch, _triton, make_table
+rng = np.random.default_rng(0)
+for K in (2, 5, 33):
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        P = np.round(rng.dirichlet(np.ones(K), 300), 2) + 1e-4
+        wide = torch.zeros((300, K + 3), dtype=dtype)
+        wide[:, :K] = torch.from_numpy(P / P.sum(axis=1, keepdims=True))
+        for weight in (None, rng.random(300)):
+            table = make_table(wide[:, :K], rng.integers(0, K, 300), weight, range(K))
+            for share in (1.0, 0.0, 0.3):
+                first, second = _torch.device_gains(_torch._trial_gains(K), table)
+                plain = _torch.scan(table, share, first, second)
+                kernel = _triton.fused_scan(table, share)(first, second)
+                for name in ("columns", "model", "hits"):
+                    assert torch.equal(getattr(plain, name), getattr(kernel, name)), (K, dtype, share, name)
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+def test_the_kernel_in_tritons_interpreter(monkeypatch):
+    """The kernel's operations one by one, without a device; what a compiler makes of them is another matter."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    done = subprocess.run([sys.executable, "-c", INTERPRETED], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "equal", done.stderr
