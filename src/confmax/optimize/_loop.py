@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -88,10 +89,11 @@ class Problem:
         value = float(self.metric.values(confusion))
         return -math.inf if math.isnan(value) else value
 
-    @property
+    @cached_property
     def start(self) -> Mixture:
         """The best of the starting rules."""
-        return max(self.starts, key=lambda rule: self.value(rule.confusion))
+        values = self.metric.values(Confusion.stack([rule.confusion for rule in self.starts]))
+        return self.starts[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +178,9 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
     """
     keeper = _Keeper(problem)
     state = solver.init(problem)
-    iterate = problem.start
     status: Status | None = None
     while True:
-        progress = keeper.record(iterate)
+        progress = keeper.record()
         if callback is not None and callback(progress):
             status = Status.STOPPED
         elif keeper.is_closed():
@@ -192,7 +193,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
             )
         state, step = solver.step(problem, state)
         keeper.take(step)
-        iterate, status = step.iterate, step.status
+        status = step.status
 
 
 class _Keeper:
@@ -201,14 +202,15 @@ class _Keeper:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.mixture = self.single = problem.start
-        self.value = self.single_value = problem.value(problem.start.confusion)
+        self.value = self.single_value = self.iterate_value = problem.value(problem.start.confusion)
         self.bound: float | None = None
         self.history: list[Progress] = []
         self.trusts_bounds = problem.oracle.exact
 
     def take(self, step: Step) -> None:
         for rule in (*step.rules, step.iterate):
-            value = self.problem.value(rule.confusion)
+            # the iterate comes last
+            self.iterate_value = value = self.problem.value(rule.confusion)
             if value > self.value:
                 self.mixture, self.value = rule, value
             if len(rule.atoms) == 1 and value > self.single_value:
@@ -237,13 +239,13 @@ class _Keeper:
         """Whether the bound proves the best rule optimal within tol."""
         return self.bound is not None and self.bound - self.value <= self.problem.tol
 
-    def record(self, iterate: Mixture) -> Progress:
+    def record(self) -> Progress:
         progress = Progress(
             self.problem.oracle.n_passes,
             self.value,
             self.single_value,
             self.bound,
-            self.problem.value(iterate.confusion),
+            self.iterate_value,
             self.problem.max_passes,
         )
         self.history.append(progress)

@@ -16,6 +16,7 @@ from confmax.oracle import CountingOracle, Oracle, same_estimate, sampled
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
 LARGE = 5  # and a table is large that has so many times as many
 MOST_ATOMS = 4
+TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
 
 
 def warm_gains(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Gains | None:
@@ -40,7 +41,7 @@ def warm_gains(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     if not (small.rows[oracle.rows > 0] > 0).all():
         return None
     starts = baselines(small, [small.rows], n_decisions, matrix=metric.statistics == "matrix")
-    problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, tol)
+    problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, max(tol, TOLERANCE))
     found = run(solver, problem)
     heaviest = np.argsort(-found.mixture.weights, kind="stable")[:MOST_ATOMS]
     parts = [*(found.mixture.atoms[k] for k in heaviest), *found.single.atoms]

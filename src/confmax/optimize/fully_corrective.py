@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -88,11 +88,14 @@ class FullyCorrective:
             near = bool(np.isfinite(bounds[k]))
             if near:
                 best = (gains[k], mix @ points.x, float(bounds[k]))
-        return FullyCorrectiveState(points, mix, asked, *best, near=near)
+        return FullyCorrectiveState(points, mix, asked, *best, round=-1 if near else 0, near=near)
 
     def step(self, problem: Problem, state: FullyCorrectiveState) -> tuple[FullyCorrectiveState, Step]:
         """Ask for gains around the best one and the gradient's, and mix again."""
         space = state.points.space
+        if state.round < 0:
+            # what the starting rules prove may be enough
+            return replace(state, round=0), Step(state.points.mixture(state.mix), (), state.best_bound)
         gains, at = self._gains(problem, state)
         answers = problem.ask(space.gains(gains))
         bounds = _bounds(problem, space, gains, at, answers)
