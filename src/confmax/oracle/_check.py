@@ -1,4 +1,7 @@
-"""One pass over a table that checks every row and adds up every column."""
+"""One pass over a table that checks every row, adds up every column, and draws a number for every row.
+
+The number is a hash of the row's probabilities: what is sampled depends on the content of rows, never on their order.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from confmax.confusion import Array
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
 from confmax.oracle._simd import LANES, sum_of
 
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 FINITE, POSITIVE, CLOSE, EXACT = range(4)  # what is asked of rows: no NaN or infinity, not negative, sum near one, one
 
 
@@ -57,15 +61,43 @@ def _add_up(rows, block, sums, least, totals):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _check(proba, start, stop, size, tolerance, rounding, totals, broken):  # type: ignore[no-untyped-def]
+def _draw(rows, block, factors, mask, words, draws):  # type: ignore[no-untyped-def]
+    # sum_j bits(p_j) f_j, without the sign, which zero may or may not have; then mixed as splitmix64 does
+    one = np.uint64(1)
+    words[:] = np.uint64(0)
+    if rows.shape[1] <= MANY:
+        for j in range(block.shape[0]):
+            factor = factors[j]
+            for r in range(words.shape[0]):
+                words[r] += ((np.uint64(block[j, r]) << one) & mask) * factor
+    else:
+        for r in range(rows.shape[0]):
+            word = np.uint64(0)
+            for j in range(rows.shape[1]):
+                word += ((np.uint64(rows[r, j]) << one) & mask) * factors[j]
+            words[r] = word
+    for r in range(draws.shape[0]):
+        z = words[r]
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        draws[r] = (z ^ (z >> np.uint64(31))) >> np.uint64(32)
+
+
+@njit(cache=True, nogil=True)
+def _check(proba, bits, start, stop, size, tolerance, rounding, factors, totals, broken, draws):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
     block = new_block(K if K <= MANY else 0, size, proba)
     sums, least = np.empty(size), np.ones(size, proba.dtype)
     # kept place by place, so that no row waits for another; what is not finite stays in the sum
     worst, whole = np.zeros(size), np.zeros(size)
+    words, seen = np.empty(size, np.uint64), block.view(bits.dtype)
+    mask = ~np.uint64(0) >> np.uint64(64 - 8 * bits.itemsize)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
         _add_up(rows, block, sums, least, totals)
+        if draws.shape[0] > 0:
+            high = low + rows.shape[0]
+            _draw(bits[low:high], seen, factors, mask, words, draws[low:high])
         sums[rows.shape[0] :] = 1.0
         for r in range(size):
             off = abs(sums[r] - 1.0)
@@ -95,6 +127,13 @@ def _normalise(proba, start, stop, size, rounding, out):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
+def _gather(proba, chosen, start, stop, out):  # type: ignore[no-untyped-def]
+    for r in range(start, stop):
+        for j in range(proba.shape[1]):
+            out[r, j] = proba[chosen[r], j]
+
+
+@njit(cache=True, nogil=True)
 def _weighted(proba, start, stop, weight, totals):  # type: ignore[no-untyped-def]
     for r in range(start, stop):
         w = weight[r]
@@ -102,19 +141,40 @@ def _weighted(proba, start, stop, weight, totals):  # type: ignore[no-untyped-de
             totals[j] += w * proba[r, j]
 
 
-def check_rows(P: NDArray[Any], tolerance: float, rounding: float) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the column sums (K,), and which of the four demands some row does not meet (4,)."""
+def check_rows(
+    P: NDArray[Any], tolerance: float, rounding: float, draws: NDArray[np.uint32] | None = None
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the column sums (K,), and which of the four demands some row does not meet (4,).
+
+    Parameters
+    ----------
+    P : ndarray (n, K)
+        The table.
+    tolerance, rounding : float
+        How far the sum of a row may be from one to be near it, and to be it.
+    draws : ndarray (n,) of uint32 or None
+        Takes the rows' numbers.
+    """
     n, K = P.shape
     chunk = chunk_rows(K)
     parts = -(-n // chunk)
     totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
+    bits = P.view(np.uint32 if P.itemsize == 4 else np.uint64)
+    drawn = np.empty(0, dtype=np.uint32) if draws is None else draws
+    factors = draw_factors(np.arange(K))
 
     def work(part: int) -> None:
         stop = min((part + 1) * chunk, n)
-        _check(P, part * chunk, stop, block_rows(K), tolerance, rounding, totals[part], broken[part])
+        _check(P, bits, part * chunk, stop, block_rows(K), tolerance, rounding, factors, totals[part], broken[part],
+               drawn)  # fmt: skip
 
     run_parts(work, parts)
     return totals.sum(axis=0), np.asarray(broken.any(axis=0))
+
+
+def draw_factors(columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the odd multiplier of each column."""
+    return ((columns.astype(np.uint64) + np.uint64(1)) * _ODD) | np.uint64(1)
 
 
 def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:
@@ -140,3 +200,12 @@ def weighted_totals(P: NDArray[Any], weight: Array) -> Array:
 
     run_parts(work, len(totals))
     return np.asarray(totals.sum(axis=0))
+
+
+def gathered(P: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+    """Return the chosen rows (m, K), which lie far apart: every thread waits for its own."""
+    out = np.empty((len(chosen), P.shape[1]), P.dtype)
+    chunk = 1 << 12
+    parts = -(-len(chosen) // chunk)
+    run_parts(lambda k: _gather(P, chosen, k * chunk, min((k + 1) * chunk, len(chosen)), out), parts)
+    return out

@@ -16,6 +16,7 @@ from confmax.oracle._labels import class_order, encode_labels, plain, resolve_cl
 from confmax.oracle._tensors import is_tensor
 
 ROW_SUM_TOLERANCE = 1e-3
+DRAWN_ROWS = 50_000  # tables that may be sampled
 
 
 class Calibrator(Protocol):
@@ -43,6 +44,8 @@ class Table:
         What made ``proba`` from the probabilities of ``raw``, the table as it was given; None for that table itself.
     totals : ndarray (K,) or None
         The sum of each column, where the check has told it.
+    draws : ndarray (n,) of uint32 or None
+        A hash of each row's probabilities, where the check has told it: samples are made of the smallest.
     """
 
     backend: ClassVar[str] = "numba"
@@ -54,14 +57,15 @@ class Table:
     calibrator: Calibrator | None = None
     raw: Table | None = None
     totals: Array | None = None
+    draws: NDArray[np.uint32] | None = None
 
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the raw probabilities under a calibrator; of the raw ones themselves for None."""
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
-        P, totals = _calibrated(calibrator, raw.proba)
-        return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals)
+        P, totals, draws = _calibrated(calibrator, raw.proba)
+        return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals, draws=draws)
 
     def dense(self, what: str) -> Table:
         """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself."""
@@ -142,7 +146,7 @@ def make_table(
     """
     labels = None if y is None else vector(y, "y", "one label")
     order = class_order(classes, _column_names(proba), labels)
-    P, totals = _checked(proba, order)
+    P, totals, draws = _checked(proba, order, drawn=True)
     n, K = P.shape
     resolved = resolve_classes(order, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
@@ -151,7 +155,7 @@ def make_table(
         from confmax.oracle._sparse import SparseTable as kind
     elif is_tensor(P):
         from confmax.oracle._torch_table import TorchTable as kind
-    return kind(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals)
+    return kind(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals, draws=draws)
 
 
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
@@ -169,16 +173,18 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     return _checked(proba, classes)[0]
 
 
-def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[Any], Array | None]:
-    """Return checked probabilities (n, K) and their column sums (K,), which only arrays come with."""
+def _checked(
+    proba: ArrayLike, classes: Sequence[Any] | None, *, drawn: bool = False
+) -> tuple[NDArray[Any], Array | None, NDArray[np.uint32] | None]:
+    """Return checked probabilities (n, K), their column sums (K,) and draws (n,), which only arrays come with."""
     if is_sparse(proba):
         from confmax.oracle._sparse import checked_sparse
 
-        return checked_sparse(proba), None
+        return checked_sparse(proba), None, None
     if is_tensor(proba):
         from confmax.oracle._torch_table import checked_tensor
 
-        return checked_tensor(proba), None
+        return checked_tensor(proba), None, None
     P = np.asarray(proba)
     names = _column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
@@ -195,13 +201,14 @@ def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[A
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     P = np.ascontiguousarray(_as_float(P))
     rounding = 8 * float(np.finfo(P.dtype).eps)
-    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    draws = np.empty(len(P), dtype=np.uint32) if drawn and len(P) >= DRAWN_ROWS else None
+    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
     if broken[:3].any():
         _refuse_rows(P)
     if broken[3]:
         P = normalised(P, rounding)
-        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding)
-    return P, totals
+        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
+    return P, totals, draws
 
 
 def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
@@ -215,8 +222,10 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     return proba if calibrator is None else _calibrated(calibrator, proba)[0]
 
 
-def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[Any], Array | None]:
-    """Return calibrated probabilities (n, K), checked, with their column sums."""
+def _calibrated(
+    calibrator: Calibrator, proba: NDArray[Any]
+) -> tuple[NDArray[Any], Array | None, NDArray[np.uint32] | None]:
+    """Return calibrated probabilities (n, K), checked, with their column sums and draws."""
     if is_sparse(proba):
         from confmax.oracle._sparse import densified
 
@@ -225,18 +234,18 @@ def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[An
     if is_tensor(proba) and not getattr(calibrator, "reads_tensors", False):
         from confmax.oracle._torch_table import calibrated_on_host
 
-        return calibrated_on_host(calibrator, proba), None
+        return calibrated_on_host(calibrator, proba), None, None
     name = type(calibrator).__name__
     try:
-        out, totals = _checked(calibrator.transform(proba), None)
+        out, totals, draws = _checked(calibrator.transform(proba), None, drawn=True)
     except ValueError as error:
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
         raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
     if is_tensor(out) or out.dtype == proba.dtype:
-        return out, totals
+        return out, totals, draws
     out = out.astype(proba.dtype)
-    return out, check_rows(out, np.inf, np.inf)[0]
+    return out, check_rows(out, np.inf, np.inf)[0], None
 
 
 def is_sparse(proba: Any) -> bool:

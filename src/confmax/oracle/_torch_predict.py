@@ -58,17 +58,16 @@ def row_keys(proba: Tensor, factors: NDArray[np.uint64]) -> Tensor:
     return keys
 
 
-def sampled_rows(proba: Tensor, odd: np.uint64, fraction: float) -> NDArray[np.bool_]:
-    """Return which rows (n,) a sample takes: those of the same array."""
-    factors = (np.arange(1, proba.shape[1] + 1, dtype=np.uint64) * odd) | np.uint64(1)
+def row_draws(proba: Tensor, factors: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the number that is drawn for every row (n,): that of the same array, below 2^32."""
     factor = torch.as_tensor(factors.view(np.int64), device=proba.device)
-    below = _signed(int(fraction * 2.0**64)) ^ _signed(1 << 63)  # unsigned words compare by their first bit turned
-    chosen = torch.empty(len(proba), dtype=torch.bool, device=proba.device)
+    draws = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
     for rows in chunks(proba):
         x = scores_of(proba[rows])
-        bits = x.view(torch.int64) if x.dtype == torch.float64 else x.view(torch.int32).long() & 0xFFFFFFFF
-        chosen[rows] = (_mix(((bits << 1) * factor).sum(dim=1)) ^ _signed(1 << 63)) < below
-    return chosen.cpu().numpy()
+        # without the sign, which zero may or may not have
+        bits = x.view(torch.int64) << 1 if x.dtype == torch.float64 else (x.view(torch.int32).long() << 1) & 0xFFFFFFFF
+        draws[rows] = _shifted(_mix((bits * factor).sum(dim=1)), 32)
+    return np.asarray(draws.cpu().numpy())
 
 
 def as_words(keys: NDArray[np.uint64], proba: Tensor) -> Tensor:

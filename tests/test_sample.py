@@ -1,0 +1,59 @@
+"""Samples by content: the definition in plain Python, invariance, and the same for every kind of table."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from confmax.oracle import make_table, sampled
+from confmax.oracle._check import draw_factors
+from confmax.oracle._table import DRAWN_ROWS
+
+WORD = 2**64
+
+
+def draw_of(row):
+    """The definition, in Python's integers."""
+    bits = row.view(np.uint32 if row.dtype == np.float32 else np.uint64)
+    size = 256**row.itemsize
+    z = sum(2 * int(b) % size * int(f) for b, f in zip(bits, draw_factors(np.arange(len(row))), strict=True)) % WORD
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % WORD
+    return (z ^ (z >> 31)) >> 32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "K"), [(DRAWN_ROWS + 3, 3), (DRAWN_ROWS, 10), (700, 200)])
+def test_the_definition(n, K, dtype):
+    rng = np.random.default_rng(K)
+    P = rng.dirichlet(np.ones(K), n).astype(dtype)
+    P[::7, 0] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    table = make_table(P, rng.integers(0, K, n), rng.random(n))
+    part = sampled(table, 0.1)
+    few = range(0, n, max(1, n // 500))
+    chosen = np.isin(table.weight, part.weight)
+    for row in few:
+        assert chosen[row] == (draw_of(table.proba[row]) < int(0.1 * 2**32))
+    assert abs(part.n_rows - 0.1 * n) < 5 * np.sqrt(0.1 * n)
+    np.testing.assert_array_equal(part.proba, table.proba[chosen])
+    np.testing.assert_array_equal(part.labels, table.labels[chosen])
+
+
+def test_order_and_zero_signs_do_not_matter():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(4), DRAWN_ROWS).astype(np.float32)
+    P[: DRAWN_ROWS // 2, 1] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    negative = np.where(P == 0, np.float32(-0.0), P)
+    order = rng.permutation(len(P))
+    first, other = sampled(make_table(P), 0.05), sampled(make_table(negative[order]), 0.05)
+    np.testing.assert_array_equal(np.unique(first.proba, axis=0), np.unique(other.proba, axis=0))
+
+
+def test_a_sparse_table_has_the_sample_of_the_dense_one():
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.full(30, 0.05), 5000)
+    P[P < 1e-3] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    dense, sparse = sampled(make_table(P), 0.2), sampled(make_table(csr_array(P)), 0.2)
+    np.testing.assert_array_equal(sparse.proba.toarray(), dense.proba)
