@@ -62,6 +62,17 @@ class Confusion:
             matrix,
         )
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[Confusion]) -> Confusion:
+        """Join batches of the same row sums into one."""
+        matrices = [part.matrix for part in parts if part.matrix is not None]
+        return cls(
+            parts[0].rows,
+            np.concatenate([part.diagonal for part in parts]),
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate(matrices) if matrices else None,
+        )
+
     def __len__(self) -> int:
         return len(self.diagonal)
 

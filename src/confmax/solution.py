@@ -17,7 +17,7 @@ from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
-from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run, warm_gains
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run, warm_start
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.rule import DecisionRule
 
@@ -210,7 +210,8 @@ def maximize(
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = _priors(table)
-    more = warm_gains(method, chosen, oracle, n_decisions, tol)
+    heard = warm_start(method, chosen, oracle, n_decisions, tol)
+    more = None if heard is None else heard.rules
     starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
@@ -218,11 +219,11 @@ def maximize(
         plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure in ("concave", "general"):
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
-        starts.append(best_cut(chosen, oracle)[0])
+        starts.insert(0, best_cut(chosen, oracle)[0])
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.labels is not None else 1
     budget = (method.budget if max_passes is None else max_passes) - reserved
-    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol)
+    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
     outcome = run(method, problem, callback)
     if polishing:
         outcome = polished(problem, outcome, method, seed=int(random_state))

@@ -2,7 +2,7 @@
 
 from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, run
 from confmax.optimize._mixture import Mixture
-from confmax.optimize._warm import warm_gains
+from confmax.optimize._warm import warm_start
 from confmax.optimize.auto import SOLVERS, choose
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
@@ -36,5 +36,5 @@ __all__ = [
     "best_cut",
     "choose",
     "run",
-    "warm_gains",
+    "warm_start",
 ]

@@ -34,11 +34,6 @@ class Asked:
     gains: Array
     answers: Array
 
-    @classmethod
-    def nothing(cls, d: int) -> Asked:
-        """Return no gains of d dimensions."""
-        return cls(np.empty((0, d)), np.empty((0, d)))
-
     def joined(self, gains: Array, answers: Array) -> Asked:
         """Return these and more; only the last few passes count."""
         keep = 8 * (LEAST + MOST)

@@ -65,6 +65,23 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
+class Heard:
+    """What a sample of the table told.
+
+    Attributes
+    ----------
+    rules : Gains
+        What does well there; the last starting rules of the problem.
+    gains, answers : Gains and Confusion, or None
+        All that was asked there with the sample's answers; the last of them is the first of ``rules``.
+    """
+
+    rules: Gains
+    gains: Gains | None = None
+    answers: Confusion | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What a solver is given: maximise ``metric`` over all rules on the oracle's table."""
 
@@ -74,6 +91,7 @@ class Problem:
     starts: tuple[Mixture, ...]
     max_passes: int
     tol: float = 1e-6
+    heard: Heard | None = None
 
     @property
     def needs_matrix(self) -> bool:

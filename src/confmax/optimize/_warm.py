@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from confmax._metric import Metric
-from confmax.confusion import Gains
-from confmax.optimize._loop import Problem, Solver, baselines, run
+from confmax.confusion import Confusion, Gains
+from confmax.optimize._loop import Heard, Problem, Solver, baselines, run
 from confmax.oracle import CountingOracle, Oracle, same_estimate, sampled
 
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
@@ -19,8 +19,22 @@ MOST_ATOMS = 4
 TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
 
 
-def warm_gains(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Gains | None:
-    """Return gains that do well on a sample of the oracle's table, None where it is not worth while.
+class _Recorder(CountingOracle):
+    """An oracle that keeps what it was asked and what it answered."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        super().__init__(oracle)
+        self.asked: list[tuple[Gains, Confusion]] = []
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Ask the oracle underneath, and keep its answers."""
+        answers = super().maximize(gains, matrix=matrix)
+        self.asked.append((gains, answers))
+        return answers
+
+
+def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Heard | None:
+    """Return what a sample of the oracle's table tells, None where it is not worth while.
 
     Parameters
     ----------
@@ -37,16 +51,18 @@ def warm_gains(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     # where many rows are copies of each other the sample may have any size
     if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
         return None
-    small = CountingOracle(same_estimate(oracle, part))
+    small = _Recorder(same_estimate(oracle, part))
     if not (small.rows[oracle.rows > 0] > 0).all():
         return None
-    starts = baselines(small, [small.rows], n_decisions, matrix=metric.statistics == "matrix")
+    matrix = metric.statistics == "matrix"
+    starts = baselines(small, [small.rows], n_decisions, matrix=matrix)
     problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, max(tol, TOLERANCE))
     found = run(solver, problem)
     heaviest = np.argsort(-found.mixture.weights, kind="stable")[:MOST_ATOMS]
-    parts = [*(found.mixture.atoms[k] for k in heaviest), *found.single.atoms]
-    first = metric.at(found.mixture.confusion)
-    slope = metric.gains(first)
-    if slope.is_finite:
-        parts.insert(0, slope)
-    return Gains.concatenate(parts)
+    rules = [*(found.mixture.atoms[k] for k in heaviest), *found.single.atoms]
+    slope = metric.gains(metric.at(found.mixture.confusion))
+    if not slope.is_finite:
+        return Heard(Gains.concatenate(rules))
+    small.maximize(slope, matrix=matrix)
+    gains, answers = zip(*small.asked, strict=True)
+    return Heard(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))

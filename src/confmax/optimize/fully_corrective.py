@@ -10,13 +10,12 @@ import numpy as np
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion
 from confmax.optimize._explore import BETWEEN, Asked, newton_gain, surroundings
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
+from confmax.optimize._loop import DEFAULT_MAX_PASSES, Heard, Problem, Status, Step, best_answer
 from confmax.optimize._master import best_mix
 from confmax.optimize._points import Points, Space
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
-FEW_STARTS = 4  # rules that say nothing of where the optimum is
-FAR, NEAR = (8, 20), (4, 4)  # directions to look in, at least and at most
+FAR, NEAR = (8, 20), (2, 2)  # directions to look in, at least and at most
 MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
@@ -77,13 +76,12 @@ class FullyCorrective:
         A = len(points.x)
         mix = best_mix(points.space, points.x, np.full(A, 1.0 / A))
         centre = points.x[: points.n_fixed].mean(axis=0)
-        best, asked, near = (_first_gain(points, centre), centre, np.inf), Asked.nothing(points.x.shape[1]), False
+        nothing = np.empty((0, points.x.shape[1]))
+        best, asked, near = (_first_gain(points, centre), centre, np.inf), Asked(nothing, nothing), False
         gains = points.space.vectors_of_gains(points.gains[points.n_fixed :])
-        if gains is not None and len(problem.starts) > FEW_STARTS:
-            # a sample has been here already
-            answers = points.confusions.part(points.n_fixed, A)
-            asked = asked.joined(gains, points.x[points.n_fixed :])
-            bounds = _bounds(problem, points.space, gains, np.empty((0, points.x.shape[1])), answers)
+        if gains is not None and problem.heard is not None:
+            asked = _told(problem.heard, points, gains)
+            bounds = _bounds(problem, points.space, gains, nothing, points.confusions.part(points.n_fixed, A))
             k = int(np.argmin(bounds))
             near = bool(np.isfinite(bounds[k]))
             if near:
@@ -140,6 +138,20 @@ class FullyCorrective:
         fine = np.isfinite(slopes).all(axis=1)
         gains = np.concatenate([slope[None], slopes[fine], around[len(BETWEEN) :]])
         return gains, np.concatenate([point[None], between[fine]])
+
+
+def _told(heard: Heard, points: Points, gains: Array) -> Asked:
+    """Return what was asked of the starting rules, after what a sample answered.
+
+    The sample's answers are moved by its error at the one gain that both were asked.
+    """
+    space, x = points.space, points.x[points.n_fixed :]
+    asked = Asked(np.empty((0, x.shape[1])), np.empty((0, x.shape[1])))
+    earlier = None if heard.gains is None else space.vectors_of_gains(heard.gains)
+    if earlier is not None and heard.answers is not None:
+        answers = space.vectors(heard.answers)
+        asked = asked.joined(earlier[:-1], answers[:-1] + (x[len(x) - len(heard.rules)] - answers[-1]))
+    return asked.joined(gains, x)
 
 
 def _first_gain(points: Points, centre: Array) -> Array:

@@ -19,10 +19,10 @@ def sampled(table: Table, fraction: float) -> Table:
         from confmax.oracle._torch_predict import row_draws
 
         return rows_of(table, row_draws(table.proba, draw_factors(np.arange(table.n_classes))) < below)
-    draws = table.draws
     if is_sparse(table.proba):
-        draws = _sparse_draws(table.proba)
-    elif draws is None:
+        return rows_of(table, _sparse_draws(table.proba) < below)
+    draws = table.draws
+    if draws is None:
         draws = np.empty(table.n_rows, dtype=np.uint32)
         check_rows(table.proba, np.inf, np.inf, draws)
     return rows_of(table, np.flatnonzero(draws < below))
@@ -32,8 +32,8 @@ def rows_of(table: Table, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Table
     """Return the chosen rows (a mask or indices) as a table."""
     labels = None if table.labels is None else table.labels[chosen]
     weight = None if table.weight is None else table.weight[chosen]
-    dense = table.backend == "numba" and chosen.dtype != np.bool_
-    part = gathered(table.proba, chosen) if dense else table.proba[chosen]
+    dense = table.backend == "numba" and chosen.dtype == np.intp
+    part = gathered(table.proba, np.asarray(chosen, dtype=np.intp)) if dense else table.proba[chosen]
     return replace(table, proba=part, labels=labels, weight=weight, calibrator=None, raw=None, totals=None, draws=None)
 
 
