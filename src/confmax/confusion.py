@@ -107,6 +107,20 @@ class Confusion:
             matrix,
         )
 
+    def along(self, other: Confusion, steps: Array) -> Confusion:
+        """Return ``(1 - t) * self + t * other`` for the steps (B, G) of each of two batches of B, as (B, G)."""
+        t = steps[:, :, None]
+
+        def between(first: Array, second: Array) -> Array:
+            return (1 - t) * first[..., None, :] + t * second[..., None, :]
+
+        matrix = None
+        if self.matrix is not None and other.matrix is not None:
+            matrix = (1 - t[..., None]) * self.matrix[:, None] + t[..., None] * other.matrix[:, None]
+        rows = np.broadcast_to(self.rows, self.diagonal.shape), np.broadcast_to(other.rows, other.diagonal.shape)
+        diagonal, columns = between(self.diagonal, other.diagonal), between(self.columns, other.columns)
+        return Confusion(between(*rows), diagonal, columns, matrix)
+
     def select(self, classes: Sequence[int]) -> Confusion:
         """Return the statistics of the listed classes only, in that order."""
         index = np.asarray(classes, dtype=np.intp)

@@ -14,6 +14,7 @@ from confmax.optimize._loop import Heard, Problem, Solver, baselines, run
 from confmax.oracle import CountingOracle, Oracle, same_estimate, sampled
 
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
+PART = 25  # or such a part of all rows,
 LARGE = 5  # and a table is large that has so many times as many
 MOST_ATOMS = 4
 TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
@@ -39,13 +40,14 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     Parameters
     ----------
     solver, metric, n_decisions, tol
-        Of the problem; a solver says by ``uses_starts`` that it goes on from the starting rules.
+        Of the problem; a solver says by ``starts_from_sample`` on which confusions it goes on from a sample's rules.
     oracle : Oracle
         On the full table.
     """
     table = oracle.table
-    wanted = max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes)
-    if not getattr(solver, "uses_starts", False) or not oracle.exact or table.n_rows < LARGE * wanted:
+    wanted = max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART)
+    mode = "model" if oracle.exact else "labels"
+    if mode not in getattr(solver, "starts_from_sample", ()) or table.n_rows < LARGE * wanted:
         return None
     part = sampled(table, wanted / table.n_rows)
     # where many rows are copies of each other the sample may have any size

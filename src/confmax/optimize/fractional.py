@@ -21,6 +21,7 @@ from confmax.ratios import Ratios
 AHEAD = (0.0, 0.15, 0.4)  # first levels, from the best starting rule's toward 1
 LEVELS = 17  # levels that share a pass on labels
 ZOOMS = 3
+MANY_ROWS, MANY_LEVELS, MANY_ZOOMS = 100_000, 13, 2  # where the best level is flat, and a finer one only finds noise
 
 
 def one_ratio(problem: Problem) -> Ratios | None:
@@ -61,7 +62,7 @@ class Dinkelbach:
 
     name: ClassVar[str] = "Dinkelbach"
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
-    uses_starts: ClassVar[bool] = True
+    starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared ratios (linear ones are ratios by 1)."""
@@ -100,15 +101,17 @@ class Dinkelbach:
     def _over_levels(self, problem: Problem, parts: Ratios, state: LevelState) -> tuple[LevelState, Step]:
         value = problem.value(state.rule.confusion)
         low, high = (state.low, state.high) if state.round else (min(0.0, value), max(1.0, value))
-        levels = np.linspace(low, high, LEVELS)
+        large = problem.oracle.table.n_rows >= MANY_ROWS
+        count, zooms = (MANY_LEVELS, MANY_ZOOMS) if large else (LEVELS, ZOOMS)
+        levels = np.linspace(low, high, count)
         gains = parts.gains(levels)
         answers = problem.ask(gains)
         values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
         k = int(np.argmax(values))
         met = Mixture.single(gains[k], answers[k])
         best = max(state.rule, met, key=lambda rule: problem.value(rule.confusion))
-        low, high = float(levels[max(k - 1, 0)]), float(levels[min(k + 1, LEVELS - 1)])
-        status = Status.FINISHED if state.round + 1 == ZOOMS else None
+        low, high = float(levels[max(k - 1, 0)]), float(levels[min(k + 1, count - 1)])
+        status = Status.FINISHED if state.round + 1 == zooms else None
         return LevelState(best, low, high, state.round + 1), Step(best, (met,), None, status)
 
 

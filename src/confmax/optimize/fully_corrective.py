@@ -58,7 +58,7 @@ class FullyCorrective:
 
     name: ClassVar[str] = "FullyCorrective"
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
-    uses_starts: ClassVar[bool] = True
+    starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared concave, and the smallest recall, which has kinks everywhere."""

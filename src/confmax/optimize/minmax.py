@@ -105,7 +105,7 @@ class MaxMin:
 
     name: ClassVar[str] = "MaxMin"
     budget: ClassVar[int] = 200
-    uses_starts: ClassVar[bool] = True
+    starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse other metrics."""

@@ -18,10 +18,11 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
 from confmax.optimize._mixture import Mixture
 from confmax.optimize.frank_wolfe import linearised
-from confmax.optimize.step_size import line_search
+from confmax.optimize.step_size import line_searches
 from confmax.ratios import Ratios
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
+NEAR_STARTS = 2  # that are followed on a full table after a sample
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
 
 
@@ -130,12 +131,18 @@ class Stationary:
 
     name: ClassVar[str] = "Stationary"
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
+    starts_from_sample: ClassVar[tuple[str, ...]] = ("labels",)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Accept every metric that has a gradient."""
 
     def init(self, problem: Problem) -> StationaryState:
         """Lay out the starts."""
+        if problem.heard is not None:
+            # a sample has compared the starts, and without bounds the ratios' own maxima serve as starts only
+            values = problem.metric.values(Confusion.stack([rule.confusion for rule in problem.starts]))
+            best = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[:NEAR_STARTS]
+            return StationaryState(tuple(problem.starts[k] for k in best), None, None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         one = problem.metric.structure in ("ratio", "linear")
@@ -160,8 +167,7 @@ class Stationary:
         n_rules = len(moving) + (0 if state.waiting is None else len(state.waiting))
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
         best_met = best_answer(problem, asked[:n_rules], answers.part(0, n_rules)) if n_rules else state.best
-        rules = [self._moved(problem, at, vertex) for (at, _, _), vertex in zip(moving, met, strict=False)]
-        improved = tuple(rule for rule in rules if rule is not None)
+        improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
         levels, waiting, bound = None, None, None
         if state.levels is not None:
             levels = state.levels.answered(answers.part(n_rules, len(asked)), problem.tol)
@@ -174,9 +180,16 @@ class Stationary:
         status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None
         return following, Step(best, (best_met, *improved), bound, status)
 
-    def _moved(self, problem: Problem, rule: Mixture, vertex: Mixture) -> Mixture | None:
-        """Return the best rule between ``rule`` and ``vertex``, None where none improves on ``rule``."""
-        size = line_search(problem.metric, rule.confusion, vertex.confusion)
-        moved = rule.toward(vertex.atoms[0], vertex.confusion, size)
-        before, after = problem.value(rule.confusion), problem.value(moved.confusion)
-        return moved if after > before + SMALL * problem.tol else None
+    def _moved(self, problem: Problem, rules: list[Mixture], met: tuple[Mixture, ...]) -> tuple[Mixture, ...]:
+        """Return, for each rule that one between it and its vertex improves on, the best such."""
+        if not rules:
+            return ()
+        starts = Confusion.stack([rule.confusion for rule in rules])
+        sizes = line_searches(problem.metric, starts, Confusion.stack([vertex.confusion for vertex in met]))
+        moved = [
+            rule.toward(vertex.atoms[0], vertex.confusion, float(size))
+            for rule, vertex, size in zip(rules, met, sizes, strict=True)
+        ]
+        before = problem.metric.values(starts)
+        after = problem.metric.values(Confusion.stack([rule.confusion for rule in moved]))
+        return tuple(moved[k] for k in np.flatnonzero(after > before + SMALL * problem.tol))

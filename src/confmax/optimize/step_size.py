@@ -26,19 +26,24 @@ def line_search(metric: Metric, C: Confusion, V: Confusion) -> float:
     A grid is refined around its best point until the interval is below 1e-7: exact for metrics that are concave or
     quasi-concave along the segment, and a global scan with 65 points for the others.
     """
-    start = float(metric.values(C))
-    low, high, best, best_value = 0.0, 1.0, 0.0, start
+    return float(line_searches(metric, Confusion.stack([C]), Confusion.stack([V]))[0])
+
+
+def line_searches(metric: Metric, C: Confusion, V: Confusion) -> Array:
+    """Return the best step (B,) of each segment between two batches of B confusions, as `line_search` finds it."""
+    B = len(C)
+    at = np.arange(B)
+    if metric.statistics == "matrix" and B > 1:
+        # whole matrices on every grid at once would be too much to hold
+        return np.array([line_search(metric, C[k], V[k]) for k in range(B)])
+    best, best_value = np.zeros(B), np.asarray(metric.values(C), dtype=np.float64)
+    low, high = np.zeros(B), np.ones(B)
     for _ in range(ROUNDS):
-        steps = np.linspace(low, high, GRID)
-        values = np.nan_to_num(np.concatenate([metric.values(C.toward(V, t)) for t in _batches(steps, C)]), nan=-np.inf)
-        k = int(np.argmax(values))
-        if values[k] > best_value:
-            best, best_value = float(steps[k]), float(values[k])
-        low, high = steps[max(k - 1, 0)], steps[min(k + 1, GRID - 1)]
-    return best if best <= 1.0 - LEAST_WEIGHT else 1.0
-
-
-def _batches(steps: Array, C: Confusion) -> list[Array]:
-    """Split the steps so that their confusions take bounded memory."""
-    cells = max(C.diagonal.size, C.columns.size) if C.matrix is None else C.matrix.size
-    return np.array_split(steps, min(len(steps), -(-len(steps) * cells // CELLS)))
+        steps = np.linspace(low, high, GRID, axis=1)
+        values = np.nan_to_num(metric.values(C.along(V, steps)), nan=-np.inf)
+        k = values.argmax(axis=1)
+        better = values[at, k] > best_value
+        best = np.where(better, steps[at, k], best)
+        best_value = np.where(better, values[at, k], best_value)
+        low, high = steps[at, np.maximum(k - 1, 0)], steps[at, np.minimum(k + 1, GRID - 1)]
+    return np.where(best <= 1.0 - LEAST_WEIGHT, best, 1.0)

@@ -129,6 +129,23 @@ def _add_plain(proba, decision, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _add_labels(rows, decision, labels, sums):  # type: ignore[no-untyped-def]
+    # sums (4, M, 2), of rows whose label is another, and whose label it is; equal weights
+    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
+    whole = rows - rows % 4
+    for r in range(0, whole, 4):
+        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
+        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
+        s0[j0, np.uint32(labels[r] == j0)] += 1.0
+        s1[j1, np.uint32(labels[r + 1] == j1)] += 1.0
+        s2[j2, np.uint32(labels[r + 2] == j2)] += 1.0
+        s3[j3, np.uint32(labels[r + 3] == j3)] += 1.0
+    for r in range(whole, rows):
+        j0 = np.uint32(decision[r])
+        s0[j0, np.uint32(labels[r] == j0)] += 1.0
+
+
+@njit(cache=True, nogil=True)
 def _add_rows(rows, decision, before, share, labels, weight, matrix):  # type: ignore[no-untyped-def]
     # rows (R, K) of the table, matrix (M, K); beside the decisions of another gain, only what differs from its matrix
     for r in range(rows.shape[0]):
@@ -153,6 +170,7 @@ def _add_rows(rows, decision, before, share, labels, weight, matrix):  # type: i
 def _scan(proba, start, stop, size, first, second, power, alone, share, labels, weight, sums, matrices):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
     along = second.shape[0] > 0 and power == 0 and K > MANY
+    counts = share == 0.0 and weight.shape[0] == 0
     plain = share == 1.0 and weight.shape[0] == 0 and K == sums.shape[2] > FEW
     block = new_block(0 if along else K, size, proba)
     x = new_block(K if power > 0 else 0, size, proba)
@@ -183,7 +201,9 @@ def _scan(proba, start, stop, size, first, second, power, alone, share, labels, 
                 decide_block(x, first, second, g, decision)
             else:
                 decide_block(block, first, second, g, decision)
-            if plain:
+            if counts:
+                _add_labels(n_rows, decision, y, sums[g])
+            elif plain:
                 _add_plain(rows, decision, sums[g])
             else:
                 _values(rows, decision, share, y, w, value)
@@ -292,6 +312,9 @@ class NumbaOracle:
 
         run_parts(work, parts)
         summed = sums.sum(axis=(0, 2)) / self._total
+        if self.model_share == 0.0 and self._weight.size == 0:
+            # counts of labels that differ, and of labels that are met
+            summed = np.stack([summed[..., 1], summed.sum(axis=-1)], axis=-1)
         full = self._matrices(matrices) if matrix else None
         return Confusion(self.rows, np.ascontiguousarray(summed[:, :K, 0]), np.ascontiguousarray(summed[:, :, 1]), full)
 
