@@ -96,7 +96,7 @@ class Confusion:
             matrix,
         )
 
-    def select(self, classes: Sequence[int]) -> Confusion:
+    def select(self, classes: Sequence[int] | NDArray[np.intp]) -> Confusion:
         """Return the statistics of the listed classes only, in that order."""
         index = np.asarray(classes, dtype=np.intp)
         matrix = None if self.matrix is None else self.matrix[..., index[:, None], index]
