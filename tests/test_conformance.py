@@ -111,7 +111,7 @@ def test_oracles(name):
 
 
 def test_an_unknown_backend():
-    with pytest.raises(ValueError, match="backend is one of numpy, numba; got 'torch'"):
+    with pytest.raises(ValueError, match="backend is one of numpy, numba, sparse; got 'torch'"):
         check_oracle("torch")
 
 
