@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.formulas import FirstOrder
@@ -163,8 +164,8 @@ class Metric:
         """Return value and derivatives at the statistics ``S``, which may be a batch."""
         if self.classes is None:
             return self.formula(S, **dict(self.params))
-        first = self.formula(S.select(self.classes), **dict(self.params))
-        index = np.array(self.classes)
+        index = self._index
+        first = self.formula(S.select(index), **dict(self.params))
         if first.matrix is not None:
             full = np.zeros((*first.matrix.shape[:-2], S.rows.shape[-1], S.columns.shape[-1]))
             if first.columns.size:
@@ -181,7 +182,7 @@ class Metric:
         """Return the values at the statistics ``S``, which may be a batch, without derivatives: for line searches."""
         if self.value_only is None:
             return self.at(S).value
-        return self.value_only(S if self.classes is None else S.select(self.classes), **dict(self.params))
+        return self.value_only(S if self.classes is None else S.select(self._index), **dict(self.params))
 
     def gains(self, first: FirstOrder) -> Gains:
         """Return the gradient as one gain, reduced where the metric allows."""
@@ -270,6 +271,11 @@ class Metric:
             self.admit(given, n_decisions if self.classes is None else given)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _index(self) -> NDArray[np.intp]:
+        """The classes as an array: there may be very many of them."""
+        return np.array(self.classes, dtype=np.intp)
 
     def _confusion(self, C: ArrayLike) -> Confusion:
         raw = np.asarray(C)

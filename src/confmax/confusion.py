@@ -121,7 +121,7 @@ class Confusion:
         diagonal, columns = between(self.diagonal, other.diagonal), between(self.columns, other.columns)
         return Confusion(between(*rows), diagonal, columns, matrix)
 
-    def select(self, classes: Sequence[int]) -> Confusion:
+    def select(self, classes: Sequence[int] | NDArray[np.intp]) -> Confusion:
         """Return the statistics of the listed classes only, in that order."""
         index = np.asarray(classes, dtype=np.intp)
         matrix = None if self.matrix is None else self.matrix[..., index[:, None], index]

@@ -22,7 +22,6 @@ from confmax.optimize.step_size import line_searches
 from confmax.ratios import Ratios
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
-NEAR_STARTS = 2  # that are followed on a full table after a sample
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
 
 
@@ -139,10 +138,8 @@ class Stationary:
     def init(self, problem: Problem) -> StationaryState:
         """Lay out the starts."""
         if problem.heard is not None:
-            # a sample has compared the starts, and without bounds the ratios' own maxima serve as starts only
-            values = problem.metric.values(Confusion.stack([rule.confusion for rule in problem.starts]))
-            best = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[:NEAR_STARTS]
-            return StationaryState(tuple(problem.starts[k] for k in best), None, None, problem.start)
+            # a sample has found more starts, and without bounds the ratios' own maxima are of no other use
+            return StationaryState(problem.starts, None, None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         one = problem.metric.structure in ("ratio", "linear")
