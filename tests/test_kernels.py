@@ -1,12 +1,15 @@
 """The compiled kernels bit for bit against the reference, on every shape where one of their paths ends."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from confmax import DecisionRule
 from confmax.confusion import Gains
-from confmax.oracle import decide, make_oracle, make_table
+from confmax.oracle import _blocks, checked_probabilities, decide, make_oracle, make_table
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block
 from confmax.oracle._numba import FEW
 from confmax.oracle._numpy import decide as reference
@@ -102,3 +105,47 @@ def test_any_shape(K, n, dtype, seed):
     P = tenths(rng, n, K, dtype)
     gains = Gains.reduced(rng.normal(size=(2, K)).round(1), rng.normal(size=(2, K)).round(1))
     np.testing.assert_array_equal(decide(P, gains), reference(P, gains))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("K", [2, 3, 10, MANY, MANY + 1])
+def test_a_rule_decides_unchecked_rows_as_it_does_checked_ones(K, dtype):
+    """One scan checks and decides; rows that must be divided by their sums are."""
+    rng = np.random.default_rng([K, 7])
+    P = tenths(rng, block_rows(K) + 5, K, dtype)
+    rule = DecisionRule.from_weights(rng.random(K) + 0.5, rng.random(K) / 4)
+    loose = P * (1 + 5e-4 * rng.uniform(-1, 1, (len(P), 1))).astype(dtype)
+    for table in (P, loose, np.asfortranarray(P), P.tolist()):
+        expected = reference(checked_probabilities(table), rule.gains)[0]
+        found = rule.predict(table)
+        assert found.dtype == np.int64
+        np.testing.assert_array_equal(found, expected)
+    for entry in (np.nan, np.inf, -1.5, 0.5):
+        bad = P.copy()
+        bad[len(P) // 2, K - 1] += entry
+        with pytest.raises(ValueError) as sentence, np.errstate(invalid="ignore"):
+            checked_probabilities(bad)
+        with pytest.raises(ValueError, match=f"^row {len(P) // 2}(,| )") as said:
+            rule.predict(bad)
+        assert str(said.value) == str(sentence.value)
+
+
+def test_the_same_bytes_for_any_number_of_threads(monkeypatch):
+    """Counts, plain sums, weighted sums, the check and its draws."""
+    rng = np.random.default_rng(8)
+    P = tenths(rng, 400_000, 6, np.float32)
+    y, weight = rng.integers(0, 6, len(P)), rng.random(len(P))
+    gains = Gains.reduced(rng.random((3, 6)))
+    answers = []
+    for threads in (1, 2, 8):
+        monkeypatch.setattr(_blocks.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
+        found = []
+        for w in (None, weight):
+            table = make_table(P, y, w)
+            found += [table.draws, table.mean_probability()]
+            for mode in ("model", "labels"):
+                C = make_oracle(table, mode).maximize(gains, matrix=True)
+                found += [C.diagonal, C.columns, C.matrix]
+        answers.append(b"".join(np.ascontiguousarray(part).tobytes() for part in found))
+    assert answers[0] == answers[1] == answers[2]

@@ -13,9 +13,10 @@ WORD = 2**64
 
 def draw_of(row):
     """The definition, in Python's integers."""
-    bits = row.view(np.uint32 if row.dtype == np.float32 else np.uint64)
-    size = 256**row.itemsize
-    z = sum(2 * int(b) % size * int(f) for b, f in zip(bits, draw_factors(np.arange(len(row))), strict=True)) % WORD
+    bits = [int(b) * 2 % 256**row.itemsize for b in row.view(np.uint32 if row.dtype == np.float32 else np.uint64)]
+    words = [(b ^ (b >> 32)) % 2**32 for b in bits]
+    total = sum(w * int(f) for w, f in zip(words, draw_factors(np.arange(len(row))), strict=True)) % 2**32
+    z = total * 0x9E3779B97F4A7C15 % WORD
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % WORD
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB % WORD
     return (z ^ (z >> 31)) >> 32

@@ -85,6 +85,14 @@ def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
     return _through_recalls(S, value, partial, 0.0, "relative")
 
 
+def h_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
+    """Harmonic mean of the recalls, 0 where one vanishes."""
+    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
+    alive = np.asarray(T.min(-1) > 0.0)
+    safe = T if alive.all() else np.where(T > 0.0, T, 1.0)
+    return np.where(alive, T.shape[-1] / (1.0 / safe).sum(-1), 0.0)
+
+
 def h_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
     """Harmonic mean of the recalls. Where some vanish the gradient is the mean of K e_u over them, a supergradient."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=True)
@@ -93,31 +101,43 @@ def h_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative")
     some_dead = dead.any(-1, keepdims=True)
     safe = np.where(dead, 1.0, T)
     total = (1.0 / safe).sum(-1, keepdims=True)
-    value = np.where(some_dead, 0.0, K / total)[..., 0]
     at_zero = K * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
     partial = np.where(some_dead, at_zero, K / (safe * total) ** 2)
-    return _through_recalls(S, value, partial, rho, smoothing)
+    return _through_recalls(S, h_mean_value(S, rho=rho, smoothing=smoothing), partial, rho, smoothing)
+
+
+def g_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
+    """Geometric mean of the recalls, 0 where one vanishes."""
+    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
+    alive = np.asarray(T.min(-1) > 0.0)
+    safe = T if alive.all() else np.where(T > 0.0, T, 1.0)
+    return np.where(alive, np.exp(np.log(safe).mean(-1)), 0.0)
 
 
 def g_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
     """Geometric mean of the recalls. Where a recall vanishes the slope is infinite and the gradient is NaN."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=True)
-    K = T.shape[-1]
-    some_dead = (T <= 0.0).any(-1, keepdims=True)
-    safe = np.where(T <= 0.0, 1.0, T)
-    value = np.where(some_dead, 0.0, np.exp(np.log(safe).mean(-1, keepdims=True)))
-    partial = np.where(some_dead, np.nan, value / (K * safe))
-    return _through_recalls(S, value[..., 0], partial, rho, smoothing)
+    value = g_mean_value(S, rho=rho, smoothing=smoothing)
+    dead = T <= 0.0
+    some_dead = dead.any(-1, keepdims=True)
+    partial = np.where(some_dead, np.nan, value[..., None] / (T.shape[-1] * np.where(dead, 1.0, T)))
+    return _through_recalls(S, value, partial, rho, smoothing)
+
+
+def q_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
+    """One minus the root mean square of ``1 - T``."""
+    T, _ = _recalls(S, rho, smoothing, numerator_too=False)
+    miss = 1.0 - T
+    return 1.0 - np.sqrt((miss * miss).sum(-1)) / np.sqrt(T.shape[-1])
 
 
 def q_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
     """One minus the root mean square of ``1 - T``. At the perfect classifier the supergradient 0 is used."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=False)
-    K = T.shape[-1]
     miss = 1.0 - T
     norm = np.sqrt((miss * miss).sum(-1, keepdims=True))
-    value = 1.0 - norm[..., 0] / np.sqrt(K)
-    partial = safe_ratio(miss, norm) / np.sqrt(K)
+    partial = safe_ratio(miss, norm) / np.sqrt(T.shape[-1])
+    value = q_mean_value(S, rho=rho, smoothing=smoothing)
     return _through_recalls(S, value, partial, rho, smoothing, numerator_too=False)
 
 

@@ -25,6 +25,7 @@ from confmax.oracle import (
     apply_calibrator,
     checked_probabilities,
     decide,
+    decide_given,
     is_sparse,
     is_tensor,
     same_estimate,
@@ -150,6 +151,10 @@ class DecisionRule:
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
+        if not self.is_randomized and self.calibrator is None:
+            decisions = decide_given(proba, self.gains, self.class_names[: self.n_classes])
+            if decisions is not None:
+                return decisions
         P = self._checked(proba)
         if not self.is_randomized:
             P = apply_calibrator(self.calibrator, P)

@@ -23,6 +23,7 @@ BETWEEN = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (0.1, 0.02)  # where Newton's step is unknown
 NEWTON = (1.0, 0.3)  # and how far along Newton's step
 LEAST, MOST = 8, 20  # directions: one per dimension within these limits
+NEAR_SHARE = 15  # dimensions per direction near the optimum
 MEMORY = 40  # answers that the second derivative is made of
 LARGEST = 400  # dimensions up to which it is
 
@@ -43,9 +44,7 @@ class Asked:
         )
 
 
-def surroundings(
-    best: Array, newest: Array, newton: Array | None, seed: int, limits: tuple[int, int] = (LEAST, MOST)
-) -> Array:
+def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *, near: bool = False) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
     Parameters
@@ -56,13 +55,13 @@ def surroundings(
         Gain that Newton's step on the dual leads to.
     seed : int
         Of the directions; another one for each pass.
-    limits : tuple of int
-        Least and most directions; between them, one per dimension.
+    near : bool
+        Whether the best gain is near the optimum: then few others say enough.
     """
     used = (best > 0) & (newest > 0)
     if not used.all() and used.any() and not best[~used].any() and not newest[~used].any():
         # weights of classes that the metric leaves out stay zero
-        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed, limits)
+        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed, near=near)
         whole = np.zeros((len(part), len(best)))
         whole[:, used] = part
         return whole
@@ -71,7 +70,7 @@ def surroundings(
     # weights that lie far apart in ratio say little about how far to go
     toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
     scale = _spread(toward)
-    between = [best + t * (newest - best) for t in BETWEEN]
+    between = [best + t * (newest - best) for t in BETWEEN[: 1 if near else None]]
     middle = [origin + 0.4 * toward]
     if newton is None:
         # nothing tells how far to go: look around the best gain too
@@ -80,10 +79,11 @@ def surroundings(
     else:
         step = (np.log(newton) if positive else newton) - origin
         step = np.clip(step, -1.0, 1.0) if positive else step
-        between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON]
+        between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON[: 1 if near else None]]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
-    directions = _directions(len(best), min(max(len(best), limits[0]), limits[1]), seed)
+    d = len(best)
+    directions = _directions(d, max(1, d // NEAR_SHARE) if near else min(max(d, LEAST), MOST), seed)
     turn = np.arange(len(directions))
     around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * directions * scale
     return np.concatenate([np.array(between), np.exp(around) if positive else around])

@@ -16,7 +16,7 @@ from confmax.oracle import CountingOracle, Oracle, same_estimate, sampled
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
 PART = 25  # or such a part of all rows,
 LARGE = 5  # and a table is large that has so many times as many
-MOST_ATOMS = 4
+MOST_ATOMS = 2
 TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
 
 

@@ -54,9 +54,10 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
     ("concave", False, False): FrankWolfe,
 }
 
-# the master problem of FullyCorrective takes K^3 operations, the linear program of MaxMin keeps K constant rules; above
-# so many classes the conditional gradient gets further in the same time (benchmarks/RESULTS.md, section sparse)
-MANY_CLASSES = 500
+# the master problem of FullyCorrective takes about K^3 operations, the linear program of MaxMin keeps K constant rules;
+# above so many classes the conditional gradient gets further in the same time
+MANY_CLASSES = {"min_recall": 500}
+MOST_CLASSES = 2000
 
 # metrics that have a solver of their own while they are not smoothed
 _OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
@@ -97,7 +98,7 @@ def choose(
     if isinstance(solver, str):
         if solver == "auto":
             two = n_classes == n_decisions == 2
-            if metric.structure == "concave" and n_classes > MANY_CLASSES:
+            if metric.structure == "concave" and n_classes > MANY_CLASSES.get(metric.name, MOST_CLASSES):
                 return FrankWolfe()
             own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None
             if own is not None and blended and not two:

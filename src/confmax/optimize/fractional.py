@@ -62,7 +62,6 @@ class Dinkelbach:
 
     name: ClassVar[str] = "Dinkelbach"
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
-    starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared ratios (linear ones are ratios by 1)."""

@@ -15,7 +15,6 @@ from confmax.optimize._master import best_mix
 from confmax.optimize._points import Points, Space
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
-FAR, NEAR = (8, 20), (2, 2)  # directions to look in, at least and at most
 MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
@@ -129,14 +128,13 @@ class FullyCorrective:
         size = np.linalg.norm(slope)
         best = state.best_gain * (size / max(float(np.linalg.norm(state.best_gain)), 1e-300)) if size > 0 else slope
         newton = newton_gain(space, state.asked, best, point, slope)
-        limits = NEAR if state.near else FAR
-        around = surroundings(best, slope, newton, state.round, limits)
+        around = surroundings(best, slope, newton, state.round, near=state.near)
         if problem.metric.bounds_any_gain:
             return around, point[None]
         between = np.array([state.best_point + t * (point - state.best_point) for t in (0.7, *BETWEEN[1:], 0.1, 0.03)])
         slopes = space.gradient(between)
         fine = np.isfinite(slopes).all(axis=1)
-        gains = np.concatenate([slope[None], slopes[fine], around[len(BETWEEN) :]])
+        gains = np.concatenate([slope[None], slopes[fine], around[1 if state.near else len(BETWEEN) :]])
         return gains, np.concatenate([point[None], between[fine]])
 
 

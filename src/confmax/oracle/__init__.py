@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confmax.oracle._decide import decide
+from confmax.oracle._decide import decide, decide_given
 from confmax.oracle._numba import NumbaOracle
 from confmax.oracle._numpy import NumpyOracle
 from confmax.oracle._protocol import Oracle
@@ -32,6 +32,7 @@ __all__ = [
     "apply_calibrator",
     "checked_probabilities",
     "decide",
+    "decide_given",
     "is_sparse",
     "is_tensor",
     "make_oracle",

@@ -29,94 +29,114 @@ def _row_sum(row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _by_row(proba, sums, least, totals):  # type: ignore[no-untyped-def]
-    for r in range(proba.shape[0]):
-        row = proba[r]
-        low = least[r]
-        for j in range(row.shape[0]):
-            totals[j] += row[j]
-            low = row[j] if row[j] < low else low
-        sums[r], least[r] = _row_sum(row), low
-
-
-@njit(cache=True, nogil=True)
-def _by_class(block, sums, least, totals):  # type: ignore[no-untyped-def]
-    size = sums.shape[0]
-    sums[:] = 0.0
-    for j in range(block.shape[0]):
-        for r in range(size):
-            sums[r] += block[j, r]
-            least[r] = block[j, r] if block[j, r] < least[r] else least[r]
-        totals[j] += sum_of(block[j, :size])
-
-
-@njit(cache=True, nogil=True)
-def _add_up(rows, block, sums, least, totals):  # type: ignore[no-untyped-def]
-    """Write the sums of rows (R, K), keep the least entries seen, and add to the totals of the columns."""
+def row_sums(rows, block, sums, least):  # type: ignore[no-untyped-def]
+    """Write the sums of rows (R, K) and keep the least entries seen; the block holds them where K is small."""
     if rows.shape[1] <= MANY:
-        load_block(rows, block)
-        _by_class(block, sums, least, totals)
-    else:
-        _by_row(rows, sums, least, totals)
+        sums[:] = 0.0
+        for j in range(block.shape[0]):
+            for r in range(sums.shape[0]):
+                sums[r] += block[j, r]
+                least[r] = block[j, r] if block[j, r] < least[r] else least[r]
+        return
+    for r in range(rows.shape[0]):
+        low = least[r]
+        for j in range(rows.shape[1]):
+            low = rows[r, j] if rows[r, j] < low else low
+        sums[r], least[r] = _row_sum(rows[r]), low
 
 
 @njit(cache=True, nogil=True)
-def _draw(rows, block, factors, mask, words, draws):  # type: ignore[no-untyped-def]
-    # sum_j bits(p_j) f_j, without the sign, which zero may or may not have; then mixed as splitmix64 does
-    one = np.uint64(1)
-    words[:] = np.uint64(0)
+def keep_worst(n_rows, sums, worst, whole):  # type: ignore[no-untyped-def]
+    """Keep how far sums are from one, place by place, so that no row waits for another; NaN stays in ``whole``."""
+    sums[n_rows:] = 1.0
+    for r in range(sums.shape[0]):
+        off = abs(sums[r] - 1.0)
+        worst[r] = off if off > worst[r] else worst[r]
+        whole[r] += off
+
+
+@njit(cache=True, nogil=True)
+def judge(least, worst, whole, limits, broken):  # type: ignore[no-untyped-def]
+    """Write which demands some row does not meet; limits are what sums may be off by to be near one, and one."""
+    broken[FINITE] |= not np.isfinite(whole).all()
+    broken[POSITIVE] |= least.min() < 0
+    broken[CLOSE] |= worst.max() > limits[0]
+    broken[EXACT] |= worst.max() > limits[1]
+
+
+@njit(cache=True, nogil=True)
+def _add_columns(rows, block, size, totals):  # type: ignore[no-untyped-def]
     if rows.shape[1] <= MANY:
         for j in range(block.shape[0]):
-            factor = factors[j]
-            for r in range(words.shape[0]):
-                words[r] += ((np.uint64(block[j, r]) << one) & mask) * factor
+            totals[j] += sum_of(block[j, :size])
+        return
+    for r in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            totals[j] += rows[r, j]
+
+
+@njit(cache=True, nogil=True)
+def _add_words(bits, factor, words):  # type: ignore[no-untyped-def]
+    # without the sign, which zero may or may not have; 64 bits are folded
+    if bits.itemsize == 4:
+        for r in range(words.shape[0]):
+            words[r] += np.uint32(bits[r] << np.uint32(1)) * factor
     else:
+        for r in range(words.shape[0]):
+            b = bits[r] << np.uint64(1)
+            words[r] += np.uint32(b ^ (b >> np.uint64(32))) * factor
+
+
+@njit(cache=True, nogil=True)
+def _draw(rows, block, factors, words, draws):  # type: ignore[no-untyped-def]
+    # sum_j bits(p_j) f_j in 32 bits, then mixed as splitmix64 does
+    words[:] = np.uint32(0)
+    if rows.shape[1] <= MANY:
+        for j in range(block.shape[0]):
+            _add_words(block[j, : words.shape[0]], factors[j], words)
+    else:
+        one = np.empty(1, np.uint32)
         for r in range(rows.shape[0]):
-            word = np.uint64(0)
+            one[0] = 0
             for j in range(rows.shape[1]):
-                word += ((np.uint64(rows[r, j]) << one) & mask) * factors[j]
-            words[r] = word
+                _add_words(rows[r, j : j + 1], factors[j], one)
+            words[r] = one[0]
     for r in range(draws.shape[0]):
-        z = words[r]
+        z = np.uint64(words[r]) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         draws[r] = (z ^ (z >> np.uint64(31))) >> np.uint64(32)
 
 
 @njit(cache=True, nogil=True)
-def _check(proba, bits, start, stop, size, tolerance, rounding, factors, totals, broken, draws):  # type: ignore[no-untyped-def]
+def _check(proba, bits, start, stop, size, limits, factors, totals, broken, draws):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
     block = new_block(K if K <= MANY else 0, size, proba)
-    sums, least = np.empty(size), np.ones(size, proba.dtype)
-    # kept place by place, so that no row waits for another; what is not finite stays in the sum
-    worst, whole = np.zeros(size), np.zeros(size)
-    words, seen = np.empty(size, np.uint64), block.view(bits.dtype)
-    mask = ~np.uint64(0) >> np.uint64(64 - 8 * bits.itemsize)
+    sums, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
+    words, seen = np.empty(size, np.uint32), block.view(bits.dtype)
     for low in range(start, stop, size):
-        rows = proba[low : min(low + size, stop)]
-        _add_up(rows, block, sums, least, totals)
+        high = min(low + size, stop)
+        rows = proba[low:high]
+        if K <= MANY:
+            load_block(rows, block)
+        row_sums(rows, block, sums, least)
+        _add_columns(rows, block, size, totals)
         if draws.shape[0] > 0:
-            high = low + rows.shape[0]
-            _draw(bits[low:high], seen, factors, mask, words, draws[low:high])
-        sums[rows.shape[0] :] = 1.0
-        for r in range(size):
-            off = abs(sums[r] - 1.0)
-            worst[r] = off if off > worst[r] else worst[r]
-            whole[r] += off
-    broken[FINITE] = not np.isfinite(whole).all()
-    broken[POSITIVE] = least.min() < 0
-    broken[CLOSE] = worst.max() > tolerance
-    broken[EXACT] = worst.max() > rounding
+            _draw(bits[low:high], seen, factors, words, draws[low:high])
+        keep_worst(high - low, sums, worst, whole)
+    judge(least, worst, whole, limits, broken)
 
 
 @njit(cache=True, nogil=True)
 def _normalise(proba, start, stop, size, rounding, out):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
     block = new_block(K if K <= MANY else 0, size, proba)
-    sums, least, totals = np.empty(size), np.empty(size, proba.dtype), np.zeros(K)
+    sums, least = np.empty(size), np.empty(size, proba.dtype)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
-        _add_up(rows, block, sums, least, totals)
+        if K <= MANY:
+            load_block(rows, block)
+        row_sums(rows, block, sums, least)
         for r in range(rows.shape[0]):
             # rows that sum to one within rounding stay as they are, so that a second check changes nothing
             if abs(sums[r] - 1.0) > rounding:
@@ -161,20 +181,28 @@ def check_rows(
     totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
     bits = P.view(np.uint32 if P.itemsize == 4 else np.uint64)
     drawn = np.empty(0, dtype=np.uint32) if draws is None else draws
-    factors = draw_factors(np.arange(K))
+    factors, limits = draw_factors(np.arange(K)), np.array([tolerance, rounding])
 
     def work(part: int) -> None:
         stop = min((part + 1) * chunk, n)
-        _check(P, bits, part * chunk, stop, block_rows(K), tolerance, rounding, factors, totals[part], broken[part],
-               drawn)  # fmt: skip
+        _check(P, bits, part * chunk, stop, block_rows(K), limits, factors, totals[part], broken[part], drawn)
 
     run_parts(work, parts)
     return totals.sum(axis=0), np.asarray(broken.any(axis=0))
 
 
-def draw_factors(columns: NDArray[Any]) -> NDArray[np.uint64]:
+def draw_factors(columns: NDArray[Any]) -> NDArray[np.uint32]:
     """Return the odd multiplier of each column."""
-    return ((columns.astype(np.uint64) + np.uint64(1)) * _ODD) | np.uint64(1)
+    mixed = (columns.astype(np.uint64) + np.uint64(1)) * _ODD
+    return np.asarray((mixed >> np.uint64(32)).astype(np.uint32) | np.uint32(1))
+
+
+def draws_of(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Return the numbers of rows, below 2^32, from the sums of their words."""
+    z = words.astype(np.uint64) * _ODD
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray((z ^ (z >> np.uint64(31))) >> np.uint64(32))
 
 
 def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Gains
 from confmax.oracle import _numba, _sparse
-from confmax.oracle._table import is_sparse
+from confmax.oracle._table import ROW_SUM_TOLERANCE, as_array, checked_probabilities, is_sparse, rounding_of
 from confmax.oracle._tensors import is_tensor
 
 
@@ -20,3 +21,26 @@ def decide(proba: Any, gains: Gains) -> NDArray[np.int32]:
 
         return _torch.decide(proba, gains)
     return _sparse.decide(proba, gains) if is_sparse(proba) else _numba.decide(proba, gains)
+
+
+def decide_given(proba: ArrayLike, gains: Gains, classes: Sequence[Any] | None = None) -> NDArray[np.int64] | None:
+    """Return the decisions (n,) of one gain on probabilities that nobody has checked, checked in the same scan.
+
+    None where they are no array or not of the gain's number of classes: `checked_probabilities` says what they are.
+
+    Raises
+    ------
+    ValueError
+        As `checked_probabilities` does.
+    """
+    if is_sparse(proba) or is_tensor(proba):
+        return None
+    P = as_array(proba, classes)
+    if P.shape[1] != gains.n_classes:
+        return None
+    rounding = rounding_of(P)
+    decisions, broken = _numba.decide_unchecked(P, gains, np.int64, (ROW_SUM_TOLERANCE, rounding))
+    if broken.any():
+        # rows are refused, or divided by their sums
+        decisions = _numba.decide(checked_probabilities(P), gains, np.int64)
+    return np.asarray(decisions[0])

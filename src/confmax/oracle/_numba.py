@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Confusion, Gains
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, distances, load_block, new_block, run_parts
+from confmax.oracle._check import judge, keep_worst, row_sums
 from confmax.oracle._numpy import gain_coefficients
-from confmax.oracle._simd import BYTES, decide_along, decide_full, decide_reduced, sum_where
+from confmax.oracle._simd import BYTES, count_where, decide_along, decide_full, decide_reduced, sum_where
 from confmax.oracle._table import Table
 
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
@@ -105,9 +106,15 @@ def _add(decision, rows, value, weight, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _add_plain(proba, decision, sums):  # type: ignore[no-untyped-def]
-    # the same for the model and equal weights, without a stop in between
+def _add_plain(proba, block, decision, sums):  # type: ignore[no-untyped-def]
+    # the same for the model and equal weights, without a stop in between; decision covers the block
     rows = proba.shape[0]
+    if sums.shape[1] <= FEW:
+        decision[rows:] = -1
+        for j in range(sums.shape[1]):
+            sums[0, j, 0] += sum_where(block[j, : decision.shape[0]], decision, j)
+            sums[0, j, 1] += count_where(decision, j)
+        return
     s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
     whole = rows - rows % 4
     for r in range(0, whole, 4):
@@ -171,7 +178,7 @@ def _scan(proba, start, stop, size, first, second, power, alone, share, labels, 
     K = proba.shape[1]
     along = second.shape[0] > 0 and power == 0 and K > MANY
     counts = share == 0.0 and weight.shape[0] == 0
-    plain = share == 1.0 and weight.shape[0] == 0 and K == sums.shape[2] > FEW
+    plain = share == 1.0 and weight.shape[0] == 0 and sums.shape[2] == K
     block = new_block(0 if along else K, size, proba)
     x = new_block(K if power > 0 else 0, size, proba)
     decision = np.empty(size, np.int32)
@@ -204,7 +211,7 @@ def _scan(proba, start, stop, size, first, second, power, alone, share, labels, 
             if counts:
                 _add_labels(n_rows, decision, y, sums[g])
             elif plain:
-                _add_plain(rows, decision, sums[g])
+                _add_plain(rows, block, decision, sums[g])
             else:
                 _values(rows, decision, share, y, w, value)
                 _add(decision, n_rows, value, each, sums[g])
@@ -215,16 +222,20 @@ def _scan(proba, start, stop, size, first, second, power, alone, share, labels, 
 
 
 @njit(cache=True, nogil=True)
-def _decide_rows(proba, start, stop, size, first, second, power, out):  # type: ignore[no-untyped-def]
+def _decide_rows(proba, start, stop, size, first, second, power, limits, broken, out):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
     along = second.shape[0] > 0 and power == 0 and K > MANY
     block = new_block(0 if along else K, size, proba)
     x = new_block(K if power > 0 else 0, size, proba)
     decision = np.empty(size, np.int32)
+    sums, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
         if not along:
             load_block(rows, block)
+        if broken.shape[0] > 0:
+            row_sums(rows, block, sums, least)
+            keep_worst(rows.shape[0], sums, worst, whole)
         if power > 0:
             distances(block, power, x)
         for g in range(first.shape[0]):
@@ -235,6 +246,8 @@ def _decide_rows(proba, start, stop, size, first, second, power, out):  # type: 
             else:
                 decide_block(block, first, second, g, decision)
             out[g, low : low + rows.shape[0]] = decision[: rows.shape[0]]
+    if broken.shape[0] > 0:
+        judge(least, worst, whole, limits, broken)
 
 
 def kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -257,17 +270,33 @@ def _alone(gains: Gains) -> NDArray[np.int64]:
 
 def decide(proba: NDArray[Any], gains: Gains, dtype: Any = np.int32) -> NDArray[Any]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
-    proba = np.ascontiguousarray(proba)
+    return _decided(np.ascontiguousarray(proba), gains, dtype, None)[0]
+
+
+def decide_unchecked(
+    proba: NDArray[Any], gains: Gains, dtype: Any, limits: tuple[float, float]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the decisions (B, n), and which demands of `check_rows` some row does not meet (4,), from one scan."""
+    return _decided(proba, gains, dtype, limits)
+
+
+def _decided(
+    proba: NDArray[Any], gains: Gains, dtype: Any, limits: tuple[float, float] | None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     first, second = kernel_gains(gains, proba.dtype)
     n, K = proba.shape
     out = np.empty((len(gains), n), dtype)
     size, chunk = block_rows(K), chunk_rows(K)
+    parts = -(-n // chunk)
+    broken = np.zeros((parts, 0 if limits is None else 4), dtype=np.bool_)
+    allowed = np.array([np.inf, np.inf] if limits is None else limits)
 
     def work(part: int) -> None:
-        _decide_rows(proba, part * chunk, min((part + 1) * chunk, n), size, first, second, gains.power, out)
+        low, high = part * chunk, min((part + 1) * chunk, n)
+        _decide_rows(proba, low, high, size, first, second, gains.power, allowed, broken[part], out)
 
-    run_parts(work, -(-n // chunk))
-    return out
+    run_parts(work, parts)
+    return out, np.asarray(broken.any(axis=0))
 
 
 class NumbaOracle:

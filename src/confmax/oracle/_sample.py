@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.oracle._check import check_rows, draw_factors, gathered
+from confmax.oracle._check import check_rows, draw_factors, draws_of, gathered
 from confmax.oracle._table import Table, is_sparse
 
 
@@ -16,9 +16,10 @@ def sampled(table: Table, fraction: float) -> Table:
     """Return about this fraction of a table's rows (0 < fraction < 1), chosen by a hash of their probabilities."""
     below = int(fraction * 2.0**32)
     if table.backend == "torch":
-        from confmax.oracle._torch_predict import row_draws
+        from confmax.oracle._torch_predict import row_words
 
-        return rows_of(table, row_draws(table.proba, draw_factors(np.arange(table.n_classes))) < below)
+        words = row_words(table.proba, draw_factors(np.arange(table.n_classes)))
+        return rows_of(table, draws_of(words) < below)
     if is_sparse(table.proba):
         return rows_of(table, _sparse_draws(table.proba) < below)
     draws = table.draws
@@ -40,8 +41,6 @@ def rows_of(table: Table, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Table
 def _sparse_draws(csr: Any) -> NDArray[np.uint64]:
     """Return the numbers of the rows (n,) of a checked sparse table: those of the dense one, as zeros add nothing."""
     data = csr.data
-    bits = (data.view(np.uint32 if data.itemsize == 4 else np.uint64) << 1).astype(np.uint64)
-    z = np.add.reduceat(bits * draw_factors(csr.indices), csr.indptr[:-1])
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray((z ^ (z >> np.uint64(31))) >> np.uint64(32))
+    bits = data.view(np.uint32 if data.itemsize == 4 else np.uint64) << 1
+    words = bits if data.itemsize == 4 else (bits ^ (bits >> np.uint64(32))).astype(np.uint32)
+    return draws_of(np.add.reduceat(words * draw_factors(csr.indices), csr.indptr[:-1], dtype=np.uint32))

@@ -234,25 +234,47 @@ def _summed(builder: Any, lanes: Any) -> Any:
 
 @intrinsic
 def sum_where(typingctx, value, decision, j):  # type: ignore[no-untyped-def]
-    """Return the sum of ``value[r]`` (float64) over ``decision[r] == j``; the length is a multiple of 16."""
+    """Return the sum, in float64, of ``value[r]`` over ``decision[r] == j``; the length is a multiple of 16."""
+    size = value.dtype.bitwidth // 8
 
     def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
         x, (n,) = _argument(context, builder, value, args[0])
         made, _ = _argument(context, builder, decision, args[1])
         wanted = _decision(builder, args[2], LANES)
-        doubles, indices = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(I32, LANES)
-        nothing = ir.Constant(doubles, [0.0] * LANES)
-        total = cgutils.alloca_once_value(builder, nothing)
+        given, doubles = ir.VectorType(_floating(size), LANES), ir.VectorType(ir.DoubleType(), LANES)
+        nothing = ir.Constant(given, [0.0] * LANES)
+        total = cgutils.alloca_once_value(builder, ir.Constant(doubles, [0.0] * LANES))
 
         def add(r: Any) -> None:
-            mine = builder.icmp_signed("==", _load(builder, made, r, indices), wanted)
-            part = builder.select(mine, _load(builder, x, r, doubles), nothing)
+            mine = builder.icmp_signed("==", _load(builder, made, r, ir.VectorType(I32, LANES)), wanted)
+            part = builder.select(mine, _load(builder, x, r, given), nothing)
+            part = part if size == 8 else builder.fpext(part, doubles)
             builder.store(builder.fadd(builder.load(total), part), total)
 
         _from(builder, ir.Constant(n.type, 0), n, LANES, add)
         return _summed(builder, builder.load(total))
 
     return types.float64(value, decision, types.intp), emit
+
+
+@intrinsic
+def count_where(typingctx, decision, j):  # type: ignore[no-untyped-def]
+    """Return how often ``decision[r] == j``; the length is a multiple of 16."""
+
+    def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        made, (n,) = _argument(context, builder, decision, args[0])
+        wanted = _decision(builder, args[1], LANES)
+        total = cgutils.alloca_once_value(builder, ir.Constant(n.type, 0))
+
+        def add(r: Any) -> None:
+            mine = builder.icmp_signed("==", _load(builder, made, r, ir.VectorType(I32, LANES)), wanted)
+            found = builder.ctpop(builder.bitcast(mine, ir.IntType(LANES)))
+            builder.store(builder.add(builder.load(total), builder.zext(found, n.type)), total)
+
+        _from(builder, ir.Constant(n.type, 0), n, LANES, add)
+        return builder.load(total)
+
+    return types.intp(decision, types.intp), emit
 
 
 @intrinsic

@@ -185,6 +185,25 @@ def _checked(
         from confmax.oracle._torch_table import checked_tensor
 
         return checked_tensor(proba), None, None
+    P = as_array(proba, classes)
+    rounding = rounding_of(P)
+    draws = np.empty(len(P), dtype=np.uint32) if drawn and len(P) >= DRAWN_ROWS else None
+    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
+    if broken[:3].any():
+        _refuse_rows(P)
+    if broken[3]:
+        P = normalised(P, rounding)
+        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
+    return P, totals, draws
+
+
+def rounding_of(P: NDArray[Any]) -> float:
+    """Return by how much a row's sum may be off for the row to stay as it is."""
+    return 8 * float(np.finfo(P.dtype).eps)
+
+
+def as_array(proba: ArrayLike, classes: Sequence[Any] | None) -> NDArray[Any]:
+    """Return a table as a C-contiguous array (n, K) of floats, its rows unchecked; a frame's columns by name."""
     P = np.asarray(proba)
     names = _column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
@@ -199,16 +218,7 @@ def _checked(
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     if P.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
-    P = np.ascontiguousarray(_as_float(P))
-    rounding = 8 * float(np.finfo(P.dtype).eps)
-    draws = np.empty(len(P), dtype=np.uint32) if drawn and len(P) >= DRAWN_ROWS else None
-    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
-    if broken[:3].any():
-        _refuse_rows(P)
-    if broken[3]:
-        P = normalised(P, rounding)
-        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
-    return P, totals, draws
+    return np.ascontiguousarray(_as_float(P))
 
 
 def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:

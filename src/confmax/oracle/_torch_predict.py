@@ -58,16 +58,17 @@ def row_keys(proba: Tensor, factors: NDArray[np.uint64]) -> Tensor:
     return keys
 
 
-def row_draws(proba: Tensor, factors: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the number that is drawn for every row (n,): that of the same array, below 2^32."""
-    factor = torch.as_tensor(factors.view(np.int64), device=proba.device)
-    draws = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
+def row_words(proba: Tensor, factors: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return what is drawn from for every row (n,): that of the same array."""
+    factor = torch.as_tensor(factors.astype(np.int64), device=proba.device)
+    words = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
     for rows in chunks(proba):
         x = scores_of(proba[rows])
-        # without the sign, which zero may or may not have
-        bits = x.view(torch.int64) << 1 if x.dtype == torch.float64 else (x.view(torch.int32).long() << 1) & 0xFFFFFFFF
-        draws[rows] = _shifted(_mix((bits * factor).sum(dim=1)), 32)
-    return np.asarray(draws.cpu().numpy())
+        # without the sign, which zero may or may not have; 64 bits are folded
+        bits = x.view(torch.int64) << 1 if x.dtype == torch.float64 else x.view(torch.int32).long() << 1
+        bits = bits ^ _shifted(bits, 32) if x.dtype == torch.float64 else bits
+        words[rows] = ((bits & 0xFFFFFFFF) * factor).sum(dim=1) & 0xFFFFFFFF
+    return np.asarray(words.cpu().numpy().astype(np.uint32))
 
 
 def as_words(keys: NDArray[np.uint64], proba: Tensor) -> Tensor:
