@@ -171,7 +171,7 @@ def test_parameters_positive_class_weights_and_settings(tmp_path):
     metric = library.metrics.get("f_beta", beta=2)
     expected = library.maximize(metric, P, y, classes=["b", "a"], solver="threshold_search", random_state=5)
     assert found["classes"] == ["b", "a"]
-    assert found["tuned"] == expected.value
+    assert found["tuned"] == pytest.approx(expected.value, rel=1e-14)
     assert library.DecisionRule.load("rule.json") == expected.rule
     same = document("tune", path, "--label", "y", "--metric", "f_beta", "--param", "beta=2", "--classes", "b,a",
                     "--solver", "threshold_search", "--seed", "5")  # fmt: skip

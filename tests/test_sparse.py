@@ -162,8 +162,10 @@ def test_every_metric_finds_the_rule_of_the_dense_table(name, mode):
         options = {"sample_weight": weight if seed else None, "confusion": mode, "max_passes": 25, "classes": range(K)}
         dense = confmax.maximize(metric, P, y, calibration=None, **options)
         sparse = confmax.maximize(metric, csr, y, **options)
-        assert sparse.value == pytest.approx(dense.value, abs=1e-9)
-        assert sparse.label_value == pytest.approx(dense.label_value, abs=1e-9)
+        # the shares of a linear program that stops before its end follow the last digits of sums
+        close = 1e-7 if name == "min_recall" else 1e-9
+        assert sparse.value == pytest.approx(dense.value, abs=close)
+        assert sparse.label_value == pytest.approx(dense.label_value, abs=close)
         assert (sparse.upper_bound is None) == (dense.upper_bound is None)
         assert sparse.calibration is None
         for rule in (sparse.rule, dense.rule):

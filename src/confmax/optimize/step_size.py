@@ -9,6 +9,7 @@ from confmax.confusion import Array, Confusion
 
 GRID = 65
 ROUNDS = 5
+MOST_CELLS = 1 << 20  # of the statistics on the grids of several segments
 # a rule that keeps less than this weight would live on rounding: macro precision rewards deciding a class with a
 # probability that vanishes
 LEAST_WEIGHT = 1e-6
@@ -33,8 +34,8 @@ def line_searches(metric: Metric, C: Confusion, V: Confusion) -> Array:
     """Return the best step (B,) of each segment between two batches of B confusions, as `line_search` finds it."""
     B = len(C)
     at = np.arange(B)
-    if metric.statistics == "matrix" and B > 1:
-        # whole matrices on every grid at once would be too much to hold
+    if B > 1 and (metric.statistics == "matrix" or B * GRID * C.columns.shape[-1] > MOST_CELLS):
+        # all grids at once would be too much to hold
         return np.array([line_search(metric, C[k], V[k]) for k in range(B)])
     best, best_value = np.zeros(B), np.asarray(metric.values(C), dtype=np.float64)
     low, high = np.zeros(B), np.ones(B)
