@@ -11,11 +11,11 @@ from confmax import DecisionRule
 from confmax.confusion import Gains
 from confmax.oracle import _blocks, checked_probabilities, decide, make_oracle, make_table
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block
-from confmax.oracle._numba import FEW
+from confmax.oracle._numba import FEW, SOME
 from confmax.oracle._numpy import decide as reference
 from confmax.oracle._simd import BYTES
 
-CLASSES = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, MANY, MANY + 1, 161, 300]
+CLASSES = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, SOME - 1, SOME, 64, 100, MANY, MANY + 1, 161, 300]
 TYPES = [np.float32, np.float64]
 
 
@@ -47,6 +47,8 @@ def test_decisions_equal_the_reference_bit_for_bit(K, dtype):
         P = tenths(rng, n, K, dtype)
         gains = Gains.reduced(rng.integers(-1, 3, (3, K)), rng.integers(0, 2, (3, K)) / 4)
         np.testing.assert_array_equal(decide(P, gains), reference(P, gains))
+        for alone in (gains[:1], gains[1:3]):
+            np.testing.assert_array_equal(decide(P, alone), reference(P, alone))
         near = Gains.reduced(1.0 + rng.random((3, K)) * 1e-6, rng.random((3, K)) * 1e-7)
         np.testing.assert_array_equal(decide(P, near), reference(P, near))
         for power in (1, 2):

@@ -20,6 +20,7 @@ from confmax.oracle._simd import BYTES, count_where, decide_along, decide_full, 
 from confmax.oracle._table import Table
 
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
+SOME = 48  # classes from which one or two gains are not worth turning a block for
 FEW = 4  # decisions up to which a sum for each is faster than adding every row to its own
 
 
@@ -35,17 +36,9 @@ def _decide_one(proba, k, rest, a, b, decision):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _decide_along(proba, a, b, decision):  # type: ignore[no-untyped-def]
-    # many classes: vectors of classes, in the order in which they lie; of equal lanes the largest class counts
-    width = BYTES // proba.itemsize
-    scores, indices = np.empty(width, proba.dtype), np.empty(width, np.int32)
+    # vectors of classes, in the order in which they lie
     for r in range(proba.shape[0]):
-        decide_along(proba, a, b, r, scores, indices)
-        best, chosen = scores[0], indices[0]
-        for lane in range(1, width):
-            ahead = scores[lane] > best or (scores[lane] == best and indices[lane] > chosen)
-            best = scores[lane] if ahead else best
-            chosen = indices[lane] if ahead else chosen
-        decision[r] = chosen
+        decision[r] = decide_along(proba, a, b, r)
 
 
 @njit(cache=True, nogil=True)
@@ -176,7 +169,7 @@ def _add_rows(rows, decision, before, share, labels, weight, matrix):  # type: i
 @njit(cache=True, nogil=True)
 def _scan(proba, start, stop, size, first, second, power, alone, share, labels, weight, sums, matrices):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
-    along = second.shape[0] > 0 and power == 0 and K > MANY
+    along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and first.shape[0] <= 2))
     counts = share == 0.0 and weight.shape[0] == 0
     plain = share == 1.0 and weight.shape[0] == 0 and sums.shape[2] == K
     block = new_block(0 if along else K, size, proba)
@@ -224,14 +217,15 @@ def _scan(proba, start, stop, size, first, second, power, alone, share, labels, 
 @njit(cache=True, nogil=True)
 def _decide_rows(proba, start, stop, size, first, second, power, limits, broken, out):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
-    along = second.shape[0] > 0 and power == 0 and K > MANY
-    block = new_block(0 if along else K, size, proba)
+    along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and first.shape[0] <= 2))
+    turned = not along or (broken.shape[0] > 0 and K <= MANY)
+    block = new_block(K if turned else 0, size, proba)
     x = new_block(K if power > 0 else 0, size, proba)
     decision = np.empty(size, np.int32)
     sums, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
-        if not along:
+        if turned:
             load_block(rows, block)
         if broken.shape[0] > 0:
             row_sums(rows, block, sums, least)

@@ -140,9 +140,26 @@ def decide_reduced(typingctx, block, a, b, row, decision):  # type: ignore[no-un
     return types.void(block, a, b, types.intp, decision), emit
 
 
+def _halves(builder: Any, x: Any) -> tuple[Any, Any]:
+    """Return both halves of a vector."""
+    width = x.type.count // 2
+    masks = [ir.Constant(ir.VectorType(I32, width), list(range(at, at + width))) for at in (0, width)]
+    return builder.shuffle_vector(x, x, masks[0]), builder.shuffle_vector(x, x, masks[1])
+
+
+def _best_lane(builder: Any, scores: Any, decided: Any) -> Any:
+    """Return the decision with the largest score, the largest of equal ones."""
+    while scores.type.count > 1:
+        (a, b), (i, j) = _halves(builder, scores), _halves(builder, decided)
+        later = builder.and_(builder.fcmp_ordered("==", b, a), builder.icmp_signed(">", j, i))
+        wins = builder.or_(builder.fcmp_ordered(">", b, a), later)
+        scores, decided = builder.select(wins, b, a), builder.select(wins, j, i)
+    return builder.extract_element(decided, I32(0))
+
+
 @intrinsic
-def decide_along(typingctx, proba, a, b, row, scores, indices):  # type: ignore[no-untyped-def]
-    """Leave, of ``a[j] proba[row, j] + b[j]`` over j, the best of every lane with its j; K is at least one vector."""
+def decide_along(typingctx, proba, a, b, row):  # type: ignore[no-untyped-def]
+    """Return ``argmax_j a[j] proba[row, j] + b[j]``; K is at least one vector."""
     size = proba.dtype.bitwidth // 8
     width = BYTES // size
 
@@ -164,13 +181,9 @@ def decide_along(typingctx, proba, a, b, row, scores, indices):  # type: ignore[
         last = builder.sub(K, ir.Constant(K.type, width))
         _from(builder, ir.Constant(K.type, 0), last, width, compare)
         compare(last)  # what is left over, and some classes again
-        for array, kind, found in ((scores, vector, best), (indices, places, chosen)):
-            out, _ = _argument(context, builder, array, args[4 + (found is chosen)])
-            place = builder.bitcast(out, kind.as_pointer())
-            builder.store(builder.load(found), place, align=4 if found is chosen else size)
-        return context.get_dummy_value()
+        return _best_lane(builder, builder.load(best), builder.load(chosen))
 
-    return types.void(proba, a, b, types.intp, scores, indices), emit
+    return types.int32(proba, a, b, types.intp), emit
 
 
 @intrinsic
@@ -221,15 +234,9 @@ def decide_full(typingctx, block, gain, row, decision):  # type: ignore[no-untyp
 
 def _summed(builder: Any, lanes: Any) -> Any:
     """Return the sum of a vector's lanes, halves added to each other."""
-    x, width = lanes, lanes.type.count
-    while width > 1:
-        width //= 2
-        parts = [
-            builder.shuffle_vector(x, x, ir.Constant(ir.VectorType(I32, width), list(range(at, at + width))))
-            for at in (0, width)
-        ]
-        x = builder.fadd(*parts)
-    return builder.extract_element(x, I32(0))
+    while lanes.type.count > 1:
+        lanes = builder.fadd(*_halves(builder, lanes))
+    return builder.extract_element(lanes, I32(0))
 
 
 @intrinsic
