@@ -89,6 +89,23 @@ def test_statistics_equal_the_reference(K, share, weighted):
     assert without.columns.tobytes() == found.columns.tobytes()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [1.0, 0.0, 0.3])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 150, 513])
+def test_rows_that_fill_no_group_of_four(n, share, weighted):
+    """A fresh process of one class's gain, whose decisions beyond the rows nobody has written."""
+    rng = np.random.default_rng([n, int(10 * share)])
+    P = tenths(rng, n, 7, np.float32)
+    table = make_table(P, rng.integers(0, 7, n), rng.random(n) + 0.1 if weighted else None, range(7))
+    for k in range(7):
+        alone = np.eye(7)[k]
+        gains = Gains.reduced(np.stack([alone, 2 * alone]), np.stack([-0.2 * alone, -0.5 * alone]))
+        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "numba"))
+        expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
+        for name in ("diagonal", "columns", "matrix"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
+
+
 def test_more_decisions_than_classes_add_nothing_to_the_diagonal():
     rng = np.random.default_rng(5)
     table = make_table(tenths(rng, 900, 3, np.float32), rng.integers(0, 3, 900))

@@ -162,10 +162,8 @@ def test_every_metric_finds_the_rule_of_the_dense_table(name, mode):
         options = {"sample_weight": weight if seed else None, "confusion": mode, "max_passes": 25, "classes": range(K)}
         dense = confmax.maximize(metric, P, y, calibration=None, **options)
         sparse = confmax.maximize(metric, csr, y, **options)
-        # the shares of a linear program that stops before its end follow the last digits of sums
-        close = 1e-7 if name == "min_recall" else 1e-9
-        assert sparse.value == pytest.approx(dense.value, abs=close)
-        assert sparse.label_value == pytest.approx(dense.label_value, abs=close)
+        assert sparse.value == pytest.approx(dense.value, abs=1e-9)
+        assert sparse.label_value == pytest.approx(dense.label_value, abs=1e-9)
         assert (sparse.upper_bound is None) == (dense.upper_bound is None)
         assert sparse.calibration is None
         for rule in (sparse.rule, dense.rule):
@@ -389,7 +387,7 @@ def test_very_many_classes_take_memory_for_their_entries(name, mode):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert found.confusion is None
-    assert peak < 100 * 2**20  # K x K numbers are three thousand
+    assert peak < 150 * 2**20  # K x K numbers are three thousand
     assert found.value >= max(found.baselines.values())
     rows = csr[:30]
     np.testing.assert_array_equal(found.rule.predict(rows), found.rule.predict(rows.toarray()))
@@ -429,8 +427,8 @@ def test_two_classes_are_searched_by_threshold_however_many_rows():
 
 
 def test_many_classes_take_the_conditional_gradient():
-    for name in ("h_mean", "min_recall"):
+    for name, most in (("h_mean", 2000), ("min_recall", 500)):
         metric = confmax.metrics.get(name)
-        few, many = (choose("auto", metric, K, K, exact=True, randomized=False) for K in (500, 501))
+        few, many = (choose("auto", metric, K, K, exact=True, randomized=False) for K in (most, most + 1))
         assert not isinstance(few, FrankWolfe)
         assert isinstance(many, FrankWolfe)

@@ -117,9 +117,11 @@ class Confusion:
         matrix = None
         if self.matrix is not None and other.matrix is not None:
             matrix = (1 - t[..., None]) * self.matrix[:, None] + t[..., None] * other.matrix[:, None]
-        rows = np.broadcast_to(self.rows, self.diagonal.shape), np.broadcast_to(other.rows, other.diagonal.shape)
         diagonal, columns = between(self.diagonal, other.diagonal), between(self.columns, other.columns)
-        return Confusion(between(*rows), diagonal, columns, matrix)
+        first, second = (np.broadcast_to(part.rows, part.diagonal.shape) for part in (self, other))
+        same = np.array_equal(first, second)
+        rows = np.broadcast_to(first[:, None, :], diagonal.shape) if same else between(first, second)
+        return Confusion(rows, diagonal, columns, matrix)
 
     def select(self, classes: Sequence[int] | NDArray[np.intp]) -> Confusion:
         """Return the statistics of the listed classes only, in that order."""

@@ -19,7 +19,7 @@ from numba import njit
 from confmax.oracle._simd import BYTES, turn_eight, turn_four
 
 MANY = 128  # classes beyond which a row is read along itself: turning it would not stay in the inner cache
-CHUNK_CELLS = 1 << 18  # a partial sum is over at least so many entries of the table
+CHUNK_CELLS = 1 << 20  # a partial sum is over at least so many entries of the table
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -81,10 +81,16 @@ def load_block(proba, block):  # type: ignore[no-untyped-def]
     whole = 0
     if K >= 8:
         whole = rows - rows % 8
+        few = 0 < K % 8 <= 4
         for r in range(0, whole, 8):
-            for j in range(0, K - 8, 8):
+            for j in range(0, K - 7, 8):
                 turn_eight(proba, r, j, block)
-            turn_eight(proba, r, K - 8, block)  # what is left over, and some classes again
+            # what is left over, and some classes again
+            if few:
+                turn_four(proba, r, K - 4, block)
+                turn_four(proba, r + 4, K - 4, block)
+            elif K % 8 > 0:
+                turn_eight(proba, r, K - 8, block)
     elif K >= 4:
         whole = rows - rows % 4
         for r in range(0, whole, 4):

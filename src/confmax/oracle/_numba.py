@@ -77,7 +77,7 @@ def _values(proba, decision, share, labels, weight, value):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def _add(decision, rows, value, weight, sums):  # type: ignore[no-untyped-def]
-    # sums (4, M, 2), of values and of weights; beyond the rows, values and weights are zero
+    # sums (4, M, 2), of values and of weights; beyond the rows these are zero, and decisions are anything
     if sums.shape[1] <= FEW:
         for j in range(sums.shape[1]):
             sums[0, j, 0] += sum_where(value, decision, j)
@@ -85,7 +85,8 @@ def _add(decision, rows, value, weight, sums):  # type: ignore[no-untyped-def]
         return
     # four rows in turn: a row's sum must not wait for that of the row before
     s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
-    for r in range(0, rows, 4):
+    whole = rows - rows % 4
+    for r in range(0, whole, 4):
         j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
         j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
         s0[j0, 0] += value[r]
@@ -96,6 +97,10 @@ def _add(decision, rows, value, weight, sums):  # type: ignore[no-untyped-def]
         s2[j2, 1] += weight[r + 2]
         s3[j3, 0] += value[r + 3]
         s3[j3, 1] += weight[r + 3]
+    for r in range(whole, rows):
+        j0 = np.uint32(decision[r])
+        s0[j0, 0] += value[r]
+        s0[j0, 1] += weight[r]
 
 
 @njit(cache=True, nogil=True)
