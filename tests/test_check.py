@@ -7,7 +7,15 @@ from confmax.oracle import checked_probabilities, make_table
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows
 from confmax.oracle._check import CLOSE, EXACT, FINITE, POSITIVE, check_rows, weighted_totals
 
-SHAPES = [(1, 2), (7, 3), (block_rows(10) + 1, 10), (chunk_rows(3) + 5, 3), (300, MANY), (300, MANY + 1), (90, 1000)]
+SHAPES = [
+    (1, 2),
+    (7, 3),
+    (block_rows(10) + 1, 10),
+    (chunk_rows(3, 1 << 30) + 5, 3),
+    (300, MANY),
+    (300, MANY + 1),
+    (90, 1000),
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -90,7 +90,7 @@ def test_fingerprints_of_different_rows_differ():
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-@pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 5, chunk_rows(10) + 7])
+@pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 5, chunk_rows(10, 1 << 30) + 7])
 @pytest.mark.parametrize(
     ("K", "A", "kind"), [(3, 2, {}), (10, 5, {}), (4, 3, {"full": True}), (3, 2, {"full": True, "n_decisions": 5})]
 )

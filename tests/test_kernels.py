@@ -72,7 +72,7 @@ def test_full_gains_equal_the_reference_bit_for_bit(K, M, dtype):
 @pytest.mark.parametrize("K", [2, FEW, FEW + 1, 10, 64, MANY + 2])
 def test_statistics_equal_the_reference(K, share, weighted):
     rng = np.random.default_rng([K, int(10 * share)])
-    n = chunk_rows(K) + 777 if K == 10 else 1500
+    n = chunk_rows(K, 1 << 30) + 777 if K == 10 else 1500
     P = tenths(rng, n, K, np.float32)
     table = make_table(P, rng.integers(0, K, n), rng.random(n) if weighted else None)
     gains = Gains.reduced(rng.random((4, K)) + 0.5, rng.random((4, K)) * 0.1)

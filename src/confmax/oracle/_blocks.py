@@ -19,7 +19,8 @@ from numba import njit
 from confmax.oracle._simd import BYTES, turn_eight, turn_four
 
 MANY = 128  # classes beyond which a row is read along itself: turning it would not stay in the inner cache
-CHUNK_CELLS = 1 << 20  # a partial sum is over at least so many entries of the table
+PARTS = 16  # partial sums of a table,
+LEAST_CELLS, MOST_CELLS = 1 << 16, 1 << 20  # each over at least and at most so many entries
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -62,10 +63,14 @@ def block_rows(n_classes: int) -> int:
     return 256 if n_classes <= 64 else (128 if n_classes <= 256 else 64)
 
 
-def chunk_rows(n_classes: int) -> int:
-    """Return how many rows a partial sum is over: whole blocks, the same for any number of threads."""
+def chunk_rows(n_classes: int, n_rows: int) -> int:
+    """Return how many rows a partial sum is over: whole blocks, the same for any number of threads.
+
+    A sixteenth of the table, within limits: small tables must occupy several threads, too.
+    """
     rows = block_rows(n_classes)
-    return rows * max(16, CHUNK_CELLS // (rows * n_classes))
+    cells = min(max(n_rows * n_classes // PARTS, LEAST_CELLS), MOST_CELLS)
+    return rows * max(1, cells // (rows * n_classes))
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
-from confmax.oracle._simd import LANES, sum_of
+from confmax.oracle._simd import BYTES, LANES, sum_of, sum_rows
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 FINITE, POSITIVE, CLOSE, EXACT = range(4)  # what is asked of rows: no NaN or infinity, not negative, sum near one, one
@@ -32,11 +32,8 @@ def _row_sum(row):  # type: ignore[no-untyped-def]
 def row_sums(rows, block, sums, least):  # type: ignore[no-untyped-def]
     """Write the sums of rows (R, K) and keep the least entries seen; the block holds them where K is small."""
     if rows.shape[1] <= MANY:
-        sums[:] = 0.0
-        for j in range(block.shape[0]):
-            for r in range(sums.shape[0]):
-                sums[r] += block[j, r]
-                least[r] = block[j, r] if block[j, r] < least[r] else least[r]
+        for r in range(0, sums.shape[0], BYTES // block.itemsize):
+            sum_rows(block, r, sums, least)
         return
     for r in range(rows.shape[0]):
         low = least[r]
@@ -176,7 +173,7 @@ def check_rows(
         Takes the rows' numbers.
     """
     n, K = P.shape
-    chunk = chunk_rows(K)
+    chunk = chunk_rows(K, n)
     parts = -(-n // chunk)
     totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
     bits = P.view(np.uint32 if P.itemsize == 4 else np.uint64)
@@ -208,7 +205,7 @@ def draws_of(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
 def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:
     """Return a copy whose rows are divided by their sums, except those that sum to one within rounding."""
     n, K = P.shape
-    chunk, out = chunk_rows(K), np.empty_like(P)
+    chunk, out = chunk_rows(K, n), np.empty_like(P)
 
     def work(part: int) -> None:
         _normalise(P, part * chunk, min((part + 1) * chunk, n), block_rows(K), rounding, out)
@@ -220,7 +217,7 @@ def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:
 def weighted_totals(P: NDArray[Any], weight: Array) -> Array:
     """Return the weighted column sums (K,)."""
     n, K = P.shape
-    chunk = chunk_rows(K)
+    chunk = chunk_rows(K, n)
     totals = np.zeros((-(-n // chunk), K))
 
     def work(part: int) -> None:

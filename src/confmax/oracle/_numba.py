@@ -222,17 +222,18 @@ def _scan(proba, start, stop, size, first, second, power, alone, share, labels, 
 @njit(cache=True, nogil=True)
 def _decide_rows(proba, start, stop, size, first, second, power, limits, broken, out):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
-    along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and first.shape[0] <= 2))
-    turned = not along or (broken.shape[0] > 0 and K <= MANY)
-    block = new_block(K if turned else 0, size, proba)
+    checked = broken.shape[0] > 0
+    few = K >= SOME and first.shape[0] <= 2 and not checked  # a check needs the block anyway
+    along = second.shape[0] > 0 and power == 0 and (K > MANY or few)
+    block = new_block(0 if along else K, size, proba)
     x = new_block(K if power > 0 else 0, size, proba)
     decision = np.empty(size, np.int32)
     sums, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
-        if turned:
+        if not along:
             load_block(rows, block)
-        if broken.shape[0] > 0:
+        if checked:
             row_sums(rows, block, sums, least)
             keep_worst(rows.shape[0], sums, worst, whole)
         if power > 0:
@@ -245,7 +246,7 @@ def _decide_rows(proba, start, stop, size, first, second, power, limits, broken,
             else:
                 decide_block(block, first, second, g, decision)
             out[g, low : low + rows.shape[0]] = decision[: rows.shape[0]]
-    if broken.shape[0] > 0:
+    if checked:
         judge(least, worst, whole, limits, broken)
 
 
@@ -285,7 +286,7 @@ def _decided(
     first, second = kernel_gains(gains, proba.dtype)
     n, K = proba.shape
     out = np.empty((len(gains), n), dtype)
-    size, chunk = block_rows(K), chunk_rows(K)
+    size, chunk = block_rows(K), chunk_rows(K, n)
     parts = -(-n // chunk)
     broken = np.zeros((parts, 0 if limits is None else 4), dtype=np.bool_)
     allowed = np.array([np.inf, np.inf] if limits is None else limits)
@@ -327,7 +328,7 @@ class NumbaOracle:
         proba = self.table.proba
         first, second = kernel_gains(gains, proba.dtype)
         alone, (n, K) = _alone(gains), proba.shape
-        B, M, chunk = len(gains), first.shape[2], chunk_rows(K)
+        B, M, chunk = len(gains), first.shape[2], chunk_rows(K, n)
         most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
         chunk *= -(-n // (chunk * max(1, most)))
         parts = -(-n // chunk)

@@ -240,6 +240,36 @@ def _summed(builder: Any, lanes: Any) -> Any:
 
 
 @intrinsic
+def sum_rows(typingctx, block, row, sums, least):  # type: ignore[no-untyped-def]
+    """Write the sums over classes of one vector of rows, in float64, and lower ``least`` to their least entries."""
+    size = block.dtype.bitwidth // 8
+    width = BYTES // size
+
+    def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        x, (K, stride) = _argument(context, builder, block, args[0])
+        out, _ = _argument(context, builder, sums, args[2])
+        low, _ = _argument(context, builder, least, args[3])
+        given, doubles = ir.VectorType(_floating(size), width), ir.VectorType(ir.DoubleType(), width)
+        total = cgutils.alloca_once_value(builder, ir.Constant(doubles, [0.0] * width))
+        lowest = cgutils.alloca_once_value(builder, _load(builder, low, args[1], given))
+
+        def add(j: Any) -> None:
+            p = _load(builder, x, builder.add(builder.mul(j, stride), args[1]), given)
+            below = builder.fcmp_ordered("<", p, builder.load(lowest))
+            builder.store(builder.select(below, p, builder.load(lowest)), lowest)
+            part = p if size == 8 else builder.fpext(p, doubles)
+            builder.store(builder.fadd(builder.load(total), part), total)
+
+        _from(builder, ir.Constant(K.type, 0), K, 1, add)
+        for pointer, kind, found, align in ((out, doubles, total, 8), (low, given, lowest, size)):
+            place = builder.bitcast(builder.gep(pointer, [args[1]]), kind.as_pointer())
+            builder.store(builder.load(found), place, align=align)
+        return context.get_dummy_value()
+
+    return types.void(block, types.intp, sums, least), emit
+
+
+@intrinsic
 def sum_where(typingctx, value, decision, j):  # type: ignore[no-untyped-def]
     """Return the sum, in float64, of ``value[r]`` over ``decision[r] == j``; the length is a multiple of 16."""
     size = value.dtype.bitwidth // 8
