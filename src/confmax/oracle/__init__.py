@@ -9,7 +9,6 @@ from confmax.oracle._numba import NumbaOracle
 from confmax.oracle._numpy import NumpyOracle
 from confmax.oracle._protocol import Oracle
 from confmax.oracle._sample import rows_of, sampled
-from confmax.oracle._sparse_oracle import SparseOracle
 from confmax.oracle._table import (
     Calibrator,
     Table,
@@ -52,10 +51,17 @@ def _torch_oracle(table: Table, model_share: float) -> Oracle:
     return TorchOracle(table, model_share)
 
 
+def _sparse_oracle(table: Table, model_share: float) -> Oracle:
+    """Return the oracle on stored entries; its kernels are imported here."""
+    from confmax.oracle._sparse_oracle import SparseOracle
+
+    return SparseOracle(table, model_share)
+
+
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "numpy": NumpyOracle,
     "numba": NumbaOracle,
-    "sparse": SparseOracle,
+    "sparse": _sparse_oracle,
     "torch": _torch_oracle,
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Gains
-from confmax.oracle import _numba, _sparse
+from confmax.oracle import _numba
 from confmax.oracle._table import ROW_SUM_TOLERANCE, as_array, checked_probabilities, is_sparse, rounding_of
 from confmax.oracle._tensors import is_tensor
 
@@ -20,7 +20,11 @@ def decide(proba: Any, gains: Gains) -> NDArray[np.int32]:
         from confmax.oracle import _torch
 
         return _torch.decide(proba, gains)
-    return _sparse.decide(proba, gains) if is_sparse(proba) else _numba.decide(proba, gains)
+    if is_sparse(proba):
+        from confmax.oracle import _sparse
+
+        return _sparse.decide(proba, gains)
+    return _numba.decide(proba, gains)
 
 
 def decide_given(proba: ArrayLike, gains: Gains, classes: Sequence[Any] | None = None) -> NDArray[np.int64] | None:
