@@ -33,7 +33,7 @@ MANY = (*OWN, "xcolumns", "xcolumns, top", "Nelder-Mead", "Nelder-Mead, compiled
         "cutoffs, coordinate", "argmax", "p/prior")  # fmt: skip
 TWO = (*OWN, "TunedThreshold", "cutoffs, one-vs-rest", "argmax", "p/prior")
 TEST_ROWS, TEST_CELLS = 100_000, 50_000_000
-CAP, CAP_OF_RIVAL, ENOUGH = 60.0, 10.0, 150.0
+CAP, CAP_OF_RIVAL, ENOUGH = 12.0, 5.0, 150.0
 SHOWN = 5e-5
 FASTER = {"xcolumns": 50.0, "Nelder-Mead": 100.0}
 

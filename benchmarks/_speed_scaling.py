@@ -50,8 +50,8 @@ def measure_scaling(quick=False):
 def report_scaling(data):
     cells = data["rows"][0]["cells"]
     lines = [
-        "`python -m benchmarks.speed scaling`: time per scan with a gain `a_j p_j + b_j`, one scan after another, float32, median "
-        f"of {len(data['rows'][0]['seconds'][0])}; the slope of log time on log cells must be between "
+        "`python -m benchmarks.speed scaling`: time per scan with a gain `a_j p_j + b_j`, one scan after another, "
+        f"float32, median of {len(data['rows'][0]['seconds'][0])}; the slope of log time on log cells must be between "
         f"{SLOPES[0]} and {SLOPES[1]}. Milliseconds per scan:",
         "",
         "growing | " + " | ".join(f"{c / 1e6:.0f}M cells" for c in cells) + " | slope | target",
