@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
 from confmax.confusion import Array
 from confmax.optimize._master import curvature
@@ -132,8 +131,7 @@ def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
     return B, (asked.answers[close] - away[close] @ B).mean(axis=0)
 
 
-@njit(cache=True, nogil=True)
-def _bfgs(base, steps, changes):  # type: ignore[no-untyped-def]
+def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
     """Return the second derivative (d, d) by steps and changes of the gradient (N, d), the nearest first."""
     kept = np.zeros(len(steps), np.bool_)
     sizes = np.empty(len(steps))
@@ -147,7 +145,7 @@ def _bfgs(base, steps, changes):  # type: ignore[no-untyped-def]
             n += 1
     if n == 0:
         return None
-    B = base * np.median(sizes[:n])
+    B = base * float(np.median(sizes[:n]))
     for k in range(len(steps) - 1, 0, -1):  # from far to near: the nearest has the last word
         if kept[k]:
             s, y = steps[k], changes[k]
