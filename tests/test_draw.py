@@ -92,7 +92,15 @@ def test_fingerprints_of_different_rows_differ():
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 5, chunk_rows(10, 1 << 30) + 7])
 @pytest.mark.parametrize(
-    ("K", "A", "kind"), [(3, 2, {}), (10, 5, {}), (4, 3, {"full": True}), (3, 2, {"full": True, "n_decisions": 5})]
+    ("K", "A", "kind"),
+    [
+        (3, 2, {}),
+        (10, 5, {}),
+        (10, 8, {}),
+        (130, 3, {}),
+        (4, 3, {"full": True}),
+        (3, 2, {"full": True, "n_decisions": 5}),
+    ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_to_the_slow_definition(n, K, A, kind, dtype, keyed):
@@ -112,7 +120,7 @@ def test_equal_to_the_slow_definition(n, K, A, kind, dtype, keyed):
     assert found.dtype == np.int64
     if not keyed:
         factors = _draw.column_factors(K)
-        drawn, used = _draw.decide_drawn(
+        drawn, used, _ = _draw.decide_drawn(
             P, rule.gains, rule.weights, words=_draw.coefficients(rule.seed), keys=None, factors=factors
         )
         np.testing.assert_array_equal(used, words)
@@ -153,17 +161,20 @@ def tied(n, distinct, seed=0):
 COIN = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
 
 
-@pytest.mark.parametrize(("n", "distinct"), [(100, 1), (4000, 1500), (50_000, 1), (50_000, 20_000)])
+@pytest.mark.parametrize(
+    ("n", "distinct"),
+    [(100, 1), (4000, 1500), (50_000, 1), (50_000, 20_000), (200_000, 1), (200_000, 80_000)],
+)
 def test_duplicates_are_told(n, distinct):
-    """Few large groups and many small ones, below the size of the sample and above."""
+    """Few large groups and many small ones, on tables that are looked at whole and on larger ones."""
     with pytest.warns(UserWarning, match="of the rows are duplicates of each other .* pass keys=") as caught:
         COIN.predict(tied(n, distinct))
     assert caught[0].filename == __file__
-    # 20 000 rows in turn: 10 000 of them appear twice in 50 000 rows and the others three times
+    # 20 000 rows in turn: half of them appear twice in 50 000 rows and the others three times
     assert str(caught[0].message).startswith("100%")
 
 
-@pytest.mark.parametrize("n", [4000, 50_000])
+@pytest.mark.parametrize("n", [4000, 200_000])
 def test_no_warning_without_duplicates_or_where_atoms_agree(n):
     """Warnings are errors here."""
     COIN.predict(tied(n, n))
@@ -174,7 +185,7 @@ def test_no_warning_without_duplicates_or_where_atoms_agree(n):
 
 def test_the_share_of_duplicates_is_estimated_well():
     """A quarter of the rows in groups of two."""
-    n = 60_000
+    n = 240_000
     P = tied(n, n)
     P[: n // 8] = P[n // 8 : n // 4]
     with pytest.warns(UserWarning, match="duplicates") as caught:

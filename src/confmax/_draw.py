@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,13 @@ from confmax.confusion import Array, Gains
 from confmax.oracle import Calibrator, apply_calibrator, decide, is_sparse, is_tensor, on_host
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
+from confmax.oracle._table import ROW_SUM_TOLERANCE, as_array, rounding_of
 
 DUPLICATE_SHARE = 0.1
-DUPLICATE_SAMPLE = 4096
+DUPLICATE_PARTS = 256  # a table of more rows than this squared is judged by the rows whose keys fall in one part
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(0xFFFFFFFF)
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -42,14 +45,15 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def column_factors(n_classes: int) -> NDArray[np.uint64]:
-    """Return the odd multipliers (K,) of the fingerprint, one per column."""
-    return _mix(np.arange(1, n_classes + 1, dtype=np.uint64) * _GOLDEN) | np.uint64(1)
+    """Return the odd multipliers (K,) of the fingerprint, one per column, below 2^32."""
+    return (_mix(np.arange(1, n_classes + 1, dtype=np.uint64) * _GOLDEN) >> np.uint64(32)) | np.uint64(1)
 
 
 def row_keys(proba: Any) -> NDArray[np.uint64]:
     """Return one fingerprint per row of ``proba`` (n, K), from its values: equal rows have equal keys, in any dtype.
 
-    The definition, in NumPy; `decide_drawn` computes the same. Two different rows share a key about once in 2^64 pairs.
+    The definition, in NumPy; `decide_drawn` computes the same: entries folded to 32 bits, each times a factor of 32
+    bits, summed in 64. Rows that differ in one entry, beyond what folding hides once in 2^32, have different keys.
     """
     if is_sparse(proba):
         # zeros add nothing
@@ -66,9 +70,9 @@ def sums_of_rows(csr: Any, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _folded(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return the bits of numbers, as float64, the upper half folded into the lower."""
+    """Return the bits of numbers, as float64, the upper half folded into the lower: words below 2^32."""
     bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # + 0.0: one zero, not two
-    return bits ^ (bits >> np.uint64(32))
+    return (bits ^ (bits >> np.uint64(32))) & _HALF
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
@@ -140,12 +144,46 @@ def drawn_decisions(
         atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, given), "right")
         decisions, used = _by_atom(P, gains, atom), given
     else:
-        factors, words = column_factors(P.shape[1]), coefficients(seed)
-        x = features(P, gains.power)
-        decisions, used = decide_drawn(x, gains, weights, words=words, keys=given, factors=factors)
+        decisions, used, _ = _scanned(features(P, gains.power), gains, weights, seed, given)
     if keys is None:
         _warn_of_duplicates(P, gains, used)
     return decisions
+
+
+def drawn_given(
+    proba: ArrayLike, gains: Gains, weights: Array, seed: int, keys: ArrayLike | None, classes: Sequence[Any]
+) -> NDArray[np.int64] | None:
+    """Return the decisions (n,) of `drawn_decisions` on probabilities not checked before, checked in the same scan.
+
+    None where they are no array or not of the gains' number of classes, or some row does not sum to one:
+    `checked_probabilities` says what is wrong, or divides rows by their sums.
+    """
+    if is_sparse(proba) or is_tensor(proba) or gains.power:
+        return None
+    P = as_array(proba, classes)
+    if P.shape[1] != gains.n_classes:
+        return None
+    given = None if keys is None else given_keys(keys, P.shape[0])
+    decisions, used, broken = _scanned(P, gains, weights, seed, given, limits=(ROW_SUM_TOLERANCE, rounding_of(P)))
+    if broken:
+        return None
+    if keys is None:
+        _warn_of_duplicates(P, gains, used)
+    return decisions
+
+
+def _scanned(
+    x: NDArray[Any],
+    gains: Gains,
+    weights: Array,
+    seed: int,
+    keys: NDArray[np.uint64] | None,
+    *,
+    limits: tuple[float, float] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], bool]:
+    """Return decisions and keys (n,) of an array, and whether some row is beyond the limits."""
+    factors, words = column_factors(x.shape[1]), coefficients(seed)
+    return decide_drawn(x, gains, weights, words=words, keys=keys, factors=factors, limits=limits)
 
 
 def _drawn_on_device(
@@ -181,20 +219,21 @@ def _by_atom(csr: Any, gains: Gains, atom: NDArray[np.intp]) -> NDArray[np.int64
 def _warn_of_duplicates(proba: NDArray[Any], gains: Gains, keys: NDArray[np.uint64]) -> None:
     """Warn where rows that share their key, and so their draw, are a real share of the table.
 
-    The share is taken over a random sample of the rows; each is looked up among all rows.
+    The share is taken over the rows whose keys fall in one part of all keys, which holds either all copies of a row
+    or none; over all rows where that part is not of the size that different rows would fill.
     """
     n = len(keys)
-    whole = n <= DUPLICATE_SAMPLE
-    sample = np.arange(n) if whole else np.random.default_rng(0).choice(n, DUPLICATE_SAMPLE, replace=False)
-    decisions = decide(proba[sample], gains)
-    random = keys[sample][(decisions != decisions[0]).any(axis=0)]
-    if len(random) <= DUPLICATE_SHARE * len(sample):
+    chosen = np.arange(n)
+    if n > DUPLICATE_PARTS**2:
+        part = np.flatnonzero(keys < np.uint64((1 << 64) // DUPLICATE_PARTS))
+        chosen = part if n / 2 <= len(part) * DUPLICATE_PARTS <= 2 * n else chosen
+    _, first, counts = np.unique(keys[chosen], return_index=True, return_counts=True)
+    repeated = counts > 1
+    if counts[repeated].sum() <= DUPLICATE_SHARE * len(chosen):
         return
-    # only rows that agree with a sampled one in their leading bits can share its key
-    leading = np.zeros(1 << 16, dtype=np.bool_)
-    leading[random >> np.uint64(48)] = True
-    found, counts = np.unique(keys[leading[keys >> np.uint64(48)]], return_counts=True)
-    shared = float((counts[np.searchsorted(found, random)] > 1).sum() / len(sample))
+    decisions = decide(proba[chosen[first[repeated]]], gains)
+    random = (decisions != decisions[0]).any(axis=0)
+    shared = float(counts[repeated][random].sum() / len(chosen))
     if shared > DUPLICATE_SHARE:
         warnings.warn(
             f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "

@@ -151,8 +151,12 @@ class DecisionRule:
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
-        if not self.is_randomized and self.calibrator is None:
-            decisions = decide_given(proba, self.gains, self.class_names[: self.n_classes])
+        if self.calibrator is None:
+            names = self.class_names[: self.n_classes]
+            if self.is_randomized:
+                decisions = _draw.drawn_given(proba, self.gains, self.weights, self.seed, keys, names)
+            else:
+                decisions = decide_given(proba, self.gains, names)
             if decisions is not None:
                 return decisions
         P = self._checked(proba)
@@ -162,7 +166,7 @@ class DecisionRule:
                 from confmax.oracle._torch import decide_tensor
 
                 return decide_tensor(P, self.gains)[0]
-            return decide(P, self.gains)[0].astype(np.int64)
+            return decide(P, self.gains)[0].astype(np.int64, copy=False)
         return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator)
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:

@@ -10,30 +10,42 @@ they do here.)
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
 TOLERANCE = 1e-13
 DEPENDENT = 1e-11  # a column of length one that is nearer to the span of the others adds nothing
 
+# Plain loops over elements: array expressions and views take seconds to compile on first use.
+
 
 @njit(cache=True, nogil=True)
-def _enter(column, basis, triangle, s):  # type: ignore[no-untyped-def]
+def _enter(columns, entering, basis, triangle, s):  # type: ignore[no-untyped-def]
     # basis (cap, d): orthonormal rows; triangle (cap, cap): triangle[:, t] are column t's coefficients
-    rest = column.copy()
+    d = columns.shape[1]
+    for i in range(d):
+        basis[s, i] = columns[entering, i]
     for t in range(s):
         triangle[t, s] = 0.0
     for _ in range(2):
         for t in range(s):
-            along = np.dot(basis[t], rest)
+            along = 0.0
+            for i in range(d):
+                along += basis[t, i] * basis[s, i]
             triangle[t, s] += along
-            for i in range(rest.shape[0]):
-                rest[i] -= along * basis[t, i]
-    length = np.sqrt(np.dot(rest, rest))
+            for i in range(d):
+                basis[s, i] -= along * basis[t, i]
+    length = 0.0
+    for i in range(d):
+        length += basis[s, i] * basis[s, i]
+    length = math.sqrt(length)
     if length < DEPENDENT:
         return False
     triangle[s, s] = length
-    basis[s] = rest / length
+    for i in range(d):
+        basis[s, i] /= length
     return True
 
 
@@ -44,7 +56,7 @@ def _leave(basis, triangle, place, s):  # type: ignore[no-untyped-def]
         for i in range(t + 2):
             triangle[i, t] = triangle[i, t + 1]
         c, w = triangle[t, t], triangle[t + 1, t]
-        length = np.hypot(c, w)
+        length = math.hypot(c, w)
         if length > 0.0:
             c, w = c / length, w / length
             for k in range(t + 1, s - 1):
@@ -54,7 +66,8 @@ def _leave(basis, triangle, place, s):  # type: ignore[no-untyped-def]
             for i in range(basis.shape[1]):
                 upper, lower = basis[t, i], basis[t + 1, i]
                 basis[t, i], basis[t + 1, i] = c * upper + w * lower, c * lower - w * upper
-        triangle[t, t], triangle[t + 1, t] = length, 0.0
+        triangle[t, t] = length
+        triangle[t + 1, t] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -94,6 +107,25 @@ def _settle(x, used, s, basis, triangle, best):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _slopes(columns, x, used, s, rest, slope):  # type: ignore[no-untyped-def]
+    # what each column would take off what is left of the target; nothing for those in use
+    A, d = columns.shape
+    for i in range(d):
+        rest[i] = 0.0
+    rest[d - 1] = 1.0
+    for t in range(s):
+        for i in range(d):
+            rest[i] -= x[used[t]] * columns[used[t], i]
+    for k in range(A):
+        total = 0.0
+        for i in range(d):
+            total += columns[k, i] * rest[i]
+        slope[k] = total
+    for t in range(s):
+        slope[used[t]] = 0.0
+
+
+@njit(cache=True, nogil=True)
 def least_norm(points, start):  # type: ignore[no-untyped-def]
     """Return shares ``u`` (A,), in the simplex, that minimise ``|u @ points|``.
 
@@ -105,44 +137,45 @@ def least_norm(points, start):  # type: ignore[no-untyped-def]
         Shares to begin with; which of them are positive matters.
     """
     A, d = points.shape[0], points.shape[1] + 1
-    columns, lengths = np.ones((A, d)), np.empty(A)
-    for k in range(A):
-        columns[k, : d - 1] = points[k]
-        lengths[k] = np.sqrt(np.dot(columns[k], columns[k]))
-        columns[k] /= lengths[k]
     most = min(A, d)
+    columns, lengths, slope = np.empty((A, d)), np.empty(A), np.empty(A)
     basis, triangle, best = np.empty((most, d)), np.zeros((most, most)), np.empty(most)
     used, x, blocked = np.empty(most, np.int64), np.zeros(A), np.zeros(A, np.bool_)
-    s = 0
+    s = np.int64(0)  # not a literal: every function below would be compiled for it, too
     for k in range(A):
-        if start[k] > 0.0 and s < most and _enter(columns[k], basis, triangle, s):
+        length = 1.0
+        for i in range(d - 1):
+            length += points[k, i] * points[k, i]
+        lengths[k] = math.sqrt(length)
+        for i in range(d - 1):
+            columns[k, i] = points[k, i] / lengths[k]
+        columns[k, d - 1] = 1.0 / lengths[k]
+        if start[k] > 0.0 and s < most and _enter(columns, k, basis, triangle, s):
             used[s] = k
             x[k] = start[k] * lengths[k]
             s += 1
     s = _settle(x, used, s, basis, triangle, best)
     rest = np.empty(d)
     for _ in range(10 * A):
-        rest[:] = 0.0
-        rest[d - 1] = 1.0
-        for t in range(s):
-            for i in range(d):
-                rest[i] -= x[used[t]] * columns[used[t], i]
-        slope = np.dot(columns, rest)
-        for t in range(s):
-            slope[used[t]] = -np.inf
+        _slopes(columns, x, used, s, rest, slope)
+        entering = np.int64(-1)
         for k in range(A):
-            if blocked[k]:
-                slope[k] = -np.inf
-        entering = int(np.argmax(slope))
-        if slope[entering] <= TOLERANCE:
+            if not blocked[k] and slope[k] > TOLERANCE and (entering < 0 or slope[k] > slope[entering]):
+                entering = k
+        if entering < 0:
             break
         # a point that rounding throws out again would be chosen for ever
-        if s == most or not _enter(columns[entering], basis, triangle, s):
+        if s == most or not _enter(columns, entering, basis, triangle, s):
             blocked[entering] = True
             continue
         used[s] = entering
         s = _settle(x, used, s + 1, basis, triangle, best)
         if x[entering] <= 0.0:
             blocked[entering] = True
-    shares = np.maximum(x / lengths, 0.0)
-    return shares / shares.sum()
+    total = 0.0
+    for k in range(A):
+        x[k] = max(x[k] / lengths[k], 0.0)
+        total += x[k]
+    for k in range(A):
+        x[k] /= total
+    return x

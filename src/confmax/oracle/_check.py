@@ -45,8 +45,9 @@ def row_sums(rows, block, sums, least):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def keep_worst(n_rows, sums, worst, whole):  # type: ignore[no-untyped-def]
     """Keep how far sums are from one, place by place, so that no row waits for another; NaN stays in ``whole``."""
-    sums[n_rows:] = 1.0
     for r in range(sums.shape[0]):
+        if r >= n_rows:
+            sums[r] = 1.0
         off = abs(sums[r] - 1.0)
         worst[r] = off if off > worst[r] else worst[r]
         whole[r] += off
@@ -55,10 +56,11 @@ def keep_worst(n_rows, sums, worst, whole):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def judge(least, worst, whole, limits, broken):  # type: ignore[no-untyped-def]
     """Write which demands some row does not meet; limits are what sums may be off by to be near one, and one."""
-    broken[FINITE] |= not np.isfinite(whole).all()
-    broken[POSITIVE] |= least.min() < 0
-    broken[CLOSE] |= worst.max() > limits[0]
-    broken[EXACT] |= worst.max() > limits[1]
+    for r in range(least.shape[0]):
+        broken[FINITE] |= not (whole[r] < np.inf)
+        broken[POSITIVE] |= least[r] < 0
+        broken[CLOSE] |= worst[r] > limits[0]
+        broken[EXACT] |= worst[r] > limits[1]
 
 
 @njit(cache=True, nogil=True)

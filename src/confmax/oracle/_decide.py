@@ -14,7 +14,7 @@ from confmax.oracle._table import ROW_SUM_TOLERANCE, as_array, checked_probabili
 from confmax.oracle._tensors import is_tensor
 
 
-def decide(proba: Any, gains: Gains) -> NDArray[np.int32]:
+def decide(proba: Any, gains: Gains) -> NDArray[np.int64]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
     if is_tensor(proba):
         from confmax.oracle import _torch
@@ -43,8 +43,8 @@ def decide_given(proba: ArrayLike, gains: Gains, classes: Sequence[Any] | None =
     if P.shape[1] != gains.n_classes:
         return None
     rounding = rounding_of(P)
-    decisions, broken = _numba.decide_unchecked(P, gains, np.int64, (ROW_SUM_TOLERANCE, rounding))
+    decisions, broken = _numba.decide_unchecked(P, gains, (ROW_SUM_TOLERANCE, rounding))
     if broken.any():
         # rows are refused, or divided by their sums
-        decisions = _numba.decide(checked_probabilities(P), gains, np.int64)
-    return np.asarray(decisions[0])
+        decisions = _numba.decide(checked_probabilities(P), gains)
+    return decisions[0]

@@ -172,80 +172,69 @@ def _add_rows(rows, decision, before, share, labels, weight, matrix):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def _scan(proba, start, stop, size, first, second, power, alone, share, labels, weight, sums, matrices):  # type: ignore[no-untyped-def]
-    K = proba.shape[1]
-    along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and first.shape[0] <= 2))
-    counts = share == 0.0 and weight.shape[0] == 0
-    plain = share == 1.0 and weight.shape[0] == 0 and sums.shape[2] == K
+def _count(rows, block, decision, before, share, labels, weight, each, value, sums, matrix):  # type: ignore[no-untyped-def]
+    # add what the decisions on one block's rows are worth; each (size,): the rows' weights, zero beyond them
+    n_rows = rows.shape[0]
+    if share == 0.0 and weight.shape[0] == 0:
+        _add_labels(n_rows, decision, labels, sums)
+    elif share == 1.0 and weight.shape[0] == 0 and sums.shape[1] == rows.shape[1]:
+        _add_plain(rows, block, decision, sums)
+    else:
+        _values(rows, decision, share, labels, weight, value)
+        _add(decision, n_rows, value, each, sums)
+    if matrix.shape[0] > 0:
+        _add_rows(rows, decision, before, share, labels, each, matrix)
+
+
+@njit(cache=True, nogil=True)
+def _scan(
+    proba, start, stop, size, first, second, power, alone, share, labels, weight, sums, matrices, limits, broken, out
+):  # type: ignore[no-untyped-def]
+    # sums (B, 4, M, 2), matrices (B, M, K), broken (4,) and out (B, n) are written where they are not empty
+    B, K = first.shape[0], proba.shape[1]
+    counted, checked, written = sums.shape[0] > 0, broken.shape[0] > 0, out.shape[0] > 0
+    # one or two gains are not worth turning a block for, unless a check needs it
+    along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and B <= 2 and not checked))
     block = new_block(0 if along else K, size, proba)
-    x = new_block(K if power > 0 else 0, size, proba)
-    decision = np.empty(size, np.int32)
-    before = np.empty_like(decision)
+    x = new_block(K, size, proba) if power > 0 else block
+    decision, before = np.empty(size, np.int32), np.empty(size, np.int32)
     value, each = np.zeros(size), np.ones(size)
+    row_sum, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
         n_rows = rows.shape[0]
         if not along:
             load_block(rows, block)
+        if checked:
+            row_sums(rows, block, row_sum, least)
+            keep_worst(n_rows, row_sum, worst, whole)
         if power > 0:
             distances(block, power, x)
         y = labels[low : low + n_rows] if share < 1.0 else labels
         w = weight[low : low + n_rows] if weight.shape[0] > 0 else weight
-        if weight.shape[0] > 0:
-            each[:n_rows] = w
-        each[n_rows:] = 0.0
-        value[n_rows:] = 0.0
-        before[:] = -1
-        for g in range(first.shape[0]):
+        for r in range(size):
+            each[r] = 0.0 if r >= n_rows else (w[r] if weight.shape[0] > 0 else 1.0)
+            before[r] = -1
+            if r >= n_rows:
+                value[r] = 0.0
+        for g in range(B):
             k = alone[g]
             if k >= 0:
                 _decide_one(rows, k, K - 1 if k < K - 1 else K - 2, first[g, 0, k], second[g, k], decision)
             elif along:
                 _decide_along(rows, first[g, 0], second[g], decision)
-            elif power > 0:
+            else:
                 decide_block(x, first, second, g, decision)
-            else:
-                decide_block(block, first, second, g, decision)
-            if counts:
-                _add_labels(n_rows, decision, y, sums[g])
-            elif plain:
-                _add_plain(rows, block, decision, sums[g])
-            else:
-                _values(rows, decision, share, y, w, value)
-                _add(decision, n_rows, value, each, sums[g])
-            if matrices.shape[0] > 0:
-                _add_rows(rows, decision, before, share, y, each, matrices[g])
+            if written:
+                for r in range(n_rows):
+                    out[g, low + r] = decision[r]
+            if counted:
+                _count(
+                    rows, block, decision, before, share, y, w, each, value, sums[g], matrices[g % matrices.shape[0]]
+                )
                 if g == 0:
-                    before[:] = decision
-
-
-@njit(cache=True, nogil=True)
-def _decide_rows(proba, start, stop, size, first, second, power, limits, broken, out):  # type: ignore[no-untyped-def]
-    K = proba.shape[1]
-    checked = broken.shape[0] > 0
-    few = K >= SOME and first.shape[0] <= 2 and not checked  # a check needs the block anyway
-    along = second.shape[0] > 0 and power == 0 and (K > MANY or few)
-    block = new_block(0 if along else K, size, proba)
-    x = new_block(K if power > 0 else 0, size, proba)
-    decision = np.empty(size, np.int32)
-    sums, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
-    for low in range(start, stop, size):
-        rows = proba[low : min(low + size, stop)]
-        if not along:
-            load_block(rows, block)
-        if checked:
-            row_sums(rows, block, sums, least)
-            keep_worst(rows.shape[0], sums, worst, whole)
-        if power > 0:
-            distances(block, power, x)
-        for g in range(first.shape[0]):
-            if along:
-                _decide_along(rows, first[g, 0], second[g], decision)
-            elif power > 0:
-                decide_block(x, first, second, g, decision)
-            else:
-                decide_block(block, first, second, g, decision)
-            out[g, low : low + rows.shape[0]] = decision[: rows.shape[0]]
+                    for r in range(size):
+                        before[r] = decision[r]
     if checked:
         judge(least, worst, whole, limits, broken)
 
@@ -268,32 +257,29 @@ def _alone(gains: Gains) -> NDArray[np.int64]:
     return np.where(used.sum(axis=1) == 1, used.argmax(axis=1), alone)
 
 
-def decide(proba: NDArray[Any], gains: Gains, dtype: Any = np.int32) -> NDArray[Any]:
+def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
-    return _decided(np.ascontiguousarray(proba), gains, dtype, None)[0]
+    return decide_unchecked(np.ascontiguousarray(proba), gains, None)[0]
 
 
 def decide_unchecked(
-    proba: NDArray[Any], gains: Gains, dtype: Any, limits: tuple[float, float]
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    proba: NDArray[Any], gains: Gains, limits: tuple[float, float] | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the decisions (B, n), and which demands of `check_rows` some row does not meet (4,), from one scan."""
-    return _decided(proba, gains, dtype, limits)
-
-
-def _decided(
-    proba: NDArray[Any], gains: Gains, dtype: Any, limits: tuple[float, float] | None
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     first, second = kernel_gains(gains, proba.dtype)
     n, K = proba.shape
-    out = np.empty((len(gains), n), dtype)
+    out = np.empty((len(gains), n), np.int64)
     size, chunk = block_rows(K), chunk_rows(K, n)
-    parts = -(-n // chunk)
+    parts, nothing = -(-n // chunk), np.empty(0)
     broken = np.zeros((parts, 0 if limits is None else 4), dtype=np.bool_)
     allowed = np.array([np.inf, np.inf] if limits is None else limits)
+    alone, labels = _alone(gains), np.empty(0, dtype=np.int64)
+    sums, matrices = np.empty((0, 4, 0, 2)), np.empty((0, 0, 0))
 
     def work(part: int) -> None:
         low, high = part * chunk, min((part + 1) * chunk, n)
-        _decide_rows(proba, low, high, size, first, second, gains.power, allowed, broken[part], out)
+        _scan(proba, low, high, size, first, second, gains.power, alone, 1.0, labels, nothing, sums, matrices, allowed,
+              broken[part], out)  # fmt: skip
 
     run_parts(work, parts)
     return out, np.asarray(broken.any(axis=0))
@@ -331,13 +317,15 @@ class NumbaOracle:
         B, M, chunk = len(gains), first.shape[2], chunk_rows(K, n)
         most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
         chunk *= -(-n // (chunk * max(1, most)))
-        parts = -(-n // chunk)
+        parts, size = -(-n // chunk), block_rows(K)
         sums = np.zeros((parts, B, 4, M, 2))
-        matrices = np.zeros((parts, B, M, K) if matrix else (parts, 0, 0, 0))
+        matrices = np.zeros((parts, B, M, K) if matrix else (parts, 1, 0, 0))
+        limits, broken, out = np.empty(0), np.empty(0, dtype=np.bool_), np.empty((0, 0), dtype=np.int64)
 
         def work(part: int) -> None:
-            _scan(proba, part * chunk, min((part + 1) * chunk, n), block_rows(K), first, second, gains.power, alone,
-                  self.model_share, self._labels, self._weight, sums[part], matrices[part])  # fmt: skip
+            low, high = part * chunk, min((part + 1) * chunk, n)
+            _scan(proba, low, high, size, first, second, gains.power, alone, self.model_share, self._labels,
+                  self._weight, sums[part], matrices[part], limits, broken, out)  # fmt: skip
 
         run_parts(work, parts)
         summed = sums.sum(axis=(0, 2)) / self._total

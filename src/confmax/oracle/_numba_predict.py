@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
+from confmax.oracle._check import judge, keep_worst, row_sums
 from confmax.oracle._numba import decide_block, kernel_gains
 from confmax.oracle._simd import BYTES
 
@@ -30,54 +31,55 @@ def _mix(z):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fingerprints(proba, start, stop, factors, keys):  # type: ignore[no-untyped-def]
-    value = np.empty(proba.shape[1], np.float64)
+def _fingerprints(rows, block, factors, value, keys):  # type: ignore[no-untyped-def]
+    # vectors of rows where the block holds them
     bits = value.view(np.uint64)
-    half = np.uint64(32)
-    for r in range(start, stop):
-        for j in range(proba.shape[1]):
-            value[j] = proba[r, j] + 0.0
-        total = np.uint64(0)
-        for j in range(proba.shape[1]):
-            total += (bits[j] ^ (bits[j] >> half)) * factors[j]
-        keys[r] = _mix(total)
-
-
-@njit(cache=True, nogil=True)
-def _block_fingerprints(block, factors, value, keys):  # type: ignore[no-untyped-def]
-    # the same from a block: vectors of rows
-    bits = value.view(np.uint64)
-    half = np.uint64(32)
-    keys[:] = np.uint64(0)
-    for j in range(block.shape[0]):
-        factor = factors[j]
-        for r in range(keys.shape[0]):
-            value[r] = block[j, r] + 0.0
-        for r in range(keys.shape[0]):
-            keys[r] += (bits[r] ^ (bits[r] >> half)) * factor
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    n_rows, K = rows.shape
+    for r in range(keys.shape[0]):
+        keys[r] = 0
+    if K <= MANY:
+        for j in range(K):
+            factor = factors[j] & low
+            for r in range(keys.shape[0]):
+                value[r] = block[j, r] + 0.0
+            for r in range(keys.shape[0]):
+                keys[r] += ((bits[r] ^ (bits[r] >> half)) & low) * factor
+    else:
+        for r in range(n_rows):
+            total = np.uint64(0)
+            for j in range(K):
+                value[0] = rows[r, j] + 0.0
+                total += ((bits[0] ^ (bits[0] >> half)) & low) * (factors[j] & low)
+            keys[r] = total
     for r in range(keys.shape[0]):
         keys[r] = _mix(keys[r])
 
 
 @njit(cache=True, nogil=True)
-def _draw_atoms(keys, start, stop, words, edges, atom, count):  # type: ignore[no-untyped-def]
+def _draw_atoms(keys, words, edges, u, atom):  # type: ignore[no-untyped-def]
+    # atom (size,) of int32: how many edges a row's draw has passed
     low, half, down = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(11)
-    count[:] = 0
-    for r in range(start, stop):
+    for r in range(keys.shape[0]):
         first, second = keys[r] & low, keys[r] >> half
         high = (words[0] * first + words[1] * second + words[2]) >> half
         rest = (words[3] * first + words[4] * second + words[5]) >> half
-        u = np.float64(((high << half) | rest) >> down) * 2.0**-53
-        s = 0
-        for k in range(edges.shape[0]):
-            s += u >= edges[k]
-        atom[r - start] = s
-        count[s] += 1
+        # below 2^53, so that as a signed number it is the same
+        u[r] = np.float64(np.int64(((high << half) | rest) >> down)) * 2.0**-53
+        atom[r] = 0
+    for k in range(edges.shape[0]):
+        edge = edges[k]
+        for r in range(keys.shape[0]):
+            atom[r] += np.int32(u[r] >= edge)
 
 
 @njit(cache=True, nogil=True)
 def _decide_by_atom(proba, low, rows, first, second, atom, count, order, block, decision, out):  # type: ignore[no-untyped-def]
     width = BYTES // proba.itemsize
+    for s in range(count.shape[0]):
+        count[s] = 0
+    for r in range(rows):
+        count[atom[r]] += 1
     end = 0
     for s in range(count.shape[0]):
         end += count[s]
@@ -101,32 +103,41 @@ def _decide_by_atom(proba, low, rows, first, second, atom, count, order, block, 
 
 
 @njit(cache=True, nogil=True)
-def _decide_drawn(proba, start, stop, size, first, second, factors, words, edges, keys, out):  # type: ignore[no-untyped-def]
+def _decide_drawn(proba, start, stop, size, first, second, factors, words, edges, given, limits, broken, keys, out):  # type: ignore[no-untyped-def]
     K, A = proba.shape[1], first.shape[0]
     block = new_block(K, size, proba)
-    decision = np.empty(size, np.int32)
-    value = np.empty(size)
-    atom = np.empty(size, np.int64)
-    order = np.empty(size, np.int64)
-    count = np.empty(A, np.int64)
-    own, turned = factors.shape[0] > 0, K <= MANY
+    decision, picked, atom = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+    key, value = np.empty(size, np.uint64), np.empty(size)
+    order, count = np.empty(size, np.int64), np.empty(A, np.int64)
+    row_sum, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
     for low in range(start, stop, size):
-        rows = min(size, stop - low)
-        if turned:
-            load_block(proba[low : low + rows], block)
-        if own and turned:
-            _block_fingerprints(block, factors, value, keys[low : low + rows])
-        elif own:
-            _fingerprints(proba, low, low + rows, factors, keys)
-        _draw_atoms(keys, low, low + rows, words, edges, atom, count)
-        if turned and A <= ATOMS:
-            # a few atoms decide all rows faster than each its own
-            for s in range(A):
-                decide_block(block, first, second, s, decision)
-                for r in range(rows):
-                    out[low + r] = decision[r] if atom[r] == s else out[low + r]
+        rows = proba[low : min(low + size, stop)]
+        n_rows = rows.shape[0]
+        if K <= MANY:
+            load_block(rows, block)
+        if broken.shape[0] > 0:
+            row_sums(rows, block, row_sum, least)
+            keep_worst(n_rows, row_sum, worst, whole)
+        if given.shape[0] > 0:
+            for r in range(n_rows):
+                key[r] = given[low + r]
+        else:
+            _fingerprints(rows, block, factors, value, key)
+            for r in range(n_rows):
+                keys[low + r] = key[r]
+        _draw_atoms(key, words, edges, value, atom)
+        if K > MANY or A > ATOMS:
+            _decide_by_atom(proba, low, n_rows, first, second, atom, count, order, block, decision, out)
             continue
-        _decide_by_atom(proba, low, rows, first, second, atom, count, order, block, decision, out)
+        # a few atoms decide all rows faster than each its own
+        for s in range(A):
+            decide_block(block, first, second, s, decision)
+            for r in range(size):
+                picked[r] = decision[r] if atom[r] == s else picked[r]
+        for r in range(n_rows):
+            out[low + r] = picked[r]
+    if broken.shape[0] > 0:
+        judge(least, worst, whole, limits, broken)
 
 
 def decide_drawn(
@@ -137,31 +148,36 @@ def decide_drawn(
     words: NDArray[np.uint64],
     keys: NDArray[np.uint64] | None,
     factors: NDArray[np.uint64],
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the decision of every row by the atom that its key draws, and the keys, both (n,).
+    limits: tuple[float, float] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], bool]:
+    """Return the decision of every row by the atom that its key draws, the keys, both (n,), and whether rows are bad.
 
     Parameters
     ----------
     proba : ndarray (n, K)
-        Checked probabilities, or what else reduced gains multiply.
+        Probabilities, or what else reduced gains multiply.
     gains, weights
         The atoms and their probabilities (A,).
     words : ndarray (6,)
         The coefficients of the hash.
     keys : ndarray (n,) or None
         The rows' keys; None takes their fingerprints, with ``factors`` (K,).
+    limits : tuple of float or None
+        What the sums of rows may be off by, as in `check_rows`; None does not check the rows.
     """
     first, second = kernel_gains(gains, proba.dtype)
-    n = proba.shape[0]
-    given = np.empty(n, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
-    used = factors if keys is None else np.empty(0, dtype=np.uint64)
-    edges = np.cumsum(weights)[:-1]
-    out = np.empty(n, dtype=np.int64)
-    size, chunk = block_rows(proba.shape[1]), chunk_rows(proba.shape[1], n)
+    n, K = proba.shape
+    given = np.empty(0, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
+    used = np.empty(n, dtype=np.uint64) if keys is None else given
+    edges, out = np.cumsum(weights)[:-1], np.empty(n, dtype=np.int64)
+    size, chunk = block_rows(K), chunk_rows(K, n)
+    parts = -(-n // chunk)
+    broken = np.zeros((parts, 0 if limits is None else 4), dtype=np.bool_)
+    allowed = np.array([np.inf, np.inf] if limits is None else limits)
 
     def work(part: int) -> None:
-        stop = min((part + 1) * chunk, n)
-        _decide_drawn(proba, part * chunk, stop, size, first, second, used, words, edges, given, out)
+        _decide_drawn(proba, part * chunk, min((part + 1) * chunk, n), size, first, second, factors, words, edges,
+                      given, allowed, broken[part], used, out)  # fmt: skip
 
-    run_parts(work, -(-n // chunk))
-    return out, given
+    run_parts(work, parts)
+    return out, used, bool(broken.any())

@@ -54,7 +54,7 @@ def row_keys(proba: Tensor, factors: NDArray[np.uint64]) -> Tensor:
     keys = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
     for rows in chunks(proba):
         bits = (scores_of(proba[rows]).double() + 0.0).view(torch.int64)  # + 0.0: one zero, not two
-        keys[rows] = _mix(((bits ^ _shifted(bits, 32)) * factor).sum(dim=1))
+        keys[rows] = _mix((((bits ^ _shifted(bits, 32)) & 0xFFFFFFFF) * factor).sum(dim=1))
     return keys
 
 
