@@ -7,14 +7,13 @@ a bound on how much better any rule could be.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from confmax import calibration, metrics, optimize
 from confmax._version import __version__
-from confmax.rule import DecisionRule
-from confmax.solution import Solution, maximize
 
 if TYPE_CHECKING:
-    from confmax import checks, populations, theory
+    from confmax import calibration, checks, metrics, optimize, populations, theory
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
+    from confmax.rule import DecisionRule
+    from confmax.solution import Solution, maximize
 
 __all__ = [
     "DecisionRule",
@@ -31,22 +30,25 @@ __all__ = [
     "theory",
 ]
 
-# scikit-learn takes longer to import than the rest together: it waits until an estimator is asked for
-_LATER = {
+# Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
+_MODULES = ("calibration", "checks", "metrics", "optimize", "populations", "theory")
+_NAMES = {
+    "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
     "MetricClassifierCV": "estimators",
-    "checks": "",
-    "theory": "",
-    "populations": "",
+    "Solution": "solution",
+    "maximize": "solution",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'confmax' has no attribute {name!r}")
-    if not _LATER[name]:
+    if name in _MODULES:
         return import_module(f"confmax.{name}")
-    return getattr(import_module(f"confmax.{_LATER[name]}"), name)
+    if name not in _NAMES:
+        raise AttributeError(f"module 'confmax' has no attribute {name!r}")
+    value = getattr(import_module(f"confmax.{_NAMES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

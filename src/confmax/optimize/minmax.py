@@ -27,6 +27,7 @@ PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
 CANDIDATES = 4  # values of a class weight that are tried after a search
 MOST_POINTS = 150  # columns of the linear program; those that would lose most are dropped
+PRICED_OUT = 1e-12
 MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
 
 
@@ -65,6 +66,10 @@ class Columns:
         best = (self.best_weights, self.best_bound)
         if merit[k] < best[1]:
             best = (weights[k], float(merit[k]))
+        if (recalls @ self.weights).max() <= self.value + PRICED_OUT:
+            # no answer is worth more than the mixture at the program's own weights: its solution stays
+            mix = np.concatenate([self.mix, np.zeros(len(recalls))])
+            return Columns(self.points.joined(gains, answers), mix, self.weights, *best, self.value)
         points = _trimmed(self.points, self.mix, self.weights).joined(gains, answers)
         value, mix, newest = _mix(_recalls(points, points.confusions))
         return Columns(points, mix, newest, *best, value)
