@@ -158,7 +158,7 @@ def least_norm(points, start):  # type: ignore[no-untyped-def]
     rest = np.empty(d)
     for _ in range(10 * A):
         _slopes(columns, x, used, s, rest, slope)
-        entering = np.int64(-1)
+        entering: int = np.int64(-1)  # type: ignore[assignment]
         for k in range(A):
             if not blocked[k] and slope[k] > TOLERANCE and (entering < 0 or slope[k] > slope[entering]):
                 entering = k

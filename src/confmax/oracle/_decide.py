@@ -14,7 +14,7 @@ from confmax.oracle._table import ROW_SUM_TOLERANCE, as_array, checked_probabili
 from confmax.oracle._tensors import is_tensor
 
 
-def decide(proba: Any, gains: Gains) -> NDArray[np.int64]:
+def decide(proba: Any, gains: Gains) -> NDArray[Any]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
     if is_tensor(proba):
         from confmax.oracle import _torch

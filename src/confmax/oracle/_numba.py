@@ -187,9 +187,9 @@ def _count(rows, block, decision, before, share, labels, weight, each, value, su
 
 
 @njit(cache=True, nogil=True)
-def _scan(
+def _scan(  # type: ignore[no-untyped-def]
     proba, start, stop, size, first, second, power, alone, share, labels, weight, sums, matrices, limits, broken, out
-):  # type: ignore[no-untyped-def]
+):
     # sums (B, 4, M, 2), matrices (B, M, K), broken (4,) and out (B, n) are written where they are not empty
     B, K = first.shape[0], proba.shape[1]
     counted, checked, written = sums.shape[0] > 0, broken.shape[0] > 0, out.shape[0] > 0
