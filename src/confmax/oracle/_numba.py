@@ -193,6 +193,7 @@ def _scan(  # type: ignore[no-untyped-def]
     # sums (B, 4, M, 2), matrices (B, M, K), broken (4,) and out (B, n) are written where they are not empty
     B, K = first.shape[0], proba.shape[1]
     counted, checked, written = sums.shape[0] > 0, broken.shape[0] > 0, out.shape[0] > 0
+    full = counted and matrices.shape[1] > 0
     # one or two gains are not worth turning a block for, unless a check needs it
     along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and B <= 2 and not checked))
     block = new_block(0 if along else K, size, proba)
@@ -212,11 +213,13 @@ def _scan(  # type: ignore[no-untyped-def]
             distances(block, power, x)
         y = labels[low : low + n_rows] if share < 1.0 else labels
         w = weight[low : low + n_rows] if weight.shape[0] > 0 else weight
-        for r in range(size):
-            each[r] = 0.0 if r >= n_rows else (w[r] if weight.shape[0] > 0 else 1.0)
-            before[r] = -1
-            if r >= n_rows:
+        if weight.shape[0] > 0 or n_rows < size:
+            for r in range(size):
+                each[r] = 0.0 if r >= n_rows else (w[r] if weight.shape[0] > 0 else 1.0)
                 value[r] = 0.0
+        if full:
+            for r in range(size):
+                before[r] = -1
         for g in range(B):
             k = alone[g]
             if k >= 0:
@@ -232,7 +235,7 @@ def _scan(  # type: ignore[no-untyped-def]
                 _count(
                     rows, block, decision, before, share, y, w, each, value, sums[g], matrices[g % matrices.shape[0]]
                 )
-                if g == 0:
+                if full and g == 0:
                     for r in range(size):
                         before[r] = decision[r]
     if checked:
