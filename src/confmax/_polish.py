@@ -119,7 +119,7 @@ def worth_polishing(
     M = table.n_classes if n_decisions is None else n_decisions
     if M == 2 or table.n_rows < n_folds:
         return Verdict(False, 0.0, 0.0, 0)
-    table = table.dense("a polish") if table.backend == "torch" else table
+    table = table.dense("a polish") if table.backend in ("torch", "parts") else table
     folds = stratified_folds(table, n_folds, seed)
     decisions = np.empty((2, table.n_rows), dtype=np.int32)
     scanned = 0

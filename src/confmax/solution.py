@@ -194,7 +194,7 @@ def maximize(
         raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
     raw = make_table(proba, y, sample_weight, classes)
     chosen = _finite(_fit_metric(chosen, raw, explicit=classes is not None), raw)
-    found = choose_calibration(raw, calibration, seed=int(random_state))
+    found = choose_calibration(raw.at_hand(), calibration, seed=int(random_state))
     mode, oracle = _estimate(raw, found, confusion, calibration, seed=int(random_state))
     table = oracle.table
     gain = dict(chosen.params).get("gain")
@@ -221,7 +221,7 @@ def maximize(
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.insert(0, best_cut(chosen, oracle)[0])
     # the final evaluation is counted too, on labels once more where they are not the estimate
-    reserved = 2 if mode != "labels" and table.labels is not None else 1
+    reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (method.budget if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
     outcome = run(method, problem, callback)
@@ -258,18 +258,18 @@ def _estimate(
 ) -> tuple[str, CountingOracle]:
     """Return the name of the confusion estimate and its oracle, on the calibrated table."""
     table = raw if found is None else raw.calibrated(found.calibrator)
-    mode = confusion if confusion != "auto" else ("model" if table.labels is None else WITH_LABELS)
+    mode = confusion if confusion != "auto" else (WITH_LABELS if table.has_labels else "model")
     share = None
-    if mode == "blend" and raw.labels is not None:
-        honest = raw if found is None else held_out(raw, found, seed=seed, given=calibration)[0]
-        n_rows = raw.n_rows if raw.weight is None else np.count_nonzero(raw.weight)
-        share = model_share(honest, honest.n_rows / n_rows if found is not None else 1.0)
+    if mode == "blend" and raw.has_labels:
+        rows = raw.at_hand()
+        honest = rows if found is None else held_out(rows, found, seed=seed, given=calibration)[0]
+        share = model_share(honest, 1.0 if honest is raw else honest.n_weighted / raw.n_weighted)
     return mode, CountingOracle(make_oracle(table, mode, model_share=share))
 
 
 def _priors(table: Table) -> list[Array]:
     """Return the class sizes to divide by: those of the labels, and the mean probabilities."""
-    return [table.mean_probability()] if table.labels is None else [table.label_weight(), table.mean_probability()]
+    return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
 
 
 def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
@@ -289,7 +289,7 @@ def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         return metric
     missing = [str(table.classes[k]) for k in used if not present[k]]
     absent = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
-    source = "y" if table.labels is not None else "proba"
+    source = "y" if table.has_labels else "proba"
     if len(kept) < 2:
         raise ValueError(
             f"{metric.name} is taken over {len(used)} classes, of which {source} has no weight in {absent}; at least "
@@ -342,7 +342,7 @@ def _finish(
         loss, mixed = max(loss + single_value - plain_values[best], 0.0), False
         rule, statistics, value = _evaluated(metric, table.raw, oracle, plain[best], seed)
     label_value = None
-    if table.labels is not None:
+    if table.has_labels:
         label_value = value
         if oracle.model_share > 0.0:
             on_labels = CountingOracle(make_oracle(table, "labels"))

@@ -45,11 +45,12 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
         On the full table.
     """
     table = oracle.table
-    wanted = max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART)
+    rows = table.at_hand()
+    wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
     mode = "model" if oracle.exact else "labels"
     if mode not in getattr(solver, "starts_from_sample", ()) or table.n_rows < LARGE * wanted:
         return None
-    part = sampled(table, wanted / table.n_rows)
+    part = sampled(rows, wanted / rows.n_rows) if wanted < rows.n_rows else rows
     # where many rows are copies of each other the sample may have any size
     if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
         return None

@@ -179,7 +179,7 @@ def _label_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gai
     classes = problem.metric.classes or range(len(points.space.rows))
     place = Coordinate("weight", classes[state.round % len(classes)])
     found = [_as_gains(points, own.gains(state.round))]
-    if _passes_left(problem) >= 2:
+    if _passes_left(problem) >= 2 and problem.oracle.table.backend != "parts":
         found += _searched(problem, soft, points.gains[single], place, float(merits[single]))
     gains = Gains.concatenate(found)
     answers = problem.ask(gains)

@@ -11,7 +11,7 @@ from confmax._metric import Metric
 from confmax.confusion import Confusion, Gains
 from confmax.optimize._loop import Problem, Status, Step
 from confmax.optimize._mixture import Mixture
-from confmax.oracle import CountingOracle, Table
+from confmax.oracle import CountingOracle, Table, same_estimate
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class ThresholdSearch:
 
     def step(self, problem: Problem, state: None) -> tuple[None, Step]:
         """Compare all cut-offs."""
+        if problem.oracle.table.backend == "parts":
+            problem.oracle.table.dense("ThresholdSearch")
         rule, confusions = best_cut(problem.metric, problem.oracle)
         bound = None
         if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
@@ -56,7 +58,15 @@ class ThresholdSearch:
 
 
 def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Confusion]:
-    """Return the best rule of one threshold, and the confusions of all of them (batch); counts as a pass."""
+    """Return the best rule of one threshold, and the confusions of all of them (batch); counts as a pass.
+
+    Of a table in parts, the best on the rows at hand.
+    """
+    if oracle.table.backend == "parts":
+        small = CountingOracle(same_estimate(oracle, oracle.table.at_hand()))
+        found, confusions = best_cut(metric, small)
+        gain = found.atoms[0]
+        return Mixture.single(gain, oracle.maximize(gain, matrix=metric.statistics == "matrix")[0]), confusions
     cuts, confusions = all_cuts(oracle.table, oracle.model_share, matrix=metric.statistics == "matrix")
     oracle.n_passes += 1  # sorted, not scanned, but every row was read
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)

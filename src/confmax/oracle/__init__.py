@@ -58,11 +58,19 @@ def _sparse_oracle(table: Table, model_share: float) -> Oracle:
     return SparseOracle(table, model_share)
 
 
+def _parts_oracle(table: Table, model_share: float) -> Oracle:
+    """Return the oracle on rows that lie in parts."""
+    from confmax.oracle._parts_oracle import PartsOracle
+
+    return PartsOracle(table, model_share)
+
+
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "numpy": NumpyOracle,
     "numba": NumbaOracle,
     "sparse": _sparse_oracle,
     "torch": _torch_oracle,
+    "parts": _parts_oracle,
 }
 
 
@@ -77,9 +85,9 @@ def make_oracle(
         From `make_table`.
     confusion : {"model", "labels", "blend"}
         ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact; ``mean(1[y = i] h_j)``; or an average of both.
-    backend : {"numba", "numpy", "sparse", "torch"} or None
-        The compiled scan, the slow reference, the scan of stored entries, or that of a tensor on its device; None: the
-        one for this kind of table.
+    backend : {"numba", "numpy", "sparse", "torch", "parts"} or None
+        The compiled scan, the slow reference, the scan of stored entries, that of a tensor on its device, or of rows
+        that lie in parts; None: the one for this kind of table.
     model_share : float or None
         Weight of the model in the blend, from 0 to 1.
 
@@ -101,7 +109,7 @@ def make_oracle(
     backend = table.backend if backend is None else backend
     if backend not in BACKENDS:
         raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {backend!r}")
-    if confusion != "model" and table.labels is None:
+    if confusion != "model" and not table.has_labels:
         raise ValueError(f"confusion={confusion!r} needs y, the true classes; pass y, or use confusion='model'")
     if backend != table.backend:
         table = table.dense(f"backend={backend!r}")

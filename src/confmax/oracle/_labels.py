@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,23 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.oracle._tensors import on_host
 
 
-def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArray[np.int64]:
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Labels by possible values and the place of each row's among them (n,)."""
+
+    values: NDArray[Any]
+    index: NDArray[np.intp]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, as arrays tell it."""
+        return self.index.shape
+
+    def __getitem__(self, row: int) -> Any:
+        return self.values[self.index[row]]
+
+
+def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) -> NDArray[np.int64]:
     """Return labels (n,) as column numbers (n,).
 
     Raises
@@ -22,10 +39,13 @@ def encode_labels(labels: NDArray[Any], classes: Sequence[Any], n: int) -> NDArr
     if labels.shape != (n,):
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {plain(name): k for k, name in enumerate(classes)}
-    numbered = labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes)))
-    if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
-        return labels.astype(np.int64, copy=False)
-    seen, inverse = _unique(labels)
+    if isinstance(labels, Coded):
+        seen, inverse = labels.values, labels.index
+    else:
+        numbered = labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes)))
+        if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
+            return labels.astype(np.int64, copy=False)
+        seen, inverse = _unique(labels)
     codes = np.array([code.get(plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
@@ -58,7 +78,7 @@ def class_order(
         return order
     if names is None or labels is None:
         return None
-    found = {str(plain(value)): plain(value) for value in _distinct(labels)}
+    found = {str(plain(value)): plain(value) for value in distinct(labels)}
     if set(found) == set(names):
         return tuple(found[name] for name in names)
     return None
@@ -71,23 +91,28 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
         return order
     if labels is None:
         return tuple(range(K))
-    distinct = _distinct(labels)
-    if len(distinct) == K:
-        return tuple(sorted(distinct))
-    numbers = [value for value in distinct if isinstance(value, int) and not isinstance(value, bool)]
-    if len(numbers) != len(distinct):
+    found = distinct(labels)
+    if len(found) == K:
+        return tuple(sorted(found))
+    numbers = [value for value in found if isinstance(value, int) and not isinstance(value, bool)]
+    if len(numbers) != len(found):
         raise ValueError(
-            f"y has {len(distinct)} distinct labels and proba has {K} columns, so the columns cannot be matched; pass "
+            f"y has {len(found)} distinct labels and proba has {K} columns, so the columns cannot be matched; pass "
             f"classes= with the {K} names in column order"
         )
     return tuple(range(K))
 
 
-def _distinct(labels: NDArray[Any]) -> list[Any]:
+def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     """Return the distinct labels as plain Python values; missing ones are refused."""
-    values = [plain(value) for value in _unique(labels)[0]]
+    if isinstance(labels, Coded):
+        used = np.bincount(labels.index, minlength=len(labels.values)) > 0
+        values = [plain(value) for value in labels.values[used]]
+    else:
+        values = [plain(value) for value in _unique(labels)[0]]
     if any(map(_is_missing, values)):
-        row = [_is_missing(value) for value in labels.tolist()].index(True)
+        each = labels.values[labels.index] if isinstance(labels, Coded) else labels
+        row = [_is_missing(value) for value in each.tolist()].index(True)
         raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
     if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")

@@ -86,6 +86,25 @@ class Table:
         """Number of classes K."""
         return self.proba.shape[1]
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are true classes."""
+        return self.labels is not None
+
+    @property
+    def weight_total(self) -> float:
+        """Sum of the weights; the number of rows where all are equal."""
+        return float(self.n_rows if self.weight is None else self.weight.sum())
+
+    @property
+    def n_weighted(self) -> int:
+        """Number of rows whose weight is not zero."""
+        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
+
+    def at_hand(self) -> Table:
+        """Return the rows that are in one place: all of them."""
+        return self
+
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
         return self._label_weight
@@ -104,7 +123,7 @@ class Table:
     def _mean_probability(self) -> Array:
         if self.weight is None and self.totals is not None:
             return self.totals / self.n_rows
-        return self.column_sums(self.weight) / (self.n_rows if self.weight is None else self.weight.sum())
+        return self.column_sums(self.weight) / self.weight_total
 
     def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
         """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
@@ -144,6 +163,11 @@ def make_table(
     ValueError
         For anything that is not such a table; the sentence names the first offending row.
     """
+    source = as_source(proba, y, sample_weight)
+    if source is not None:
+        from confmax.oracle._parts import parted_table
+
+        return parted_table(source, classes)
     labels = None if y is None else vector(y, "y", "one label")
     order = class_order(classes, _column_names(proba), labels)
     P, totals, draws = _checked(proba, order, drawn=True)
@@ -155,7 +179,31 @@ def make_table(
         from confmax.oracle._sparse import SparseTable as kind
     elif is_tensor(P):
         from confmax.oracle._torch_table import TorchTable as kind
-    return kind(P, coded, _checked_weight(sample_weight, n), resolved, totals=totals, draws=draws)
+    return kind(
+        P,
+        coded,
+        None if sample_weight is None else checked_weight(sample_weight, n),
+        resolved,
+        totals=totals,
+        draws=draws,
+    )
+
+
+def as_source(proba: Any, y: Any, sample_weight: Any) -> Any:
+    """Return where the rows of a collection lie, None for what is in memory; engines are imported for their own only.
+
+    Raises
+    ------
+    ValueError
+        If labels or weights do not lie beside the probabilities.
+    """
+    if getattr(proba, "is_confmax_source", False):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "an opened table names its labels and weights itself; pass label= and weight= to open_table"
+            )
+        return proba
+    return None
 
 
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
@@ -186,8 +234,13 @@ def _checked(
 
         return checked_tensor(proba), None, None
     P = as_array(proba, classes)
+    return checked_array(P, drawn=drawn and len(P) >= DRAWN_ROWS)
+
+
+def checked_array(P: NDArray[Any], *, drawn: bool) -> tuple[NDArray[Any], Array, NDArray[np.uint32] | None]:
+    """Return an array from `as_array`, its rows checked and divided by their sums, its column sums and draws."""
     rounding = rounding_of(P)
-    draws = np.empty(len(P), dtype=np.uint32) if drawn and len(P) >= DRAWN_ROWS else None
+    draws = np.empty(len(P), dtype=np.uint32) if drawn else None
     totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
     if broken[:3].any():
         _refuse_rows(P)
@@ -271,11 +324,11 @@ def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
     ValueError
         If all weight lies in one class.
     """
-    share = table.mean_probability() if table.labels is None else table.label_weight()
+    share = table.label_weight() if table.has_labels else table.mean_probability()
     present = share > 0
     if present.sum() < 2:
         only = table.classes[int(np.argmax(present))]
-        source = "proba" if table.labels is None else "y"
+        source = "y" if table.has_labels else "proba"
         raise ValueError(
             f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
         )
@@ -328,9 +381,14 @@ def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: s
     raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
 
 
-def _checked_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
-    if sample_weight is None:
-        return None
+def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> Array:
+    """Return weights (n,) in float64; those of a ``whole`` table must not all be zero.
+
+    Raises
+    ------
+    ValueError
+        For a wrong length, or weights that are no finite numbers of at least zero.
+    """
     weight = vector(sample_weight, "sample_weight", "one weight")
     try:
         weight = weight.astype(np.float64)
@@ -346,7 +404,7 @@ def _checked_weight(sample_weight: ArrayLike | None, n: int) -> Array | None:
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError("sample_weight sums to more than a float can hold; divide the weights by their largest")
-    if total <= 0:
+    if whole and total <= 0:
         raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
     return weight
 

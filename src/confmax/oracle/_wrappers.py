@@ -74,6 +74,10 @@ class DecidingOn:
 
             on_device = _torch.TorchOracle(self.oracle.table, self.oracle.model_share, decides_on=self.table)
             return on_device.maximize(gains, matrix=matrix)
+        if self.table.backend == "parts":
+            from confmax.oracle._parts_oracle import PartsOracle
+
+            return PartsOracle(self.oracle.table, self.oracle.model_share).maximize_on(self.table, gains, matrix=matrix)
         decisions = decide(self.table.proba, gains)
         parts = [tally(self.oracle, each, gains.n_decisions, matrix=matrix) for each in decisions]
         return Confusion.stack(parts)
