@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from confmax.oracle._blocks import run_parts
+from confmax.oracle._blocks import load_block
 from confmax.oracle._labels import Coded
 from confmax.oracle._parts import Part
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
-TURNED_ROWS = 1 << 13
+TURNED_ROWS = 1 << 12
 
 T = TypeVar("T")
 Heard = Callable[[int, int], None]
@@ -38,6 +37,18 @@ class Piece:
     group: int
     start: int
     stop: int
+    stamp: tuple[int, int]  # size and time of the file
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that is no longer the one that was opened.
+
+        Raises
+        ------
+        ValueError
+            If its size or time is another, or it is gone.
+        """
+        if not os.path.isfile(self.path) or _stamp(self.path) != self.stamp:
+            raise ValueError(f"{self.path} has changed since it was opened; keep files as they are during a run")
 
     def __str__(self) -> str:
         if self.group < 0:
@@ -80,6 +91,7 @@ class FileSource:
     progress: Heard | None = None
 
     is_confmax_source = True
+    holds = False
 
     @cached_property
     def n_rows(self) -> int:
@@ -102,13 +114,15 @@ class FileSource:
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read."""
         read = partial(_read_mapped if self._is_mapped else _read_group, self, labels_only=labels_only)
+        as_part = partial(_given if self._is_mapped else _part_of_group, self, held={})
         done, pieces = 0, [piece for piece in self.pieces if piece.stop > piece.start]
         with ThreadPoolExecutor(1, thread_name_prefix="confmax-read") as reader:
-            ahead: Future[Part] | None = reader.submit(read, pieces[0]) if pieces else None
+            ahead: Future[Any] | None = reader.submit(read, pieces[0]) if pieces else None
             for k, piece in enumerate(pieces):
                 assert ahead is not None
-                part: Any = ahead.result()
+                found = ahead.result()
                 ahead = reader.submit(read, pieces[k + 1]) if k + 1 < len(pieces) else None
+                part: Any = as_part(piece, found)
                 for step in self.steps:
                     part = step(part)
                 yield work(part)
@@ -209,10 +223,10 @@ def _parquet(
     schemas, pieces = [], []
     for path in paths:
         with _parquet_file(path) as file:
-            schema, start = file.schema_arrow, 0
+            schema, start, stamp = file.schema_arrow, 0, _stamp(path)
             for group in range(file.metadata.num_row_groups):
                 stop = start + file.metadata.row_group(group).num_rows
-                pieces.append(Piece(str(path), group, start, stop))
+                pieces.append(Piece(str(path), group, start, stop, stamp))
                 start = stop
         schemas.append(schema)
     chosen = _probability_columns(schemas[0], columns, {label, weight}, paths[0])
@@ -228,7 +242,8 @@ def _parquet(
     first = next((piece for piece in pieces if piece.stop > piece.start), None)
     if first is None:
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    K = _read_group(replace(source, label=None, weight=None), first).proba.shape[1]
+    alone = replace(source, label=None, weight=None)
+    K = _part_of_group(alone, first, _read_group(alone, first), held={}).proba.shape[1]
     return replace(source, n_classes=K, names=None)
 
 
@@ -267,7 +282,8 @@ def _mapped(
         if given is not None and (shape := _map(os.fspath(given)).shape) != (n,):
             raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {shape}")
     rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
-    pieces = tuple(Piece(str(paths[0]), -1, low, min(low + rows, n)) for low in range(0, max(n, 1), rows))
+    stamp = _stamp(paths[0])
+    pieces = tuple(Piece(str(paths[0]), -1, low, min(low + rows, n), stamp) for low in range(0, max(n, 1), rows))
     return FileSource(pieces, (), _name(label), _name(weight), K, progress=progress)
 
 
@@ -279,33 +295,40 @@ def _parquet_file(path: Path | str) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, memory_map=True)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is a damaged Parquet file: {_short(error)}; write it again") from None
 
 
-def _read_group(source: FileSource, piece: Piece, *, labels_only: bool = False) -> Part:
+def _read_group(source: FileSource, piece: Piece, *, labels_only: bool = False) -> Any:
+    """Return the Arrow table of a row group."""
     import pyarrow as pa
 
-    columns = [] if labels_only else list(source.columns)
-    named = [name for name in (source.label, None if labels_only else source.weight) if name is not None]
+    columns = [] if labels_only else [*source.columns, *([] if source.weight is None else [source.weight])]
+    columns += [] if source.label is None else [source.label]
+    piece.refuse_changed()
     with _parquet_file(piece.path) as file:
         try:
-            table = file.read_row_group(piece.group, columns=list(dict.fromkeys(columns + named)))
+            return file.read_row_group(piece.group, columns=list(dict.fromkeys(columns)))
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
-    if table.num_rows != piece.stop - piece.start:
-        raise ValueError(f"{piece} has changed while it was read; keep the files as they are during a run")
+
+
+def _part_of_group(source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]]) -> Part:
+    """Return what was read of a row group as arrays; the probabilities take the place of the part before."""
+    given = set(table.column_names)
     labels = None if source.label is None else _labels_of(table.column(source.label))
     weight = None
-    if source.weight is not None and not labels_only:
+    if source.weight is not None and source.weight in given:
         weight = _numbers(table.column(source.weight), piece, source.weight)
-    proba = np.empty((0, source.n_classes))
-    if columns:
-        arrays = [_numbers(table.column(name), piece, name) for name in columns]
-        proba = arrays[0] if arrays[0].ndim == 2 else _turned(arrays, source.order)
-        if arrays[0].ndim == 2 and source.order is not None:
-            proba = np.ascontiguousarray(proba[:, source.order])
+    if not given.issuperset(source.columns):
+        return Part(np.empty((0, source.n_classes)), labels, weight, str(piece))
+    arrays = [_numbers(table.column(name), piece, name) for name in source.columns]
+    proba = arrays[0]
+    if proba.ndim == 1:
+        proba = _turned(arrays, source.order, held)
+    elif source.order is not None:
+        proba = np.ascontiguousarray(proba[:, source.order])
     return Part(proba, labels, weight, str(piece))
 
 
@@ -343,11 +366,16 @@ def _labels_of(column: Any) -> Any:
 
 
 def _read_mapped(source: FileSource, piece: Piece, *, labels_only: bool = False) -> Part:
+    piece.refuse_changed()
     part = slice(piece.start, piece.stop)
     labels = None if source.label is None else np.array(_map(source.label)[part])
     weight = None if source.weight is None or labels_only else np.array(_map(source.weight)[part])
     proba = np.empty((0, source.n_classes)) if labels_only else np.array(_map(piece.path)[part])
     return Part(proba if source.order is None else proba[:, source.order], labels, weight, str(piece))
+
+
+def _given(_source: FileSource, _piece: Piece, part: Part, *, held: dict[str, NDArray[Any]]) -> Part:  # noqa: ARG001
+    return part
 
 
 def _map(path: str) -> NDArray[Any]:
@@ -359,24 +387,30 @@ def _map(path: str) -> NDArray[Any]:
         raise ValueError(f"{path} cannot be read as an array: {_short(error)}; save it again with numpy.save") from None
 
 
-def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None) -> NDArray[Any]:
-    """Return columns (K arrays of n) as rows (n, K), in another order."""
+def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return columns (K arrays of n) as rows (n, K), in another order, in memory that is used again."""
     taken = columns if order is None else [columns[k] for k in order]
     kind = np.result_type(*taken)
     kind = kind if kind in (np.float32, np.float64) else np.dtype(np.float32 if kind == np.float16 else np.float64)
-    stacked = np.empty((len(taken), len(taken[0])), kind)
-    for k, column in enumerate(taken):
-        stacked[k] = column
-    out = np.empty(stacked.shape[::-1], kind)
-    run_parts(lambda part: _turn(stacked, part * TURNED_ROWS, out), -(-len(out) // TURNED_ROWS))
+    n, K = len(taken[0]), len(taken)
+    memory = held.get(kind.char)
+    if memory is None or memory.size < n * K:
+        # a new page costs more than what is written to it
+        memory = held[kind.char] = np.empty(n * K, kind)
+    out = memory[: n * K].reshape(n, K)
+    for low in range(0, len(out), TURNED_ROWS):
+        # as many rows as stay in the cache
+        rows = out[low : low + TURNED_ROWS]
+        block = np.empty(rows.shape[::-1], kind)
+        for k, column in enumerate(taken):
+            block[k] = column[low : low + TURNED_ROWS]
+        load_block(block, rows)
     return out
 
 
-@njit(cache=True, nogil=True)
-def _turn(columns, start, out):  # type: ignore[no-untyped-def]
-    for r in range(start, min(start + TURNED_ROWS, out.shape[0])):
-        for k in range(out.shape[1]):
-            out[r, k] = columns[k, r]
+def _stamp(path: Path | str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
 
 
 def _short(error: BaseException) -> str:

@@ -60,12 +60,15 @@ class Source(Protocol):
         Names of the columns of probabilities.
     has_labels : bool
         Whether there are true classes.
+    holds : bool
+        Whether `kept` holds what it makes; otherwise it is made anew in every pass.
     """
 
     n_rows: int
     n_classes: int
     names: tuple[str, ...] | None
     has_labels: bool
+    holds: bool
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part, in the order of the parts.
@@ -226,6 +229,9 @@ def parted_table(source: Source, classes: Sequence[Any] | None) -> PartedTable:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     if known.weight <= 0 or not np.isfinite(known.weight):
         raise ValueError("sample_weight sums to zero, or to more than a float can hold; give usable weights")
+    if not source.holds and not known.renormalised:
+        # the source itself sees to it that rows do not change
+        tables = source.kept(partial(as_table, classes=resolved, fraction=0.0))
     empty = np.empty((0, source.n_classes), dtype)
     return PartedTable(
         empty, None, None, resolved, source=tables, known=replace(known, sample=()), sample=_ordered(known.sample)
@@ -254,7 +260,7 @@ class Checked:
 
 
 def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checked:
-    """Return the checked table of a part.
+    """Return the checked table of a part, or with fraction zero the table of one that was found good before.
 
     Raises
     ------
@@ -267,7 +273,7 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         P = as_array(part.proba, None)
         if P.shape[1] != len(classes):
             raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} classes; give every part the same")
-        proba, totals, draws = checked_array(P, drawn=True)
+        proba, totals, draws = checked_array(P, drawn=True) if fraction > 0 else (P, None, None)
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
     except ValueError as error:
