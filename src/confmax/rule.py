@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from confmax.oracle import (
     checked_probabilities,
     decide,
     decide_given,
+    is_source,
     is_sparse,
     is_tensor,
     same_estimate,
@@ -151,6 +153,8 @@ class DecisionRule:
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
+        if is_source(proba):
+            return self._predict_parts(proba, keys)
         if self.calibrator is None:
             names = self.class_names[: self.n_classes]
             if self.is_randomized:
@@ -168,6 +172,15 @@ class DecisionRule:
                 return decide_tensor(P, self.gains)[0]
             return decide(P, self.gains)[0].astype(np.int64, copy=False)
         return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator)
+
+    def _predict_parts(self, source: Any, keys: ArrayLike | None) -> NDArray[np.int64]:
+        """Return the decisions (n,) of an opened table, read part by part."""
+        if keys is not None:
+            raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
+        names = [str(name) for name in self.class_names[: self.n_classes]]
+        if source.names is not None and set(source.names) == set(names):
+            source = source.with_columns([source.names.index(name) for name in names])
+        return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, self))])
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw; for a tensor, on its device."""
@@ -299,6 +312,13 @@ class DecisionRule:
 
     def __repr__(self) -> str:
         return _describe(self)
+
+
+def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
+    try:
+        return rule.predict(part.proba)
+    except ValueError as error:
+        raise ValueError(f"{part.name}: {error}") from None
 
 
 def _same(one: Calibrator | None, other: Calibrator | None) -> bool:

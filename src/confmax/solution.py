@@ -205,7 +205,8 @@ def maximize(
             "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
         )
     solver = "auto" if polishing else solver
-    ways = {"exact": oracle.exact, "randomized": randomized is True, "blended": mode == "blend"}
+    in_parts = table.backend == "parts"
+    ways = {"exact": oracle.exact, "randomized": randomized is True, "blended": mode == "blend", "in_parts": in_parts}
     method = choose(solver, chosen, table.n_classes, n_decisions, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
@@ -217,7 +218,8 @@ def maximize(
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
-    if solver == "auto" and table.n_classes == n_decisions == 2 and chosen.structure in ("concave", "general"):
+    searched = in_parts or chosen.structure in ("concave", "general")
+    if solver == "auto" and table.n_classes == n_decisions == 2 and searched:
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.insert(0, best_cut(chosen, oracle)[0])
     # the final evaluation is counted too, on labels once more where they are not the estimate

@@ -72,6 +72,7 @@ def choose(
     exact: bool,
     randomized: bool,
     blended: bool = False,
+    in_parts: bool = False,
 ) -> Solver:
     """Return the solver that was asked for, or the one that the metric's structure calls for.
 
@@ -89,6 +90,8 @@ def choose(
         Whether a mixture is asked for.
     blended : bool
         Whether the confusion is a blend, which no solver should fit as closely as labels or the model.
+    in_parts : bool
+        Whether the rows are not in one place, so that "auto" can choose no search that sorts them.
 
     Raises
     ------
@@ -97,7 +100,7 @@ def choose(
     """
     if isinstance(solver, str):
         if solver == "auto":
-            two = n_classes == n_decisions == 2
+            two = n_classes == n_decisions == 2 and not in_parts
             if metric.structure == "concave" and n_classes > MANY_CLASSES.get(metric.name, MOST_CLASSES):
                 return FrankWolfe()
             own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None

@@ -197,7 +197,7 @@ def as_source(proba: Any, y: Any, sample_weight: Any) -> Any:
     ValueError
         If labels or weights do not lie beside the probabilities.
     """
-    if getattr(proba, "is_confmax_source", False):
+    if is_source(proba):
         if y is not None or sample_weight is not None:
             raise ValueError(
                 "an opened table names its labels and weights itself; pass label= and weight= to open_table"
@@ -314,6 +314,11 @@ def _calibrated(
 def is_sparse(proba: Any) -> bool:
     """Whether this is a table of scipy.sparse, found out without importing it."""
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(proba).__mro__)
+
+
+def is_source(proba: Any) -> bool:
+    """Whether this is a table that `open_table` has opened."""
+    return getattr(proba, "is_confmax_source", False) is True
 
 
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
