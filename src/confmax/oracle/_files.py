@@ -343,10 +343,9 @@ def _numbers(column: Any, piece: Piece, name: str) -> NDArray[Any]:
         if chunk.null_count or (n and len(flat) % n) or len(set(chunk.value_lengths().unique().to_pylist())) > 1:
             raise ValueError(f"{piece}: column {name!r} does not hold the same number of probabilities in every row")
         return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(n, -1)
-    try:
-        return np.asarray(chunk.to_numpy(zero_copy_only=False))
-    except (pa.ArrowException, TypeError) as error:
-        raise ValueError(f"{piece}: column {name!r} holds no numbers ({_short(error)}); choose other columns") from None
+    if not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type) or pa.types.is_null(chunk.type)):
+        raise ValueError(f"{piece}: column {name!r} holds no numbers but {chunk.type}; choose other columns")
+    return np.asarray(chunk.to_numpy(zero_copy_only=False))
 
 
 def _labels_of(column: Any) -> Any:

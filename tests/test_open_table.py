@@ -1,0 +1,217 @@
+"""Tables in files that are read part by part: the answer of the table in memory, and faults by file and row group."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.oracle import make_oracle, make_table
+from tests.parts_helpers import labelled
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+NAMES = ("bad", "good", "ugly")
+SETTINGS = {"confusion": "labels", "calibration": None}
+
+
+def write(folder, P, y=None, w=None, *, size=100, files=1, name="t", **more):
+    """Write probabilities, names as labels and weights to files of row groups of a size; return their pattern."""
+    for k, rows in enumerate(np.array_split(np.arange(len(P)), files)):
+        columns = {column: P[rows, j] for j, column in enumerate(NAMES)}
+        if y is not None:
+            columns["truth"] = np.array(NAMES)[y[rows]]
+        if w is not None:
+            columns["w"] = w[rows]
+        pq.write_table(pa.table(columns), folder / f"{name}{k}.parquet", row_group_size=size, **more)
+    return str(folder / f"{name}*.parquet")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("size", "files"), [(5, 1), (7, 1), (100, 3), (10_000, 2)])
+def test_row_groups_of_any_size_give_the_same_statistics(tmp_path, size, files, dtype):
+    P, y, w = labelled(500, 3, dtype=dtype)
+    gains = confmax.confusion.Gains.reduced(np.random.default_rng(0).random((2, 3)) + 0.5)
+    opened = confmax.open_table(write(tmp_path, P, y, w, size=size, files=files), label="truth", weight="w")
+    table = make_table(opened, classes=NAMES)
+    assert table.n_rows == 500
+    assert table.dtype == dtype
+    for share in (1.0, 0.0, 0.4):
+        found = make_oracle(table, "blend", model_share=share).maximize(gains, matrix=True)
+        whole = make_oracle(make_table(P, y, w), "blend", model_share=share).maximize(gains, matrix=True)
+        np.testing.assert_allclose(found.matrix, whole.matrix, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(found.diagonal, whole.diagonal, rtol=1e-12, atol=1e-15)
+
+
+def test_a_run_on_files_is_that_in_memory(tmp_path):
+    P, y, w = labelled(3000, 3, sharp=0.6)
+    opened = confmax.open_table(write(tmp_path, P, y, w, files=2), label="truth", weight="w")
+    for metric in ("g_mean", "macro_f1", "cohen_kappa"):
+        found = confmax.maximize(metric, opened)
+        whole = confmax.maximize(metric, P, np.array(NAMES)[y], sample_weight=w, classes=NAMES)
+        assert found.value == pytest.approx(whole.value, abs=1e-9)
+        assert found.rule.classes.tolist() == list(NAMES)
+        np.testing.assert_array_equal(found.rule.predict(opened), whole.rule.predict(P))
+        assert confmax.maximize(metric, opened).rule.to_json() == found.rule.to_json()
+
+
+@pytest.mark.parametrize("compression", ["NONE", "SNAPPY", "ZSTD"])
+def test_kinds_of_columns(tmp_path, compression):
+    """Lists of any kind, dictionaries, whole numbers as labels, 16-bit floats, other columns beside."""
+    P, y, _ = labelled(400, 3, dtype=np.float32)
+    whole = confmax.maximize("macro_f1", P, y, **SETTINGS)
+    flat = pa.array(P.reshape(-1))
+    offsets = pa.array(np.arange(401, dtype=np.int32) * 3)
+    kinds = {
+        "list": pa.ListArray.from_arrays(offsets, flat),
+        "large": pa.LargeListArray.from_arrays(pa.array(np.arange(401) * 3), flat),
+        "fixed": pa.FixedSizeListArray.from_arrays(flat, 3),
+    }
+    for kind, column in kinds.items():
+        table = pa.table({"id": np.arange(400), "probability": column, "score": P[:, 0], "y": y.astype(np.int16)})
+        pq.write_table(table, tmp_path / f"{kind}.parquet", row_group_size=150, compression=compression)
+        found = confmax.maximize("macro_f1", confmax.open_table(tmp_path / f"{kind}.parquet", label="y"), **SETTINGS)
+        assert found.value == whole.value
+    named = {f"p{k}": P[:, k].astype(np.float16) for k in range(3)}
+    coded = pa.array(np.array(NAMES)[y]).dictionary_encode()
+    pq.write_table(pa.table({**named, "y": coded}), tmp_path / "half.parquet", row_group_size=150)
+    opened = confmax.open_table([tmp_path / "half.parquet"], label="y", columns=["p2", "p0", "p1"])
+    found = confmax.maximize("macro_f1", opened, classes=["ugly", "bad", "good"], **SETTINGS)
+    assert found.value == pytest.approx(whole.value, abs=5e-3)
+
+
+def test_mapped_arrays(tmp_path, monkeypatch):
+    monkeypatch.setattr("confmax.oracle._files.MAPPED_BYTES", 5000)
+    P, y, w = labelled(1000, 3)
+    for name, array in (("p", P), ("y", y), ("w", w)):
+        np.save(tmp_path / f"{name}.npy", array)
+    opened = confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy", weight=tmp_path / "w.npy")
+    assert len(opened.pieces) > 3
+    found, whole = confmax.maximize("g_mean", opened), confmax.maximize("g_mean", P, y, sample_weight=w)
+    assert found.value == pytest.approx(whole.value, abs=1e-9)
+    np.testing.assert_array_equal(whole.rule.predict(opened), whole.rule.predict(P))
+
+
+def test_rows_are_told_while_they_are_read(tmp_path):
+    heard = []
+    P, y, _ = labelled(500, 3)
+    opened = confmax.open_table(
+        write(tmp_path, P, y), label="truth", progress=lambda done, all_rows: heard.append((done, all_rows))
+    )
+    confmax.maximize("g_mean", opened, **SETTINGS)
+    assert heard[:5] == [(100, 500), (200, 500), (300, 500), (400, 500), (500, 500)]
+    assert len(heard) % 5 == 0 and len(heard) > 5
+
+
+def test_no_thread_is_left_when_a_run_ends_early(tmp_path):
+    P, y, _ = labelled(500, 3)
+    P[450] = 7.0
+    with pytest.raises(ValueError, match="row group 4"):
+        confmax.maximize("g_mean", confmax.open_table(write(tmp_path, P, y), label="truth"))
+    assert not [thread for thread in threading.enumerate() if "confmax-read" in thread.name]
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_bad_row_is_named_with_its_row_group(tmp_path):
+    P, y, w = labelled(500, 3)
+    P[317, 1] = np.nan
+    opened = confmax.open_table(write(tmp_path, P, y, w), label="truth", weight="w")
+    with pytest.raises(ValueError, match=r"row group 3 of .*t0\.parquet: row 17, column 1 of proba is not a finite"):
+        confmax.maximize("g_mean", opened)
+
+
+def test_missing_values_are_named(tmp_path):
+    P, y, _ = labelled(300, 3)
+    columns = {name: pa.array(P[:, k]) for k, name in enumerate(NAMES)}
+    columns["truth"] = pa.array([None if r == 205 else NAMES[k] for r, k in enumerate(y)])
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=100)
+    with pytest.raises(ValueError, match=r"row group 2 of .*: row 5 of y has no label"):
+        confmax.maximize("g_mean", confmax.open_table(tmp_path / "t.parquet", label="truth"))
+    columns["bad"] = pa.array([None if r == 105 else p for r, p in enumerate(P[:, 0])])
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=100)
+    with pytest.raises(ValueError, match=r"row group 1 of .*: row 5, column 0 of proba is not a finite number"):
+        confmax.maximize("g_mean", confmax.open_table(tmp_path / "t.parquet", columns=NAMES))
+
+
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.97])
+def test_a_truncated_file_is_refused_by_name(tmp_path, part):
+    P, y, _ = labelled(3000, 3)
+    pattern = write(tmp_path, P, y, files=2)
+    path = tmp_path / "t1.parquet"
+    path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
+    with pytest.raises(ValueError, match=r"t1\.parquet is a damaged Parquet file"):
+        confmax.open_table(pattern, label="truth")
+
+
+def test_damage_inside_a_file_is_refused_by_row_group(tmp_path):
+    """The footer is whole, a page is not."""
+    P, y, _ = labelled(3000, 3)
+    pattern = write(tmp_path, P, y, size=1000, compression="ZSTD")
+    path = tmp_path / "t0.parquet"
+    data = bytearray(path.read_bytes())
+    group = pq.ParquetFile(path).metadata.row_group(1)
+    start = group.column(0).data_page_offset
+    data[start : start + group.column(0).total_compressed_size // 2] = b"\xff" * (
+        group.column(0).total_compressed_size // 2
+    )
+    path.write_bytes(bytes(data))
+    with pytest.raises(ValueError, match=r"row group 1 of .*t0\.parquet is damaged"):
+        confmax.maximize("g_mean", confmax.open_table(pattern, label="truth"))
+
+
+def test_a_file_that_changes_between_passes_is_refused(tmp_path):
+    """The rows were checked in the first pass only."""
+    P, y, _ = labelled(500, 3)
+    opened = confmax.open_table(write(tmp_path, P, y), label="truth")
+    table = make_table(opened)
+    os.utime(tmp_path / "t0.parquet", ns=(1, 1))
+    with pytest.raises(ValueError, match=r"t0\.parquet has changed since it was opened"):
+        make_oracle(table, "labels").maximize(confmax.confusion.Gains.reduced(np.ones(3)))
+    (tmp_path / "t0.parquet").unlink()
+    with pytest.raises(ValueError, match=r"t0\.parquet has changed since it was opened"):
+        confmax.maximize("g_mean", opened)
+
+
+def test_what_cannot_be_opened_says_why(tmp_path):
+    P, y, _ = labelled(50, 3)
+    write(tmp_path, P, y)
+    other = pa.table({"a": P[:, 0], "b": P[:, 1]})
+    pq.write_table(other, tmp_path / "u0.parquet")
+    pq.write_table(pa.table({"x": ["a"], "y": [1]}), tmp_path / "words.parquet")
+    pq.write_table(pa.table({"p": pa.array([[0.5, 0.5], [1.0]])}), tmp_path / "ragged.parquet")
+    pq.write_table(other.slice(0, 0), tmp_path / "empty.parquet")
+    np.save(tmp_path / "p.npy", P)
+    np.save(tmp_path / "flat.npy", y)
+    (tmp_path / "text.csv").write_text("a,b\n")
+    (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
+    cases = [
+        ({"path": tmp_path / "none.parquet"}, "there is no file"),
+        ({"path": str(tmp_path / "none*.parquet")}, "no file is named like"),
+        ({"path": tmp_path / "text.csv"}, "neither .parquet nor .npy"),
+        ({"path": [tmp_path / "t0.parquet", tmp_path / "p.npy"]}, "give Parquet files, or one .npy file"),
+        ({"path": tmp_path / "t0.parquet", "label": "lable"}, "t0.parquet has no column 'lable'"),
+        ({"path": [tmp_path / "t0.parquet", tmp_path / "u0.parquet"]}, "u0.parquet has no column 'bad'"),
+        ({"path": tmp_path / "words.parquet"}, "0 columns of floating-point numbers"),
+        ({"path": tmp_path / "ragged.parquet", "columns": ["p"]}, "same number of probabilities in every row"),
+        ({"path": tmp_path / "t0.parquet", "columns": []}, "columns is empty"),
+        ({"path": tmp_path / "p.npy", "columns": ["a"]}, "columns= names columns of Parquet files"),
+        ({"path": tmp_path / "p.npy", "label": tmp_path / "p.npy"}, "must hold one entry per row: 50"),
+        ({"path": tmp_path / "p.npy", "label": "y"}, "y is no .npy file"),
+        ({"path": tmp_path / "flat.npy"}, r"must hold an array \(n, K\)"),
+        ({"path": tmp_path / "broken.npy"}, "cannot be read as an array"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(ValueError, match=message):
+            confmax.open_table(**arguments)
+    with pytest.raises(ValueError, match="at least one row"):
+        confmax.maximize("g_mean", confmax.open_table(tmp_path / "empty.parquet"))
+    with pytest.raises(ValueError, match="holds no numbers"):
+        confmax.maximize("g_mean", confmax.open_table(tmp_path / "t0.parquet", columns=["bad", "truth"]))
+    with pytest.raises(ValueError, match="keys are not split"):
+        confmax.DecisionRule.from_weights([1, 1, 1]).predict(confmax.open_table(tmp_path / "p.npy"), keys=[1])
+    with pytest.raises(ValueError, match=r"rows 0 to 49 of .*: the rule decides between 2 classes"):
+        confmax.DecisionRule.from_weights([1, 1]).predict(confmax.open_table(tmp_path / "p.npy"))
