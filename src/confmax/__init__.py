@@ -12,7 +12,7 @@ from confmax._version import __version__
 if TYPE_CHECKING:
     from confmax import calibration, checks, metrics, optimize, populations, theory
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
-    from confmax.oracle._files import open_table
+    from confmax.oracle import open_table
     from confmax.rule import DecisionRule
     from confmax.solution import Solution, maximize
 
@@ -40,7 +40,7 @@ _NAMES = {
     "MetricClassifierCV": "estimators",
     "Solution": "solution",
     "maximize": "solution",
-    "open_table": "oracle._files",
+    "open_table": "oracle",
 }
 
 

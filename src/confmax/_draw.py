@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains
 from confmax.oracle import Calibrator, apply_calibrator, decide, is_sparse, is_tensor, on_host
+from confmax.oracle._arrays import ROW_SUM_TOLERANCE, as_array, rounding_of
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
-from confmax.oracle._table import ROW_SUM_TOLERANCE, as_array, rounding_of
 
 DUPLICATE_SHARE = 0.1
 DUPLICATE_PARTS = 256  # a table of more rows than this squared is judged by the rows whose keys fall in one part

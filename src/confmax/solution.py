@@ -190,8 +190,7 @@ def maximize(
     """
     chosen = resolve(metric)
     check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
+    _check_callback(callback)
     raw = make_table(proba, y, sample_weight, classes)
     chosen = _finite(_fit_metric(chosen, raw, explicit=classes is not None), raw)
     found = choose_calibration(raw.at_hand(), calibration, seed=int(random_state))
@@ -205,21 +204,20 @@ def maximize(
             "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
         )
     solver = "auto" if polishing else solver
+    ways = {"exact": oracle.exact, "randomized": randomized is True, "blended": mode == "blend"}
     in_parts = table.backend == "parts"
-    ways = {"exact": oracle.exact, "randomized": randomized is True, "blended": mode == "blend", "in_parts": in_parts}
-    method = choose(solver, chosen, table.n_classes, n_decisions, **ways)
+    method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = _priors(table)
     heard = warm_start(method, chosen, oracle, n_decisions, tol)
-    more = None if heard is None else heard.rules
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if heard is None else heard.rules)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
-    searched = in_parts or chosen.structure in ("concave", "general")
-    if solver == "auto" and table.n_classes == n_decisions == 2 and searched:
+    two = table.n_classes == n_decisions == 2
+    if solver == "auto" and two and (in_parts or chosen.structure in ("concave", "general")):
         # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
         starts.insert(0, best_cut(chosen, oracle)[0])
     # the final evaluation is counted too, on labels once more where they are not the estimate
@@ -253,6 +251,11 @@ def check_settings(
     seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
     if not (seed and 0 <= random_state < 1 << 64):
         raise ValueError(f"random_state is an integer from 0 to 2**64 - 1; got {random_state!r}")
+
+
+def _check_callback(callback: Any) -> None:
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
 
 
 def _estimate(

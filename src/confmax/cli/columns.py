@@ -38,8 +38,8 @@ class Rows:
 
     Attributes
     ----------
-    proba : ndarray (n, K)
-        Checked probabilities, columns in the order of ``classes``.
+    proba : ndarray (n, K), or a table opened by `open_table`
+        Probabilities, columns in the order of ``classes``; an array is checked.
     labels : ndarray (n,) or None
         True classes, as names.
     weight : ndarray (n,) or None
@@ -56,7 +56,7 @@ class Rows:
         What the reader should be warned of.
     """
 
-    proba: NDArray[Any]
+    proba: Any
     labels: NDArray[Any] | None
     weight: NDArray[Any] | None
     classes: tuple[Any, ...]
@@ -64,6 +64,11 @@ class Rows:
     block: str | None
     order_known: bool
     notes: tuple[str, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.proba) if isinstance(self.proba, np.ndarray) else int(self.proba.n_rows)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,39 @@ class _Place:
     names: tuple[str, ...]
     block: str | None
     how: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Classes in order, the columns that belong to them, whether the order is known, and what to warn of."""
+
+    classes: tuple[Any, ...]
+    columns: tuple[str, ...]
+    order_known: bool
+    notes: tuple[str, ...]
+
+
+def placed(head: Frame, asked: Asked, distinct: Sequence[Any]) -> Placed:
+    """Return the columns of a file of which only the first rows and the distinct labels are known.
+
+    Raises
+    ------
+    ValueError
+        As `read_rows`.
+    """
+    for name, option in ((asked.label, "--label"), (asked.weight, "--weight")):
+        if name is not None:
+            _existing(name, head, option)
+    wanted = _wanted(asked, (), distinct)
+    place = _choose(head, asked, [str(name) for name in wanted or distinct], None, of_rule=False)
+    names, notes = _class_names(place, len(place.names), wanted, distinct, asked.label)
+    order = _order(names, wanted, asked.positive)
+    classes = tuple(names[k] for k in order)
+    return Placed(classes, tuple(place.names[k] for k in order), _order_known(asked, classes), notes)
+
+
+def _order_known(asked: Asked, classes: Sequence[Any]) -> bool:
+    return bool(asked.classes or asked.positive) or not any(isinstance(name, str) for name in classes)
 
 
 def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> Rows:
@@ -102,7 +140,7 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> R
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, order]), frame, place, [place.names[k] for k in order])
     classes = tuple(names[k] for k in order)
-    known = bool(asked.classes or asked.positive) or not any(isinstance(name, str) for name in classes)
+    known = _order_known(asked, classes)
     coded = None if labels is None else _as_classes(labels, classes, frame, asked.label)
     weight = None if asked.weight is None else frame.numbers(_existing(asked.weight, frame, "--weight"))
     for name, part in ((asked.label, coded), (asked.weight, weight)):

@@ -22,6 +22,7 @@ from confmax.cli import show, tasks
 from confmax.cli.columns import Asked
 from confmax.cli.demo import demonstrate
 from confmax.cli.files import EXTENSIONS, check_output, read_frame
+from confmax.cli.large import SHARE, large
 from confmax.cli.show import Bar, Page, clean
 from confmax.rule import DecisionRule
 
@@ -232,18 +233,24 @@ def demo(out: Path, as_json: bool) -> None:
 )
 @click.option("--max-passes", type=int, metavar="N", help="Most scans of the table; default: the solver's own budget.")
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
+              help=f"Whether FILE is read part by part in every pass; auto: where it takes more than {SHARE:.0%} of "
+                   "the memory. Then FILE is Parquet: a file, a directory, or a pattern in quotes; or one .npy file, "
+                   "with --label and --weight files beside it.")  # fmt: skip
 @click.option("-o", "--out", type=_PATH, default=Path("rule.json"), show_default=True, help="Where the rule goes.")
 @_AS_JSON
 def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
     """Find the rule that maximises a metric on the rows of FILE.
 
-    FILE is a table with one row per case and one column of probability per class.
+    FILE is a table with one row per case and one column of probability per class. What is larger than memory is read
+    part by part.
 
     \b
     Example:
       confmax tune scores.csv --label truth --metric g_mean -o rule.json
       confmax tune scores.csv --label truth --metric f1 --positive yes
       confmax tune scores.csv --label truth --metric linear --costs costs.csv
+      confmax tune 'scores/*.parquet' --label truth --metric macro_f1
     """
     metric, params, costs = (more.pop(key) for key in ("metric", "params", "costs"))
     if metric is None and costs is None:
@@ -267,8 +274,8 @@ def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
         "max_passes": more["max_passes"],
         "random_state": more["seed"],
     }
-    frame = read_frame(file)
     with Bar("tuning", "passes") as bar:
+        frame = large(file, more["in_parts"], bar.rows) or read_frame(file)
         rule, document = tasks.tune(
             frame, asked, metric or "linear", params, costs, warn=warn, callback=bar.step, **settings
         )

@@ -104,6 +104,8 @@ class Bar:
         self.what, self.unit, self.after = what, unit, after
         self.began = time.monotonic()
         self.live: Progress | None = None
+        self.told, self.of_rows = "", False
+        self.rows_before, self.pass_began = 0, self.began
         self.is_terminal = sys.stderr.isatty()
 
     def __enter__(self) -> Bar:
@@ -129,10 +131,19 @@ class Bar:
 
     def step(self, progress: Step) -> None:
         """Show a step of `maximize`; returns nothing, so that the run goes on."""
-        told = f"value {progress.value:.4f}"
+        self.told = f"value {progress.value:.4f}"
         if progress.upper_bound is not None:
-            told += f", at most {progress.upper_bound:.4f}"
-        self.update(progress.n_passes, progress.max_passes, told)
+            self.told += f", at most {progress.upper_bound:.4f}"
+        if not self.of_rows:
+            self.update(progress.n_passes, progress.max_passes, self.told)
+
+    def rows(self, done: int, total: int) -> None:
+        """Show how far a pass over a file is, how fast, and what the step before has found."""
+        now = time.monotonic()
+        if not self.of_rows or done < self.rows_before:
+            self.of_rows, self.pass_began = True, now if self.of_rows else self.began
+        self.rows_before, seconds = done, max(now - self.pass_began, 1e-9)
+        self.update(done, total, f"{done / seconds:,.0f} rows/s {self.told}")
 
 
 # --- the reports -----------------------------------------------------------------------------------------------------

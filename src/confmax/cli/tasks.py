@@ -17,6 +17,7 @@ from confmax.calibration import Calibration
 from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
 from confmax.cli.files import read_cells, write_decisions
 from confmax.cli.frame import Frame, is_number
+from confmax.cli.large import Large
 from confmax.confusion import Confusion
 from confmax.optimize import Progress
 from confmax.oracle import make_oracle, make_table
@@ -31,7 +32,7 @@ Warn = Callable[[str], None]
 
 
 def tune(
-    frame: Frame,
+    frame: Frame | Large,
     asked: Asked,
     metric: str,
     params: Mapping[str, Any],
@@ -61,7 +62,7 @@ def tune(
         Further keywords of `maximize`.
     """
     chosen = named_metric(metric, params, costs)
-    rows = read_rows(frame, asked)
+    rows = frame.rows(asked) if isinstance(frame, Large) else read_rows(frame, asked)
     extra: tuple[str, ...] = ()
     order_known = rows.order_known
     if costs is not None:
@@ -102,11 +103,11 @@ def _order_needed(metric: Metric, rows: Rows) -> str:
     )
 
 
-def _about(frame: Frame, asked: Asked, rows: Rows) -> Document:
+def _about(frame: Frame | Large, asked: Asked, rows: Rows) -> Document:
     """Return which rows and columns were used."""
     return {
         "file": str(frame.path),
-        "rows": len(rows.proba),
+        "rows": rows.n_rows,
         "label": asked.label,
         "weight": asked.weight,
         "classes": list(rows.classes),

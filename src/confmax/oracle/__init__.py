@@ -7,6 +7,8 @@ from collections.abc import Callable
 from confmax.oracle._decide import decide, decide_given
 from confmax.oracle._numba import NumbaOracle
 from confmax.oracle._numpy import NumpyOracle
+from confmax.oracle._open import open_table
+from confmax.oracle._parts import distinct_labels
 from confmax.oracle._protocol import Oracle
 from confmax.oracle._sample import rows_of, sampled
 from confmax.oracle._table import (
@@ -33,12 +35,14 @@ __all__ = [
     "checked_probabilities",
     "decide",
     "decide_given",
+    "distinct_labels",
     "is_source",
     "is_sparse",
     "is_tensor",
     "make_oracle",
     "make_table",
     "on_host",
+    "open_table",
     "refuse_too_few_classes",
     "rows_of",
     "same_estimate",

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Gains
 from confmax.oracle import _numba
-from confmax.oracle._table import ROW_SUM_TOLERANCE, as_array, checked_probabilities, is_sparse, rounding_of
+from confmax.oracle._arrays import ROW_SUM_TOLERANCE, as_array, rounding_of
+from confmax.oracle._table import checked_probabilities, is_sparse
 from confmax.oracle._tensors import is_tensor
 
 

@@ -6,7 +6,6 @@ whatever the size of the table. `open_table` checks names and types; the rows ar
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +21,6 @@ from confmax.oracle._blocks import load_block
 from confmax.oracle._labels import Coded
 from confmax.oracle._parts import Part
 
-MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
 TURNED_ROWS = 1 << 12
 
 T = TypeVar("T")
@@ -47,7 +45,7 @@ class Piece:
         ValueError
             If its size or time is another, or it is gone.
         """
-        if not os.path.isfile(self.path) or _stamp(self.path) != self.stamp:
+        if not os.path.isfile(self.path) or stamp_of(self.path) != self.stamp:
             raise ValueError(f"{self.path} has changed since it was opened; keep files as they are during a run")
 
     def __str__(self) -> str:
@@ -135,162 +133,7 @@ class FileSource:
         return self.pieces[0].group < 0
 
 
-def open_table(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    *,
-    label: str | os.PathLike[str] | None = None,
-    weight: str | os.PathLike[str] | None = None,
-    columns: Sequence[str] | None = None,
-    progress: Heard | None = None,
-) -> FileSource:
-    """Open a table of probabilities in files, to be read part by part, whatever its size.
-
-    Parameters
-    ----------
-    path : str, path or sequence of them
-        Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several names; read in
-        sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is memory-mapped.
-    label, weight : str or None
-        Columns of true classes and of sample weights; beside a ``.npy`` file the ``.npy`` files that hold them (n,).
-    columns : sequence of str or None
-        The columns of probabilities in class order, or the one that holds a list of K numbers per row. Default: the
-        column ``probability`` if it holds lists, else every column of floating-point numbers but label and weight.
-    progress : callable or None
-        Called with the number of rows read in a pass so far and the number of rows of the table.
-
-    Returns
-    -------
-    object
-        To be given to `maximize` in the place of ``proba``, without ``y`` and ``sample_weight``, or to
-        `DecisionRule.predict`. Nothing has been read but the files' headers.
-
-    Raises
-    ------
-    ValueError
-        If there is no such file, a file is damaged, the files differ in their columns, or a column is missing.
-
-    Notes
-    -----
-    A run reads the probabilities once to check them, once per pass, and once more where they are calibrated. The
-    calibration is fitted on a sample of 4M entries, which also finds where the first full pass looks. Row groups of
-    about a million rows are a good size: three of them are in memory at a time.
-
-    Examples
-    --------
-    >>> import confmax, numpy, tempfile, pathlib
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.npy"
-    >>> numpy.save(file, [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
-    >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.6, 0.4]])
-    array([1])
-    """
-    paths = _files(path)
-    if paths[0].suffix.lower() == ".npy":
-        return _mapped(paths, label, weight, columns, progress)
-    return _parquet(paths, _name(label), _name(weight), columns, progress)
-
-
-# --- opening ---------------------------------------------------------------------------------------------------------
-
-
-def _name(given: str | os.PathLike[str] | None) -> str | None:
-    return None if given is None else os.fspath(given)
-
-
-def _files(path: Any) -> list[Path]:
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found: list[Path] = []
-    for each in given:
-        name = os.fspath(each)
-        if os.path.isdir(name):
-            name = os.path.join(glob.escape(name), "*.parquet")
-        matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
-        if not matched:
-            raise ValueError(f"no file is named like {name}; check the pattern and the folder")
-        found += map(Path, matched)
-    for file in found:
-        if not file.is_file():
-            raise ValueError(f"there is no file {file}; check the name and the folder")
-        if file.suffix.lower() not in (".parquet", ".npy"):
-            raise ValueError(f"{file} is neither .parquet nor .npy; these are the formats that are read in parts")
-    if len({file.suffix.lower() for file in found}) > 1 or (found[0].suffix.lower() == ".npy" and len(found) > 1):
-        raise ValueError(f"give Parquet files, or one .npy file; got {', '.join(map(str, found[:3]))}")
-    return found
-
-
-def _parquet(
-    paths: list[Path], label: str | None, weight: str | None, columns: Sequence[str] | None, progress: Heard | None
-) -> FileSource:
-    schemas, pieces = [], []
-    for path in paths:
-        with _parquet_file(path) as file:
-            schema, start, stamp = file.schema_arrow, 0, _stamp(path)
-            for group in range(file.metadata.num_row_groups):
-                stop = start + file.metadata.row_group(group).num_rows
-                pieces.append(Piece(str(path), group, start, stop, stamp))
-                start = stop
-        schemas.append(schema)
-    chosen = _probability_columns(schemas[0], columns, {label, weight}, paths[0])
-    for path, schema in zip(paths, schemas, strict=True):
-        missing = [name for name in (*chosen, label, weight) if name is not None and name not in schema.names]
-        if missing:
-            raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {', '.join(schema.names[:12])}")
-    if not pieces:
-        raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    source = FileSource(tuple(pieces), chosen, label, weight, len(chosen), chosen, progress=progress)
-    if len(chosen) > 1:
-        return source
-    first = next((piece for piece in pieces if piece.stop > piece.start), None)
-    if first is None:
-        raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    alone = replace(source, label=None, weight=None)
-    K = _part_of_group(alone, first, _read_group(alone, first), held={}).proba.shape[1]
-    return replace(source, n_classes=K, names=None)
-
-
-def _probability_columns(
-    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Path
-) -> tuple[str, ...]:
-    import pyarrow as pa
-
-    if columns is not None:
-        chosen = (columns,) if isinstance(columns, str) else tuple(columns)
-        if not chosen:
-            raise ValueError("columns is empty; name at least one column of probabilities")
-        return chosen
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    if "probability" in schema.names and any(kind(schema.field("probability").type) for kind in lists):
-        return ("probability",)
-    chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
-    if len(chosen) < 2:
-        raise ValueError(
-            f"{path} has {len(chosen)} columns of floating-point numbers beside label and weight; name the columns of "
-            f"probabilities with columns="
-        )
-    return chosen
-
-
-def _mapped(
-    paths: list[Path], label: Any, weight: Any, columns: Sequence[str] | None, progress: Heard | None
-) -> FileSource:
-    if columns is not None:
-        raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
-    array = _map(str(paths[0]))
-    if array.ndim != 2 or array.shape[1] < 2:
-        raise ValueError(f"{paths[0]} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
-    n, K = array.shape
-    for given, what in ((label, "label"), (weight, "weight")):
-        if given is not None and (shape := _map(os.fspath(given)).shape) != (n,):
-            raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {shape}")
-    rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
-    stamp = _stamp(paths[0])
-    pieces = tuple(Piece(str(paths[0]), -1, low, min(low + rows, n), stamp) for low in range(0, max(n, 1), rows))
-    return FileSource(pieces, (), _name(label), _name(weight), K, progress=progress)
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-def _parquet_file(path: Path | str) -> Any:
+def parquet_file(path: Path | str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -307,7 +150,7 @@ def _read_group(source: FileSource, piece: Piece, *, labels_only: bool = False) 
     columns = [] if labels_only else [*source.columns, *([] if source.weight is None else [source.weight])]
     columns += [] if source.label is None else [source.label]
     piece.refuse_changed()
-    with _parquet_file(piece.path) as file:
+    with parquet_file(piece.path) as file:
         try:
             return file.read_row_group(piece.group, columns=list(dict.fromkeys(columns)))
         except (pa.ArrowException, OSError) as error:
@@ -367,17 +210,24 @@ def _labels_of(column: Any) -> Any:
 def _read_mapped(source: FileSource, piece: Piece, *, labels_only: bool = False) -> Part:
     piece.refuse_changed()
     part = slice(piece.start, piece.stop)
-    labels = None if source.label is None else np.array(_map(source.label)[part])
-    weight = None if source.weight is None or labels_only else np.array(_map(source.weight)[part])
-    proba = np.empty((0, source.n_classes)) if labels_only else np.array(_map(piece.path)[part])
+    labels = None if source.label is None else np.array(map_array(source.label)[part])
+    weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[part])
+    proba = np.empty((0, source.n_classes)) if labels_only else np.array(map_array(piece.path)[part])
     return Part(proba if source.order is None else proba[:, source.order], labels, weight, str(piece))
+
+
+def width_of_lists(source: FileSource, piece: Piece) -> int:
+    """Return how many probabilities each row of the one column of a source holds, by a row group."""
+    alone = replace(source, label=None, weight=None)
+    proba = _part_of_group(alone, piece, _read_group(alone, piece), held={}).proba
+    return int(np.shape(proba)[1])
 
 
 def _given(_source: FileSource, _piece: Piece, part: Part, *, held: dict[str, NDArray[Any]]) -> Part:  # noqa: ARG001
     return part
 
 
-def _map(path: str) -> NDArray[Any]:
+def map_array(path: str) -> NDArray[Any]:
     if not path.lower().endswith(".npy") or not os.path.isfile(path):
         raise ValueError(f"{path} is no .npy file; save the array with numpy.save and name the file")
     try:
@@ -407,7 +257,7 @@ def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: di
     return out
 
 
-def _stamp(path: Path | str) -> tuple[int, int]:
+def stamp_of(path: Path | str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.oracle._arrays import as_array, checked_array, checked_weight
 from confmax.oracle._check import draw_factors
 from confmax.oracle._labels import Coded, class_order, distinct, encode_labels, resolve_classes, vector
 from confmax.oracle._sample import rows_of
-from confmax.oracle._table import Calibrator, Table, as_array, checked_array, checked_weight
+from confmax.oracle._table import Calibrator, Table
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # it has at least so many rows, whatever the number of classes
@@ -64,11 +65,20 @@ class Source(Protocol):
         Whether `kept` holds what it makes; otherwise it is made anew in every pass.
     """
 
-    n_rows: int
-    n_classes: int
-    names: tuple[str, ...] | None
-    has_labels: bool
-    holds: bool
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def n_classes(self) -> int: ...
+
+    @property
+    def names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def has_labels(self) -> bool: ...
+
+    @property
+    def holds(self) -> bool: ...
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part, in the order of the parts.
@@ -211,7 +221,7 @@ def parted_table(source: Source, classes: Sequence[Any] | None) -> PartedTable:
     ValueError
         For anything that is no such table; the sentence names the part and its first offending row.
     """
-    found = _distinct_labels(source) if source.has_labels else None
+    found = distinct_labels(source) if source.has_labels else None
     names = None if source.names is None else list(source.names)
     order = class_order(classes, names, found)
     if names is not None and order is not None and set(map(str, order)) == set(names):
@@ -317,7 +327,7 @@ def _column_totals(table: Table) -> Array:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _distinct_labels(source: Source) -> NDArray[Any]:
+def distinct_labels(source: Source) -> NDArray[Any]:
     """Return the distinct labels of all parts."""
     found: dict[Any, None] = {}
     for values in source.run(_distinct_of, labels_only=True):

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
 from confmax.oracle import _sparse_kernels as kernels
+from confmax.oracle._arrays import ROW_SUM_TOLERANCE
 from confmax.oracle._blocks import run_parts
 from confmax.oracle._numba import decide as decide_dense
 from confmax.oracle._numpy import gain_coefficients
-from confmax.oracle._table import ROW_SUM_TOLERANCE, Calibrator, Table
+from confmax.oracle._table import Calibrator, Table
 
 DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
 DENSE_FACTOR = 4  # and one whose cells are at most so many times its stored entries

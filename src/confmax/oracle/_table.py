@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.oracle._check import check_rows, normalised, weighted_totals
+from confmax.oracle._arrays import as_array, checked_array, checked_weight, column_names
+from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
 from confmax.oracle._tensors import is_tensor
 
-ROW_SUM_TOLERANCE = 1e-3
 DRAWN_ROWS = 50_000  # tables that may be sampled
 
 
@@ -169,7 +169,7 @@ def make_table(
 
         return parted_table(source, classes)
     labels = None if y is None else vector(y, "y", "one label")
-    order = class_order(classes, _column_names(proba), labels)
+    order = class_order(classes, column_names(proba), labels)
     P, totals, draws = _checked(proba, order, drawn=True)
     n, K = P.shape
     resolved = resolve_classes(order, labels, K)
@@ -237,43 +237,6 @@ def _checked(
     return checked_array(P, drawn=drawn and len(P) >= DRAWN_ROWS)
 
 
-def checked_array(P: NDArray[Any], *, drawn: bool) -> tuple[NDArray[Any], Array, NDArray[np.uint32] | None]:
-    """Return an array from `as_array`, its rows checked and divided by their sums, its column sums and draws."""
-    rounding = rounding_of(P)
-    draws = np.empty(len(P), dtype=np.uint32) if drawn else None
-    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
-    if broken[:3].any():
-        _refuse_rows(P)
-    if broken[3]:
-        P = normalised(P, rounding)
-        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
-    return P, totals, draws
-
-
-def rounding_of(P: NDArray[Any]) -> float:
-    """Return by how much a row's sum may be off for the row to stay as it is."""
-    return 8 * float(np.finfo(P.dtype).eps)
-
-
-def as_array(proba: ArrayLike, classes: Sequence[Any] | None) -> NDArray[Any]:
-    """Return a table as a C-contiguous array (n, K) of floats, its rows unchecked; a frame's columns by name."""
-    P = np.asarray(proba)
-    names = _column_names(proba)
-    if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
-        position = {name: k for k, name in enumerate(names)}
-        P = P[:, [position[str(name)] for name in classes]]
-    if P.ndim == 1:
-        raise ValueError(
-            f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
-            f"positive class's probabilities p, pass numpy.column_stack([1 - p, p])"
-        )
-    if P.ndim != 2 or P.shape[1] < 2:
-        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
-    if P.shape[0] == 0:
-        raise ValueError("proba is empty: at least one row of probabilities is needed")
-    return np.ascontiguousarray(_as_float(P))
-
-
 def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
     """Return what a calibrator makes of checked probabilities (n, K), checked in turn, in the same dtype.
 
@@ -338,83 +301,3 @@ def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
             f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
         )
     return present
-
-
-# --- steps -----------------------------------------------------------------------------------------------------------
-
-
-def _as_float(P: NDArray[Any]) -> NDArray[Any]:
-    """Return P as float32 or float64."""
-    if P.dtype in (np.float32, np.float64):
-        return P
-    if P.dtype == np.float16:
-        return P.astype(np.float32)
-    if np.iscomplexobj(P):
-        raise ValueError("proba holds complex numbers; pass real probabilities")
-    try:
-        return P.astype(np.float64)
-    except (TypeError, ValueError):
-        for (row, column), cell in np.ndenumerate(P):
-            try:
-                float(cell)
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"row {row}, column {column} of proba is not a number ({cell!r:.40}); drop the columns that are no "
-                    f"probabilities, and rows with missing ones"
-                ) from None
-        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}") from None
-
-
-def _refuse_rows(P: NDArray[Any]) -> None:
-    """Say which row is no distribution."""
-    if not np.isfinite(P).all():
-        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
-    if P.min() < 0:
-        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
-    sums = P.sum(axis=1, dtype=np.float64)
-    row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > ROW_SUM_TOLERANCE:
-        row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))
-    raise ValueError(
-        f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
-        f"predict_proba's output, or divide each row by its sum"
-    )
-
-
-def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
-    row, column = (int(part) for part in np.unravel_index(int(np.argmax(bad)), bad.shape))
-    raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
-
-
-def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> Array:
-    """Return weights (n,) in float64; those of a ``whole`` table must not all be zero.
-
-    Raises
-    ------
-    ValueError
-        For a wrong length, or weights that are no finite numbers of at least zero.
-    """
-    weight = vector(sample_weight, "sample_weight", "one weight")
-    try:
-        weight = weight.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"sample_weight must hold numbers; got dtype {weight.dtype}") from None
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight must have one weight per row of proba: {n}; got shape {weight.shape}")
-    bad = ~(np.isfinite(weight) & (weight >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"row {row} of sample_weight is {weight[row]}; weights must be finite and not negative")
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise ValueError("sample_weight sums to more than a float can hold; divide the weights by their largest")
-    if whole and total <= 0:
-        raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
-    return weight
-
-
-def _column_names(proba: Any) -> list[str] | None:
-    """Return a frame's column names, None for arrays."""
-    columns = getattr(proba, "columns", None)
-    return None if columns is None else [str(name) for name in columns]

@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.oracle._table import ROW_SUM_TOLERANCE, Calibrator, Table, apply_calibrator, checked_probabilities
+from confmax.oracle._arrays import ROW_SUM_TOLERANCE
+from confmax.oracle._table import Calibrator, Table, apply_calibrator, checked_probabilities
 from confmax.oracle._tensors import on_host
 
 Tensor = Any

@@ -1,0 +1,121 @@
+"""Files that are not read whole: which of their columns mean what, as for other files, and the rows part by part.
+
+The columns are chosen by the rules of `confmax.cli.columns`, from the first rows and the distinct labels of all.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from confmax.cli.columns import Asked, Rows, placed
+from confmax.cli.frame import Frame
+from confmax.oracle import distinct_labels, open_table
+
+SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
+HEAD = 1000  # rows that tell the types of columns
+
+
+@dataclass(frozen=True)
+class Large:
+    """Parquet files, or an array in a file, that are read part by part.
+
+    Attributes
+    ----------
+    path : Path
+        The name, pattern or directory, as it was given.
+    heard : callable or None
+        Takes the rows read of a pass so far, and all rows.
+    """
+
+    path: Path
+    heard: Callable[[int, int], None] | None = None
+
+    def rows(self, asked: Asked) -> Rows:
+        """Return the opened table, its columns in the order of the classes.
+
+        Raises
+        ------
+        ValueError
+            As `read_rows`.
+        """
+        if self.path.suffix.lower() == ".npy":
+            return self._mapped(asked)
+        first = open_table(self.path, label=asked.label, weight=asked.weight, columns=asked.columns or None)
+        labels = None if asked.label is None else distinct_labels(first)
+        found = placed(self._head(Path(first.pieces[0].path)), asked, [] if labels is None else sorted(labels.tolist()))
+        source = open_table(
+            self.path, label=asked.label, weight=asked.weight, columns=found.columns, progress=self.heard
+        )
+        return Rows(source, None, None, found.classes, found.columns, None, found.order_known, found.notes)
+
+    def _head(self, path: Path) -> Frame:
+        """Return the first rows of a file."""
+        with pq.ParquetFile(path) as file:
+            batch = next(file.iter_batches(HEAD), None)
+        columns = {} if batch is None else dict(zip(batch.schema.names, batch.columns, strict=True))
+        return Frame(path, columns)
+
+    def _mapped(self, asked: Asked) -> Rows:
+        source = open_table(self.path, label=asked.label, weight=asked.weight, progress=self.heard)
+        classes: tuple[Any, ...] = tuple(asked.classes) or tuple(range(source.n_classes))
+        if asked.classes and source.has_labels and not any(isinstance(x, str) for x in distinct_labels(source)):
+            classes = tuple(int(name) if name.lstrip("-").isdigit() else name for name in classes)
+        if asked.columns or asked.positive:
+            raise ValueError(f"{self.path} is an array without names; give --classes, not --columns or --positive")
+        columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
+        known = bool(asked.classes) or not any(isinstance(name, str) for name in classes)
+        return Rows(source, None, None, classes, columns, str(self.path), known)
+
+
+def large(path: Path, in_parts: str, heard: Callable[[int, int], None] | None = None) -> Large | None:
+    """Return a file that is to be read in parts, None for one that is read whole.
+
+    Parameters
+    ----------
+    path : Path
+        A file, a directory of Parquet files, or a pattern.
+    in_parts : {"auto", "yes", "no"}
+        "auto": directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory.
+    heard : callable or None
+        See `Large`.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read in the way that was asked for.
+    """
+    several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+    kind = path.suffix.lower()
+    if in_parts == "yes" and not several and kind not in (".parquet", ".npy"):
+        raise ValueError(f"{path} is neither Parquet nor .npy, which can be read in parts; leave --in-parts out")
+    if in_parts == "no" and (several or kind == ".npy"):
+        raise ValueError(
+            f"{path} can only be read in parts; leave --in-parts out, or name one CSV, Parquet or NPZ file"
+        )
+    if several or kind == ".npy" or in_parts == "yes":
+        return Large(path, heard)
+    if in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory():
+        return Large(path, heard)
+    return None
+
+
+def _bytes_in(path: Path) -> int:
+    """Return the uncompressed bytes of a Parquet file; none of one that is damaged, which is told when it is read."""
+    try:
+        with pq.ParquetFile(path) as file:
+            metadata = file.metadata
+            return int(np.sum([metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]))
+    except Exception:
+        return 0
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
