@@ -1,0 +1,137 @@
+"""The command line on files that are read in parts."""
+
+import json
+
+import numpy as np
+import pytest
+
+import confmax as library
+from tests.cli_helpers import cli, document, run
+from tests.parts_helpers import labelled
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+large = pytest.importorskip("confmax.cli.large")
+
+NAMES = ("low", "middle", "high")
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def written(path, n=600, *, size=100, bad=None, seed=0):
+    """Write a table with a number and an identifier beside the probabilities, whose order is not that of the names."""
+    P, y, w = labelled(n, 3, sharp=0.7, seed=seed)
+    if bad is not None:
+        P[bad] = np.nan
+    columns = {"id": [f"{k}" for k in range(n)], "amount": np.arange(n) * 0.5, "w": w}
+    columns |= {name: P[:, k] for name, k in (("high", 2), ("low", 0), ("middle", 1))}
+    columns["truth"] = np.array(NAMES)[y]
+    pq.write_table(pa.table(columns), path, row_group_size=size)
+    return P, np.array(NAMES)[y], w
+
+
+@pytest.mark.parametrize("metric", ["macro_f1", "g_mean", "quadratic_kappa"])
+def test_in_parts_or_whole_the_rule_is_the_same(tmp_path, metric):
+    P, y, w = written(tmp_path / "t.parquet")
+    options = ("--label", "truth", "--weight", "w", "--metric", metric, "--classes", "low,middle,high")
+    told = {}
+    for in_parts in ("yes", "no"):
+        told[in_parts] = document("tune", "t.parquet", *options, "--in-parts", in_parts, "-o", f"{in_parts}.json")
+    assert told["yes"]["tuned"] == pytest.approx(told["no"]["tuned"], abs=1e-9)
+    for key in ("rows", "classes", "columns", "label", "weight", "confusion"):
+        assert told["yes"][key] == told["no"][key]
+    expected = library.maximize(metric, P, y, sample_weight=w, classes=NAMES)
+    assert told["yes"]["tuned"] == pytest.approx(expected.value, abs=1e-9)
+    rules = [library.DecisionRule.load(f"{name}.json") for name in ("yes", "no")]
+    np.testing.assert_array_equal(rules[0].predict(P), rules[1].predict(P))
+
+
+def test_several_files_are_one_table(tmp_path):
+    (tmp_path / "parts").mkdir()
+    tables = [written(tmp_path / "parts" / f"{k}.parquet", seed=k) for k in range(3)]
+    P, y = np.concatenate([table[0] for table in tables]), np.concatenate([table[1] for table in tables])
+    whole = library.maximize("g_mean", P, y, classes=NAMES)
+    for name in ("parts", "parts/*.parquet"):
+        told = document("tune", name, "--label", "truth", "--metric", "g_mean", "--classes", ",".join(NAMES))
+        assert told["rows"] == 1800
+        assert told["tuned"] == pytest.approx(whole.value, abs=1e-9)
+    shown, _ = run("tune", "parts", "--label", "truth", "--metric", "g_mean")
+    assert "parts, 1800 rows" in shown
+
+
+def test_auto_goes_by_the_memory(tmp_path, monkeypatch):
+    written(tmp_path / "t.parquet")
+    assert large.large(tmp_path / "t.parquet", "auto") is None
+    size = large._bytes_in(tmp_path / "t.parquet")
+    assert size > 600 * 5 * 8
+    monkeypatch.setattr(large, "_memory", lambda: int(size / large.SHARE) - 8)
+    assert large.large(tmp_path / "t.parquet", "auto") is not None
+    assert large.large(tmp_path / "t.parquet", "no") is None
+    assert large.large(tmp_path / "t.csv", "auto") is None
+
+
+def test_mapped_arrays(tmp_path):
+    P, y, w = labelled(500, 3)
+    for name, array in (("p", P), ("y", y), ("w", w)):
+        np.save(tmp_path / f"{name}.npy", array)
+    told = document("tune", "p.npy", "--label", "y.npy", "--weight", "w.npy", "--metric", "macro_f1")
+    assert told["tuned"] == pytest.approx(library.maximize("macro_f1", P, y, sample_weight=w).value, abs=1e-9)
+    told = document("tune", "p.npy", "--label", "y.npy", "--metric", "macro_f1", "--classes", "0,1,2")
+    assert told["classes"] == [0, 1, 2]
+
+
+def test_costs_and_parameters(tmp_path):
+    written(tmp_path / "t.parquet")
+    (tmp_path / "costs.csv").write_text(",low,middle,high,ask\nlow,0,1,5,.3\nmiddle,1,0,2,.3\nhigh,9,3,0,.3\n")
+    told = document("tune", "t.parquet", "--label", "truth", "--costs", "costs.csv", "--in-parts", "yes")
+    whole = document("tune", "t.parquet", "--label", "truth", "--costs", "costs.csv")
+    assert told["tuned"] == pytest.approx(whole["tuned"], abs=1e-9)
+    assert len(json.loads((tmp_path / "rule.json").read_text())["classes"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("t.csv", "--in-parts", "yes"), "t.csv is neither Parquet nor .npy"),
+        (("folder", "--in-parts", "no"), "folder can only be read in parts"),
+        (("none*.parquet",), "no file is named like none*.parquet"),
+        (("t.parquet", "--in-parts", "yes", "--label", "lable"), "has no column 'lable'"),
+        (
+            ("t.parquet", "--in-parts", "yes", "--label", "truth", "--classes", "a,b,c"),
+            "name the columns in the order of the classes",
+        ),
+        (("nan.parquet", "--in-parts", "yes", "--label", "truth"), "row group 3 of nan.parquet: row 7, column "),
+        (("cut.parquet", "--in-parts", "yes", "--label", "truth"), "cut.parquet is a damaged Parquet file"),
+        (("p.npy", "--positive", "a"), "is an array without names"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence_and_writes_nothing(tmp_path, arguments, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "t.csv").write_text("a,b\n.5,.5\n")
+    np.save(tmp_path / "p.npy", np.full((10, 2), 0.5))
+    written(tmp_path / "t.parquet")
+    written(tmp_path / "nan.parquet", bad=307)
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "t.parquet").read_bytes()[:-200])
+    (tmp_path / "rule.json").write_text("before")
+    _, told = run("tune", *arguments, "--metric", "macro_f1", code=2)
+    assert message in told
+    assert len(told.splitlines()) == 1
+    assert (tmp_path / "rule.json").read_text() == "before"
+
+
+def test_rows_per_second_are_shown_on_a_terminal(monkeypatch):
+    """The bar counts the rows of a pass and tells the value of the step before."""
+    bar = cli.Bar("tuning", "passes", after=-1.0)
+    bar.is_terminal = True
+    shown = []
+    monkeypatch.setattr(bar, "update", lambda done, total, told="": shown.append((done, total, told)))
+    bar.rows(100, 200)
+    bar.rows(200, 200)
+    bar.step(library.optimize.Progress(1, 0.5, 0.5, None, 0.5, 10))
+    bar.rows(100, 200)
+    assert [entry[:2] for entry in shown] == [(100, 200), (200, 200), (100, 200)]
+    assert all("rows/s" in told for _, _, told in shown)
+    assert "value 0.5000" in shown[-1][2]
