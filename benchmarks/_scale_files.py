@@ -107,9 +107,10 @@ def report(data):
     found = ratio(data["rate"]["scan"], data["rate"]["pass"])
     seconds = {name: float(np.median(times)) for name, times in data["rate"].items()}
     lines = [
-        f"`python -m benchmarks.scale files`: {short(n)} x {data['K']} float32 in Parquet ({size / 1e9:.1f} GB, row "
-        "groups of a million rows, pyarrow's defaults), each run in a process of its own. Reads are of the whole table: the "
-        "check, the calibration's mean, and the passes. Resident is the process's maximum (VmHWM) with all libraries.",
+        f"`python -m benchmarks.scale files`: {short(n)} x {data['K']} float32 in Parquet ({size / 1e9:.1f} GB, groups "
+        "of a million rows, pyarrow's defaults), each run in a process of its own. Reads are of the whole table: the "
+        "check, the mean of calibrated probabilities, and the passes. Resident is the process's maximum (VmHWM), with "
+        "all libraries.",
         "",
         "run | value | gap | passes | reads | seconds | resident, GB | below 1.5 GB | passes to the gap <= 6",
         "---|---:|---:|---:|---:|---:|---:|---|---",
