@@ -17,7 +17,7 @@ LAYERS = [
     {"metrics"},
     {"oracle"},
     {"_calibration_fit", "_draw"},
-    {"_calibrators", "_folds"},
+    {"_calibrators", "_folds", "_lazy"},
     {"_calibration_rows"},
     {"optimize", "calibration", "blend", "_rule_file", "theory", "populations"},
     {"rule", "_polish"},

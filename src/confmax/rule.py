@@ -27,6 +27,7 @@ from confmax.oracle import (
     checked_probabilities,
     decide,
     decide_given,
+    is_dask,
     is_source,
     is_sparse,
     is_tensor,
@@ -132,9 +133,9 @@ class DecisionRule:
 
         Parameters
         ----------
-        proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
+        proba : array-like, data frame, scipy.sparse matrix, torch tensor or Dask collection (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
-        keys : array-like (n,) or None
+        keys : array-like, Dask collection (n,) or None
             Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
             probabilities are its key, so that equal rows get equal decisions.
 
@@ -142,6 +143,8 @@ class DecisionRule:
         -------
         ndarray (n,) of int64
             ``rule.classes[index]`` is the name. For a tensor, a tensor of int64 on its device, like ``argmax`` gives.
+            For a Dask array a lazy one with the same chunks, for a Dask DataFrame a lazy Series with its index;
+            neither warns of duplicates.
 
         Raises
         ------
@@ -155,6 +158,10 @@ class DecisionRule:
         """
         if is_source(proba):
             return self._predict_parts(proba, keys)
+        if is_dask(proba):
+            from confmax import _lazy
+
+            return _lazy.predict(self, proba, keys)
         if self.calibrator is None:
             names = self.class_names[: self.n_classes]
             if self.is_randomized:
@@ -163,7 +170,7 @@ class DecisionRule:
                 decisions = decide_given(proba, self.gains, names)
             if decisions is not None:
                 return decisions
-        P = self._checked(proba)
+        P = self.checked(proba)
         if not self.is_randomized:
             P = apply_calibrator(self.calibrator, P)
             if is_tensor(P):
@@ -183,8 +190,15 @@ class DecisionRule:
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, self))])
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
-        """Return the exact probability of every decision (n, M), before any draw; for a tensor, on its device."""
-        P = apply_calibrator(self.calibrator, self._checked(proba))
+        """Return the exact probability of every decision (n, M), before any draw; for a tensor, on its device.
+
+        For a Dask array or DataFrame, a lazy one.
+        """
+        if is_dask(proba):
+            from confmax import _lazy
+
+            return _lazy.decision_probabilities(self, proba)
+        P = apply_calibrator(self.calibrator, self.checked(proba))
         if is_tensor(P):
             from confmax.oracle._torch_predict import decision_probabilities
 
@@ -246,7 +260,14 @@ class DecisionRule:
             calibrator = calibrator.reordered(index)
         return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator)
 
-    def _checked(self, proba: ArrayLike) -> NDArray[Any]:
+    def checked(self, proba: ArrayLike) -> NDArray[Any]:
+        """Return probabilities (n, K) as `predict` reads them: columns in the order of `classes`, rows that sum to one.
+
+        Raises
+        ------
+        ValueError
+            If they are no table of probabilities of K columns.
+        """
         P = checked_probabilities(proba, self.class_names[: self.n_classes])
         if P.shape[1] != self.n_classes:
             raise ValueError(

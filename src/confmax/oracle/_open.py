@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confmax.oracle._files import FileSource, Heard, Piece, map_array, parquet_file, stamp_of, width_of_lists
+from confmax.oracle._tensors import is_dask
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
 
@@ -21,14 +22,15 @@ def open_table(
     weight: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
     progress: Heard | None = None,
-) -> FileSource:
+) -> Any:
     """Open a table of probabilities in files, to be read part by part, whatever its size.
 
     Parameters
     ----------
     path : str, path or sequence of them
         Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several names; read in
-        sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is memory-mapped.
+        sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is memory-mapped. Or a Dask
+        DataFrame, whose columns are all probabilities but label and weight.
     label, weight : str or None
         Columns of true classes and of sample weights; beside a ``.npy`` file the ``.npy`` files that hold them (n,).
     columns : sequence of str or None
@@ -62,6 +64,10 @@ def open_table(
     >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.6, 0.4]])
     array([1])
     """
+    if is_dask(path):
+        from confmax.oracle._dask import dask_source
+
+        return dask_source(path, label, weight, columns=columns, progress=progress)
     paths = _files(path)
     if paths[0].suffix.lower() == ".npy":
         return _mapped(paths, label, weight, columns, progress)

@@ -14,7 +14,7 @@ from confmax.confusion import Array
 from confmax.oracle._arrays import as_array, checked_array, checked_weight, column_names
 from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
-from confmax.oracle._tensors import is_tensor
+from confmax.oracle._tensors import is_dask, is_tensor
 
 DRAWN_ROWS = 50_000  # tables that may be sampled
 
@@ -203,6 +203,10 @@ def as_source(proba: Any, y: Any, sample_weight: Any) -> Any:
                 "an opened table names its labels and weights itself; pass label= and weight= to open_table"
             )
         return proba
+    if is_dask(proba):
+        from confmax.oracle._dask import dask_source
+
+        return dask_source(proba, y, sample_weight)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Telling torch tensors from other input without importing torch."""
+"""Telling torch tensors and Dask collections from other input without importing torch or dask."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any
 def is_tensor(values: Any) -> bool:
     """Whether this is a torch tensor (or of a class derived from it), found out without importing torch."""
     return any(kind.__name__ == "Tensor" and kind.__module__ == "torch" for kind in type(values).__mro__)
+
+
+def is_dask(values: Any) -> bool:
+    """Whether this is a Dask collection, found out without importing dask."""
+    return type(values).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 def on_host(values: Any) -> Any:
