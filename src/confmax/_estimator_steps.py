@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import _check_method_params, column_or_1d
+from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from confmax._metric import Metric
+from confmax.oracle import is_dask
 from confmax.rule import DecisionRule
 
 
@@ -23,6 +27,21 @@ def as_seed(random_state: Any) -> Any:
     if random_state is None or isinstance(random_state, np.random.RandomState):
         return int(check_random_state(random_state).randint(2**31))
     return random_state
+
+
+def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the wrapped estimator's ``fit`` gets: without routing, weights only where it names them."""
+    takes = has_fit_parameter(estimator, "sample_weight")
+    if get_config()["enable_metadata_routing"] or "sample_weight" not in params or takes:
+        return params
+    if not isinstance(estimator, FrozenEstimator):  # which fits nothing
+        warnings.warn(
+            f"{type(estimator).__name__}.fit names no parameter sample_weight: it is fitted without weights and they "
+            f"are used for tuning only; metadata routing can pass them further in",
+            UserWarning,
+            stacklevel=4,
+        )
+    return {}
 
 
 def fit_split(
@@ -51,7 +70,8 @@ def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
     names: list[Any] = np.asarray(unique_labels(y) if known is None else known).tolist()
     if len(names) < 2:
         raise ValueError(f"y holds one class only ({_shown(names)}); at least two classes are needed")
-    refuse_unknown(y, names)
+    if not is_dask(y):  # which are checked where they lie
+        refuse_unknown(y, names)
     return names
 
 

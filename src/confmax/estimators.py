@@ -8,7 +8,6 @@ requires; a metric that depends on the order of the classes gets that order itse
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
@@ -19,18 +18,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedShuffleSplit, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from confmax._estimator_steps import (
     all_columns,
     as_seed,
     checked_labels,
+    fit_params_for,
     fit_split,
     in_order,
     known_classes,
@@ -38,10 +37,11 @@ from confmax._estimator_steps import (
     refuse_unknown,
     rule_for,
 )
+from confmax._lazy import taken
 from confmax._metric import Metric
 from confmax.confusion import Array
 from confmax.metrics import resolve
-from confmax.oracle import make_oracle, make_table
+from confmax.oracle import is_dask, make_oracle, make_table
 from confmax.rule import DecisionRule
 from confmax.solution import check_settings, maximize
 
@@ -98,13 +98,22 @@ class _RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC): 
             )
         if y is None:
             raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
+        if self._is_prefit and (is_dask(X) or is_dask(y)):
+            # rows and labels stay where they are, and are checked there
+            self._fit(X, y if is_dask(y) else checked_labels(y), sample_weight, params)
+            return self
         X, labels = indexable(X, checked_labels(y))
         self._fit(X, labels, None if sample_weight is None else _check_sample_weight(sample_weight, X), params)
         return self
 
     @abstractmethod
-    def _fit(self, X: Any, y: NDArray[Any], weight: Array | None, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         """Set ``estimator_``, ``rule_`` and what else is learned."""
+
+    @property
+    @abstractmethod
+    def _is_prefit(self) -> bool:
+        """Whether the estimator is used as it is, fitted by its owner."""
 
     def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
@@ -129,12 +138,12 @@ class _RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC): 
         return self.estimator_.feature_names_in_
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class (n,) that the rule decides for every row of X (n, d).
+        """Return the class (n,) that the rule decides for every row of X (n, d); lazily for Dask probabilities.
 
         A randomised rule draws from the row's probabilities, so that equal rows get equal classes in any batch.
         """
         check_is_fitted(self, "estimator_")
-        return self.classes_[self.rule_.predict(self.estimator_.predict_proba(X))]
+        return taken(self.classes_, self.rule_.predict(self.estimator_.predict_proba(X)))
 
     @_if_wrapped_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -176,7 +185,8 @@ class MetricClassifierCV(_RuleClassifier):
     cv : None, int, float, splitter, iterable of splits or "prefit"
         None or an integer: that many stratified folds, five by default. A number in (0, 1): one stratified hold-out of
         that share. A splitter or iterable may leave rows out or repeat them; every test row of every split is a row
-        of the table that the rule is tuned on. "prefit": the estimator is fitted, and all rows given are for tuning.
+        of the table that the rule is tuned on. "prefit": the estimator is fitted, and all rows given are for tuning;
+        they may be Dask collections if its ``predict_proba`` gives one for them.
     refit : bool
         Whether to fit the estimator again, on all rows. False keeps the model of the only split; "prefit" needs it.
     calibration, confusion, randomized
@@ -246,7 +256,7 @@ class MetricClassifierCV(_RuleClassifier):
         self.labels, self.pos_label = labels, pos_label
         self.n_jobs, self.random_state = n_jobs, random_state
 
-    def _fit(self, X: Any, y: NDArray[Any], weight: Array | None, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         seed = as_seed(self.random_state)
         check_settings(self.confusion, self.calibration, self.randomized, seed)
@@ -255,22 +265,23 @@ class MetricClassifierCV(_RuleClassifier):
         metric = in_order(resolve(self.metric), classes, self.labels, self.pos_label)
         routed = self._routed(weight, params)
         if self._is_prefit:
-            rows, proba = np.arange(len(y)), model.predict_proba(X)
+            proba = model.predict_proba(X)
         else:
             splits = self._splits(X, y, routed["splitter"]["split"])
-            fit_params = self._fit_params(routed["estimator"]["fit"])
+            fit_params = fit_params_for(self.estimator, routed["estimator"]["fit"])
             found = Parallel(n_jobs=self.n_jobs)(
                 delayed(fit_split)(clone(model), X, y, split, fit_params, keep=not self.refit) for split in splits
             )
-            rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
-            proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
             model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
+            rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
+            y, weight = y[rows], None if weight is None else weight[rows]
+            proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
         refuse_other_classes(model, classes)
         self.solution_ = maximize(
             metric,
             proba,
-            y[rows],
-            sample_weight=None if weight is None else weight[rows],
+            y,
+            sample_weight=weight,
             classes=classes,
             confusion=self.confusion,
             calibration=self.calibration,
@@ -309,20 +320,6 @@ class MetricClassifierCV(_RuleClassifier):
             raise ValueError(f"cv gave {len(splits)} splits, so refit cannot be False; pass refit=True, or one split")
         return splits
 
-    def _fit_params(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what the wrapped estimator's ``fit`` gets: without routing, weights only where it names them."""
-        takes = has_fit_parameter(self.estimator, "sample_weight")
-        if get_config()["enable_metadata_routing"] or "sample_weight" not in params or takes:
-            return params
-        if not isinstance(self.estimator, FrozenEstimator):  # which fits nothing
-            warnings.warn(
-                f"{type(self.estimator).__name__}.fit names no parameter sample_weight: it is fitted without weights "
-                f"and they are used for tuning only; metadata routing can pass them further in",
-                UserWarning,
-                stacklevel=4,
-            )
-        return {}
-
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the tuned metric on rows X (n, d) with true classes y (n,); greater is better.
 
@@ -330,8 +327,10 @@ class MetricClassifierCV(_RuleClassifier):
         the expected matrix, without any draw, if the rule is randomised.
         """
         check_is_fitted(self, "estimator_")
-        metric, classes, labels = self.solution_.metric, self.classes_.tolist(), checked_labels(y)
-        refuse_unknown(labels, classes)
+        metric, classes, labels = self.solution_.metric, self.classes_.tolist(), y
+        if not is_dask(y):
+            labels = checked_labels(y)
+            refuse_unknown(labels, classes)
         table = make_table(self.estimator_.predict_proba(X), labels, sample_weight, classes)
         confusion = self.rule_.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
         return float(metric.values(confusion))
@@ -383,13 +382,17 @@ class FixedRuleClassifier(_RuleClassifier):
     def __init__(self, estimator: Any, rule: DecisionRule | str | os.PathLike[str]) -> None:
         self.estimator, self.rule = estimator, rule
 
-    def _fit(self, X: Any, y: NDArray[Any], weight: Array | None, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         model = clone(self.estimator)
         classes = known_classes(model, y)
         rule = rule_for(self.rule, classes)
         model.fit(X, y, **self._routed(weight, params)["estimator"]["fit"])
         refuse_other_classes(model, classes)
         self.estimator_, self.rule_ = model, rule
+
+    @property
+    def _is_prefit(self) -> bool:
+        return False
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who gets which metadata: the wrapped estimator's ``fit`` gets all."""

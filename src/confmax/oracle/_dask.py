@@ -189,7 +189,7 @@ def one_column_chunk(proba: Any) -> Any:
 
 
 def _persisted(given: list[Any]) -> list[Any]:
-    """Return collections held where they lie, anything else as it is; what arrays, or frames, share is computed once."""
+    """Return collections held where they lie, others as they are; what arrays, or frames, share is computed once."""
     import dask
 
     out = list(given)
