@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax._draw import row_keys
-from confmax.oracle._dask import limited, one_column_chunk, threads_for
+from confmax.oracle._dask import is_frame, limited, one_column_chunk, threads_for
 from confmax.oracle._labels import vector
 from confmax.oracle._tensors import is_dask
 
@@ -77,7 +77,7 @@ def lazily(
     -------
     Dask array (n,) or (n, M) with the same chunks, or a Series or DataFrame with the same index.
     """
-    if hasattr(proba, "divisions"):
+    if is_frame(proba):
         return _over_partitions(work, proba, keys, names, dtype)
     import dask.array as da
 
@@ -102,7 +102,7 @@ def _keys_beside(keys: Any, proba: Any) -> Any:
         if len(keys) != proba.shape[0]:
             raise ValueError(f"keys must hold one key per row of proba: {proba.shape[0]}; got shape {keys.shape}")
         return da.from_array(keys, chunks=(rows,))[:, None]
-    if hasattr(keys, "divisions"):
+    if is_frame(keys):
         keys = keys.to_dask_array()
     if keys.chunks[0] != rows and not np.isnan(keys.shape[0]) and not np.isnan(proba.shape[0]):
         if keys.shape[0] != proba.shape[0]:
@@ -133,7 +133,7 @@ def _over_partitions(work: Callable[..., Any], frame: Any, keys: Any, names: Seq
 
     if isinstance(keys, str):
         keys, frame = frame[keys], frame[[name for name in frame.columns if name != keys]]
-    if keys is not None and not hasattr(keys, "divisions"):
+    if keys is not None and not is_frame(keys):
         raise ValueError(
             "keys beside a Dask DataFrame must be a Dask Series in the same partitions, or a column's name"
         )
@@ -141,6 +141,8 @@ def _over_partitions(work: Callable[..., Any], frame: Any, keys: Any, names: Seq
         raise ValueError(
             f"keys lie in {keys.npartitions} partitions and proba in {frame.npartitions}; give both the same"
         )
+    if keys is not None and keys.divisions != frame.divisions:
+        frame, keys = frame.clear_divisions(), keys.clear_divisions()
     index = frame._meta.index[:0]
     empty = np.empty(0 if names is None else (0, len(names)), dtype)
     meta = pd.Series(empty, index=index) if names is None else pd.DataFrame(empty, index=index, columns=list(names))

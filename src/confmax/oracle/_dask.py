@@ -76,6 +76,9 @@ class DaskSource:
         import dask
 
         found = dask.compute(*self._tasks(work, labels_only=labels_only))
+        for each in found:
+            if isinstance(each, Refused):
+                raise ValueError(each.message)
         if self.progress is not None and not labels_only:
             self.progress(self.n_rows, self.n_rows)
         yield from found
@@ -85,7 +88,7 @@ class DaskSource:
         from dask import delayed
 
         n_parts = len(self.blocks if self.held is None else self.held)
-        task = delayed(limited, pure=False, traverse=False)
+        task = delayed(_attempted, pure=False, traverse=False)
         sent = _sent(work)
         if self.held is not None:
             return [task(sent, threads_for(n_parts), part) for part in self.held]
@@ -136,7 +139,7 @@ def dask_source(
     import dask
 
     names = None
-    if hasattr(proba, "columns"):
+    if is_frame(proba):
         proba, y, sample_weight, names = _of_frame(proba, y, sample_weight, columns)
     elif columns is not None or isinstance(y, str) or isinstance(sample_weight, str):
         raise ValueError("a Dask array has no names of columns; pass y and sample_weight as arrays, and no columns=")
@@ -168,6 +171,15 @@ def _of_frame(frame: Any, y: Any, weight: Any, columns: Sequence[str] | None) ->
     return frame[chosen], y, weight, tuple(map(str, chosen))
 
 
+def is_frame(values: Any) -> bool:
+    """Whether this is a Dask DataFrame or Series, whose blocks are partitions."""
+    return hasattr(type(values), "divisions")  # delayed objects have every attribute, their type has not
+
+
+def _is_array(values: Any) -> bool:
+    return hasattr(type(values), "chunks")
+
+
 def one_column_chunk(proba: Any) -> Any:
     """Return a Dask array (n, K) whose rows are not divided between chunks; a frame as it is.
 
@@ -176,10 +188,10 @@ def one_column_chunk(proba: Any) -> Any:
     ValueError
         If it has another number of dimensions, or is no array or frame.
     """
-    if hasattr(proba, "columns"):
+    if is_frame(proba) and proba.ndim == 2:
         return proba
-    if not hasattr(proba, "chunks") or proba.ndim != 2:
-        shape = f"an array of shape {proba.shape}" if hasattr(proba, "chunks") else type(proba).__name__
+    if not _is_array(proba) or proba.ndim != 2:
+        shape = f"an array of shape {proba.shape}" if _is_array(proba) else type(proba).__name__
         raise ValueError(f"proba must be a Dask array (n, K) or a Dask DataFrame of K columns; got {shape}")
     if proba.numblocks[1] == 1:
         return proba
@@ -194,7 +206,7 @@ def _persisted(given: list[Any]) -> list[Any]:
 
     out = list(given)
     for frames in (True, False):
-        places = [k for k, each in enumerate(given) if is_dask(each) and hasattr(each, "divisions") == frames]
+        places = [k for k, each in enumerate(given) if is_dask(each) and is_frame(each) == frames]
         for k, each in zip(places, dask.persist(*(given[k] for k in places)), strict=True):
             out[k] = each
     return out
@@ -210,7 +222,7 @@ def _shape(proba: Any, blocks: list[Any]) -> tuple[list[int], int]:
     """Return the number of rows of each block and the number of columns; what is unknown is asked in one round."""
     import dask
 
-    known = not hasattr(proba, "columns") and not np.isnan(proba.shape).any()
+    known = _is_array(proba) and not np.isnan(proba.shape).any()
     if known:
         return [int(rows) for rows in proba.chunks[0]], int(proba.shape[1])
     shapes = dask.compute(*(dask.delayed(np.shape, pure=False)(block) for block in blocks))
@@ -224,21 +236,21 @@ def _beside(values: Any, name: str, each: str, lengths: list[int]) -> list[Any]:
     if values is None:
         return [None] * len(lengths)
     n = sum(lengths)
-    if not is_dask(values):
+    if not (is_frame(values) or _is_array(values)):
         given = vector(values, name, each)
         if len(given) != n:
             raise ValueError(f"{name} must hold {each} per row of proba: {n}; got shape {given.shape}")
         edges = np.cumsum([0, *lengths])
         pieces = [given[low:high] for low, high in pairwise(edges)]
         return list(dask.persist(*(dask.delayed(piece, pure=False, traverse=False) for piece in pieces)))
-    if hasattr(values, "chunks") and not np.isnan(values.shape[0]) and values.chunks[0] != tuple(lengths):
+    if _is_array(values) and not np.isnan(values.shape[0]) and values.chunks[0] != tuple(lengths):
         if values.shape[0] != n:
             raise ValueError(f"{name} must hold {each} per row of proba: {n}; got shape {values.shape}")
         values = values.rechunk({0: tuple(lengths)})
     blocks = _blocks(values)
     if len(blocks) != len(lengths):
         raise ValueError(
-            f"{name} lies in {len(blocks)} partitions and proba in {len(lengths)}; give both the same, by "
+            f"{name} lies in {len(blocks)} partitions, proba in {len(lengths)}; give both the same, by "
             f"repartition() or compute_chunk_sizes()"
         )
     return blocks
@@ -252,6 +264,23 @@ def _part(name: str, shape: tuple[int, tuple[int, ...] | None], x: Any, y: Any, 
     K, order = shape
     proba = np.empty((0, K)) if x is None else np.asarray(x)
     return Part(proba if order is None or x is None else proba[:, order], y, weight, name)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What was wrong with a part: it comes back as a result, so that the first of several is named, always."""
+
+    message: str
+
+
+def _attempted(work: Callable[[Any], Any], threads: int, part: Any) -> Any:
+    """Return what `limited` does, or that the part was refused, now or when it was checked."""
+    if isinstance(part, Refused):
+        return part
+    try:
+        return limited(work, threads, part)
+    except ValueError as error:
+        return Refused(str(error))
 
 
 def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
