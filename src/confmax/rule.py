@@ -336,6 +336,8 @@ class DecisionRule:
 
 
 def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
+    if len(part.proba) == 0:
+        return np.empty(0, np.int64)
     try:
         return rule.predict(part.proba)
     except ValueError as error:

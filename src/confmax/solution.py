@@ -128,13 +128,14 @@ def maximize(
     ----------
     metric : str, Metric or callable
         A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, M).
-    proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
+    proba : array-like, data frame, torch tensor, scipy.sparse matrix or Dask collection (n, K)
         Class probabilities on rows that the model was not fitted on. A tensor stays on its device. Of very many
         classes a sparse matrix may hold the largest few of each row, divided by their sum: what a scan costs is its
-        stored entries and K numbers. The result is that of the dense table without calibration.
-    y : array-like (n,) or None
+        stored entries and K numbers. The result is that of the dense table without calibration. The rows of a Dask
+        array or DataFrame stay on their workers; a pass brings back K numbers per partition and gain.
+    y : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         True classes: names or column numbers.
-    sample_weight : array-like (n,) or None
+    sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         Non-negative weights.
     classes : sequence or None
         Class names in column order; needed for string labels when the metric depends on the order of the classes.

@@ -59,6 +59,7 @@ class DaskSource:
     progress: Heard | None = None
 
     is_confmax_source = True
+    holds = True
 
     def with_columns(self, order: Sequence[int]) -> DaskSource:
         """Return the source with its columns in another order."""
