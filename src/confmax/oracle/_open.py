@@ -61,7 +61,7 @@ def open_table(
     >>> import confmax, numpy, tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.npy"
     >>> numpy.save(file, [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
-    >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.6, 0.4]])
+    >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.4, 0.6]])
     array([1])
     """
     if is_dask(path):
