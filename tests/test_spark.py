@@ -1,5 +1,6 @@
-"""Tables in Spark data frames: the same answer as in memory, whatever the partitions, and one sentence if they are bad."""
+"""Tables in Spark data frames: the same answer as in memory, whatever the partitions; bad rows are one sentence."""
 
+import itertools
 import shutil
 import sys
 import warnings
@@ -52,7 +53,7 @@ def frame_of(spark, columns, *, at=()):
     """Return a frame of columns by name whose partitions end before the rows ``at``, in order."""
     table = pa.table(columns)
     edges = [0, *at, len(table)]
-    parts = [table.slice(low, high - low) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    parts = [table.slice(low, high - low) for low, high in itertools.pairwise(edges)]
     schema = spark.createDataFrame(table.slice(0, 1)).schema
 
     def place(batches):
@@ -90,23 +91,20 @@ def test_statistics_are_those_in_memory(spark, at):
     # the first partition with rows lacks most classes
     order = np.argsort(y, kind="stable")
     P, y, w = P[order], y[order], w[order]
-    for weighted in (False, True):
+    df = frame_of(spark, columns_of(P, y, w), at=at)
+    for mode, share, weighted in (("model", None, False), ("labels", None, True), ("blend", 0.3, True)):
         here = make_table(P, y, w if weighted else None)
-        there = make_table(
-            frame_of(spark, columns_of(P, y, w), at=at), "label", "weight" if weighted else None, range(5)
-        )
-        assert there.n_rows == 2000 and there.n_weighted == here.n_weighted
-        for mode, share in (("model", None), ("labels", None), ("blend", 0.3)):
-            one = make_oracle(here, mode, model_share=share)
-            other = make_oracle(there, mode, model_share=share)
-            for kind, gains in GAINS.items():
-                whole, found = (
-                    oracle.maximize(gains(5, np.random.default_rng(1)), matrix=True) for oracle in (one, other)
+        there = make_table(df, "label", "weight" if weighted else None, range(5))
+        assert there.n_rows == 2000
+        assert there.n_weighted == here.n_weighted
+        one, other = (make_oracle(table, mode, model_share=share) for table in (here, there))
+        for kind, make in GAINS.items():
+            gains = make(5, np.random.default_rng(1))
+            whole, found = (oracle.maximize(gains, matrix=True) for oracle in (one, other))
+            for name in ("rows", "diagonal", "columns", "matrix"):
+                np.testing.assert_allclose(
+                    getattr(found, name), getattr(whole, name), rtol=1e-12, atol=1e-15, err_msg=f"{mode} {kind}"
                 )
-                for name in ("rows", "diagonal", "columns", "matrix"):
-                    np.testing.assert_allclose(
-                        getattr(found, name), getattr(whole, name), rtol=1e-12, atol=1e-15, err_msg=f"{mode} {kind}"
-                    )
 
 
 @pytest.mark.parametrize("metric", ["g_mean", "macro_f1", "quadratic_kappa"])
@@ -335,7 +333,7 @@ def test_transform_refuses_in_one_sentence(spark):
     from pyspark.errors import PySparkException
 
     bad = frame_of(spark, with_row(columns_of(P), "probability", 3, [0.5, 0.1, 0.1]), at=(2,))
-    with pytest.raises(PySparkException, match="partition 1, counted from its row 0: row 1 of proba sums to 0.7"):
+    with pytest.raises(PySparkException, match="partition 1, counted from its row 0: row 1 of proba sums to"):
         rule.transform(bad).collect()
 
 

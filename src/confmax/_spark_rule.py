@@ -20,7 +20,7 @@ def with_decisions(
     ValueError
         If a column is missing or of another type, or no column can be told to hold the probabilities.
     """
-    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     from confmax.oracle._spark_columns import chosen_columns, is_number, probabilities, quoted, shown
 
@@ -37,7 +37,7 @@ def with_decisions(
             f"the Spark DataFrame has no column 'probability' of arrays or vectors, and no columns of the rule's "
             f"classes {', '.join(map(str, names[:8]))}; name them in this order with columns="
         )
-    decide = arrow_udf(_decider(rule, keyed=keys is not None), _kind(rule.class_names), ArrowUDFType.SCALAR_ITER)
+    decide = arrow_udf(_decider(rule, keyed=keys is not None), _kind(rule.class_names))
     given = [probabilities(frame, chosen), *([] if keys is None else [frame[quoted(keys)]])]
     return frame.withColumn(output, decide(*given))
 
@@ -51,29 +51,32 @@ def _kind(names: Sequence[Any]) -> str:
 
 def _decider(rule: Any, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return what Spark runs on the Arrow arrays of one partition."""
+    import pyarrow as pa
+
     kind = _kind(rule.class_names)
 
     def decide(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         from confmax.oracle._spark import array_of_lists, use_cores_of_task
 
         number, start = use_cores_of_task(), 0
         names = pa.array([str(name) if kind == "string" else name for name in rule.class_names], _arrow_type(kind))
         for batch in batches:
-            lists, given = batch if keyed else (batch, None)
+            lists, keys = batch if keyed else (batch, None)
             if len(lists) == 0:
                 yield names.slice(0, 0)
                 continue
             try:
                 found = rule.predict(
-                    array_of_lists(lists), keys=None if given is None else given.to_numpy(zero_copy_only=False)
+                    array_of_lists(lists), keys=None if keys is None else keys.to_numpy(zero_copy_only=False)
                 )
             except ValueError as error:
                 raise ValueError(f"partition {number}, counted from its row {start}: {error}") from None
             start += len(lists)
             yield names.take(pa.array(found))
 
+    # Spark tells the kind of function by its types, and takes no strings
+    given = tuple[pa.Array, pa.Array] if keyed else pa.Array
+    decide.__annotations__ = {"batches": Iterator[given], "return": Iterator[pa.Array]}
     return decide
 
 

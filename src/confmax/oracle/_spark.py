@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import config, set_num_threads
+from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 
 from confmax.oracle._files import _labels_of
@@ -327,7 +327,7 @@ def use_cores_of_task() -> int:
     context = TaskContext.get()
     if context is None:
         return 0
-    set_num_threads(max(1, min(context.cpus(), config.NUMBA_NUM_THREADS)))
+    set_num_threads(max(1, min(context.cpus(), get_num_threads())))
     return context.partitionId()
 
 
