@@ -61,7 +61,9 @@ def frame_of(spark, columns, *, at=()):
             for number in batch.column(0).to_pylist():
                 yield from parts[number].combine_chunks().to_batches()
 
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(place, schema)
+    frame = spark.range(0, len(parts), 1, len(parts)).mapInArrow(place, schema).cache()
+    frame.count()  # Python is done with it: a frame that is read in part only costs a new interpreter
+    return frame
 
 
 def columns_of(P, y=None, w=None, *, form="array", names=None):
@@ -283,8 +285,9 @@ def test_a_task_that_fails_once_changes_nothing(spark):
 def test_what_is_held_is_let_go(spark):
     P, _, _ = labelled(100, 3)
     held = spark.sparkContext._jsc.getPersistentRDDs
+    df = frame_of(spark, columns_of(P))
     before = held().size()
-    table = make_table(frame_of(spark, columns_of(P)))
+    table = make_table(df)
     assert held().size() == before + 1
     del table
     assert held().size() == before
