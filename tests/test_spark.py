@@ -10,7 +10,7 @@ import pytest
 
 import confmax
 from confmax.confusion import Gains
-from confmax.oracle import _parts, make_oracle, make_table
+from confmax.oracle import _parts, _spark, make_oracle, make_table
 from confmax.oracle._spark import BATCH_ROWS
 from tests.parts_helpers import cut, labelled
 
@@ -126,18 +126,15 @@ def test_the_same_rule_as_in_memory(spark, metric):
         assert (certified.gap is None) == (whole.gap is None)
 
 
-def test_batches_do_not_matter_and_settings_of_the_session_stay(spark):
-    P, y, _ = labelled(3000, 3, dtype=np.float32)
-    df = frame_of(spark, columns_of(P, y), at=(1000,))
+def test_batches_do_not_matter_and_settings_of_the_session_stay(spark, monkeypatch):
+    P, y, _ = labelled(600, 3, dtype=np.float32)
+    df = frame_of(spark, columns_of(P, y), at=(200,))
     before = spark.conf.get(BATCH_ROWS)
     gains, answers = Gains.reduced([1.0, 2.0, 3.0]), []
-    try:
-        for rows in ("7", "10000"):
-            spark.conf.set(BATCH_ROWS, rows)
-            answers.append(make_oracle(make_table(df, "label")).maximize(gains))
-            assert spark.conf.get(BATCH_ROWS) == rows
-    finally:
-        spark.conf.set(BATCH_ROWS, before)
+    for rows in (7, 10_000):
+        monkeypatch.setattr(_spark, "MOST_BATCH_ROWS", rows)
+        answers.append(make_oracle(make_table(df, "label")).maximize(gains))
+        assert spark.conf.get(BATCH_ROWS) == before
     assert answers[0].diagonal.tobytes() == answers[1].diagonal.tobytes()
 
 

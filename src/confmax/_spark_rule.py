@@ -20,7 +20,7 @@ def with_decisions(
     ValueError
         If a column is missing or of another type, or no column can be told to hold the probabilities.
     """
-    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.pandas import functions
 
     from confmax.oracle._spark_columns import chosen_columns, is_number, probabilities, quoted, shown
 
@@ -37,7 +37,8 @@ def with_decisions(
             f"the Spark DataFrame has no column 'probability' of arrays or vectors, and no columns of the rule's "
             f"classes {', '.join(map(str, names[:8]))}; name them in this order with columns="
         )
-    decide = arrow_udf(_decider(rule, keyed=keys is not None), _kind(rule.class_names))
+    as_udf: Any = functions.arrow_udf  # the stubs know no untyped functions
+    decide = as_udf(_decider(rule, keyed=keys is not None), _kind(rule.class_names))
     given = [probabilities(frame, chosen), *([] if keys is None else [frame[quoted(keys)]])]
     return frame.withColumn(output, decide(*given))
 
@@ -75,7 +76,7 @@ def _decider(rule: Any, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[An
             yield names.take(pa.array(found))
 
     # Spark tells the kind of function by its types, and takes no strings
-    given = tuple[pa.Array, pa.Array] if keyed else pa.Array
+    given: Any = tuple[pa.Array, pa.Array] if keyed else pa.Array
     decide.__annotations__ = {"batches": Iterator[given], "return": Iterator[pa.Array]}
     return decide
 

@@ -109,7 +109,7 @@ class SparkSource:
             self.seen["rows"] = sum(n for _, n in found)
         yield from (result for result, _ in found)
 
-    def kept(self, step: Callable[[Any], Any]) -> HeldParts:
+    def kept(self, step: Callable[[Any], Any]) -> Any:
         """Return the source of what ``step`` makes of each partition, held in the executors' memory, or on their disks.
 
         It is made when it is first used, and let go with the last reference to it.
