@@ -19,7 +19,7 @@ LAYERS = [
     {"_calibration_fit", "_draw"},
     {"_calibrators", "_folds", "_lazy"},
     {"_calibration_rows"},
-    {"optimize", "calibration", "blend", "_rule_file", "theory", "populations"},
+    {"optimize", "calibration", "blend", "_rule_file", "_rule_text", "_spark_rule", "theory", "populations"},
     {"rule", "_polish"},
     {"solution"},
     {"checks", "_estimator_steps"},

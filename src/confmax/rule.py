@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax import _draw, _rule_file
+from confmax import _draw, _rule_file, _spark_rule
 from confmax._calibrators import Temperature, VectorScaling
+from confmax._rule_text import describe
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import (
     Calibrator,
@@ -214,6 +215,46 @@ class DecisionRule:
             out[rows, decision] += weight
         return out
 
+    def transform(
+        self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
+    ) -> Any:
+        """Return a Spark DataFrame with a column of decisions, which its executors compute when it is used.
+
+        Parameters
+        ----------
+        frame : pyspark.sql.DataFrame
+            With probabilities in the column ``probability``, as Spark ML writes it, or in columns named like `classes`.
+        output : str
+            Name of the new column. It holds class names; numbers as doubles, like Spark ML's ``prediction``.
+        columns : sequence of str or None
+            The columns of probabilities in the order of `classes`, or the one that holds all.
+        keys : str or None
+            Column of identifiers, from which a randomised rule draws, see `predict`.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing. Rows that are no probabilities are refused when the column is computed.
+        """
+        return _spark_rule.with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns,
+                                          keys=keys)  # fmt: skip
+
+    def to_spark_thresholds(self) -> list[float]:
+        """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, but for ties.
+
+        Raises
+        ------
+        ValueError
+            If the rule is more than one positive weight per class, or one threshold for two classes.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
+        [1.0, 0.25, 0.5]
+        """
+        return _spark_rule.thresholds(self.gains, calibrated=self.calibrator is not None)
+
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
         """Return the exact confusion of the rule on the oracle's table; one pass.
 
@@ -332,7 +373,7 @@ class DecisionRule:
         return hash(self._written(None))
 
     def __repr__(self) -> str:
-        return _describe(self)
+        return describe(self)
 
 
 def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
@@ -347,44 +388,3 @@ def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
 def _same(one: Calibrator | None, other: Calibrator | None) -> bool:
     """Whether two calibrators are one; objects that are not confmax's are only themselves."""
     return one is other or (isinstance(one, (Temperature, VectorScaling)) and one == other)
-
-
-def _printable(text: str, most: int = 40) -> str:
-    """Return a name of a file from anywhere as one short line without control characters."""
-    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: most + 1])
-    return shown if len(text) <= most else shown[:most] + "..."
-
-
-def _describe(rule: DecisionRule, most: int = 12) -> str:
-    """Return a table of weights and offsets that a person can read."""
-    kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
-    tuned = f" for {_printable(rule.metric)}" if rule.metric else ""
-    lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
-    if rule.calibrator is not None:
-        own = isinstance(rule.calibrator, (Temperature, VectorScaling))
-        lines.append(f"  calibrates p first: {rule.calibrator if own else _printable(type(rule.calibrator).__name__)}")
-    if rule.gains.full is not None:
-        shape = f"({rule.n_classes}, {rule.n_decisions})"
-        return "\n".join([*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G {shape}"])
-    a, b = rule.gains.coefficients()
-    # the decision is unchanged by a common factor and a common offset
-    scale = np.array([float(row[row != 0].min()) if (row != 0).any() else 1.0 for row in np.abs(a)])
-    a, b = a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
-    offsets = bool(b.any())
-    feature = ("p", "mean distance to the class", "mean squared distance to the class")[rule.gains.power]
-    lines.append(f"  decides the largest of  weight * {feature}" + (" + offset" if offsets else ""))
-    shown = min(len(rule.weights), 4)
-    names = [_printable(str(name)) for name in rule.class_names[:most]]
-    width = max(8, *map(len, names)) + 2
-    if rule.is_randomized:
-        lines.append(" " * width + "".join(f"{f'{w:.1%}':>{22 if offsets else 12}}" for w in rule.weights[:shown]))
-    header = f"{'weight':>12}" + (f"{'offset':>10}" if offsets else "")
-    lines.append(f"  {'class':<{width - 2}}" + header * shown)
-    for k, name in enumerate(names):
-        cells = "".join(f"{a[s, k]:>12.4g}" + (f"{b[s, k]:>10.4g}" if offsets else "") for s in range(shown))
-        lines.append(f"  {name:<{width - 2}}{cells}")
-    if rule.n_classes > most:
-        lines.append(f"  ... {rule.n_classes - most} more classes")
-    if len(rule.weights) > shown:
-        lines.append(f"  ... {len(rule.weights) - shown} more rules in the mixture")
-    return "\n".join(lines)

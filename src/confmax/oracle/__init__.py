@@ -21,7 +21,7 @@ from confmax.oracle._table import (
     make_table,
     refuse_too_few_classes,
 )
-from confmax.oracle._tensors import is_dask, is_tensor, on_host
+from confmax.oracle._tensors import is_dask, is_spark, is_tensor, on_host
 from confmax.oracle._wrappers import CountingOracle, DecidingOn
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "distinct_labels",
     "is_dask",
     "is_source",
+    "is_spark",
     "is_sparse",
     "is_tensor",
     "make_oracle",

@@ -11,12 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array
 from confmax.oracle._check import check_rows, normalised
 from confmax.oracle._labels import vector
+from confmax.oracle._tensors import is_spark
 
 ROW_SUM_TOLERANCE = 1e-3
 
 
 def as_array(proba: ArrayLike, classes: Sequence[Any] | None) -> NDArray[Any]:
     """Return a table as a C-contiguous array (n, K) of floats, its rows unchecked; a frame's columns by name."""
+    if is_spark(proba):
+        raise ValueError("a Spark DataFrame is decided where it lies: use rule.transform(df), which adds a column")
     P = np.asarray(proba)
     names = column_names(proba)
     if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confmax.oracle._files import FileSource, Heard, Piece, map_array, parquet_file, stamp_of, width_of_lists
-from confmax.oracle._tensors import is_dask
+from confmax.oracle._tensors import is_dask, is_spark
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
 
@@ -30,7 +30,7 @@ def open_table(
     path : str, path or sequence of them
         Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several names; read in
         sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is memory-mapped. Or a Dask
-        DataFrame, whose columns are all probabilities but label and weight.
+        DataFrame, whose columns are all probabilities but label and weight, or a Spark DataFrame.
     label, weight : str or None
         Columns of true classes and of sample weights; beside a ``.npy`` file the ``.npy`` files that hold them (n,).
     columns : sequence of str or None
@@ -68,6 +68,10 @@ def open_table(
         from confmax.oracle._dask import dask_source
 
         return dask_source(path, label, weight, columns=columns, progress=progress)
+    if is_spark(path):
+        from confmax.oracle._spark import frame_source
+
+        return frame_source(path, label, weight, columns=columns)
     paths = _files(path)
     if paths[0].suffix.lower() == ".npy":
         return _mapped(paths, label, weight, columns, progress)

@@ -14,7 +14,7 @@ from confmax.confusion import Array
 from confmax.oracle._arrays import as_array, checked_array, checked_weight, column_names
 from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
-from confmax.oracle._tensors import is_dask, is_tensor
+from confmax.oracle._tensors import is_dask, is_spark, is_tensor
 
 DRAWN_ROWS = 50_000  # tables that may be sampled
 
@@ -163,7 +163,7 @@ def make_table(
     ValueError
         For anything that is not such a table; the sentence names the first offending row.
     """
-    source = as_source(proba, y, sample_weight)
+    source = as_source(proba, y, sample_weight, classes)
     if source is not None:
         from confmax.oracle._parts import parted_table
 
@@ -189,7 +189,7 @@ def make_table(
     )
 
 
-def as_source(proba: Any, y: Any, sample_weight: Any) -> Any:
+def as_source(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None = None) -> Any:
     """Return where the rows of a collection lie, None for what is in memory; engines are imported for their own only.
 
     Raises
@@ -207,6 +207,10 @@ def as_source(proba: Any, y: Any, sample_weight: Any) -> Any:
         from confmax.oracle._dask import dask_source
 
         return dask_source(proba, y, sample_weight)
+    if is_spark(proba):
+        from confmax.oracle._spark import frame_source
+
+        return frame_source(proba, y, sample_weight, classes=classes)
     return None
 
 

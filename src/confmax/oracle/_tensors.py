@@ -1,4 +1,4 @@
-"""Telling torch tensors and Dask collections from other input without importing torch or dask."""
+"""Telling tensors, Dask collections and Spark frames from other input without importing what they belong to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ def is_tensor(values: Any) -> bool:
 def is_dask(values: Any) -> bool:
     """Whether this is a Dask collection, found out without importing dask."""
     return type(values).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def is_spark(values: Any) -> bool:
+    """Whether this is a Spark DataFrame, of a classic session or of Spark Connect."""
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(values).__mro__
+    )
 
 
 def on_host(values: Any) -> Any:

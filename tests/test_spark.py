@@ -1,0 +1,394 @@
+"""Tables in Spark data frames: the same answer as in memory, whatever the partitions; bad rows are one sentence."""
+
+import itertools
+import shutil
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.confusion import Gains
+from confmax.oracle import _parts, _spark, make_oracle, make_table
+from confmax.oracle._spark import BATCH_ROWS
+from tests.parts_helpers import cut, labelled
+
+pytest.importorskip("pyspark")
+pa = pytest.importorskip("pyarrow")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java"),
+    # of Spark, about itself
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            patch.setenv(name, sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        from pyspark.sql import SparkSession
+
+        settings = {
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.python.worker.faulthandler.enabled": "false",
+            "spark.log.level": "OFF",
+        }
+        build = SparkSession.builder.master("local[2,4]").appName("confmax")
+        for name, value in settings.items():
+            build = build.config(name, value)
+        session = build.getOrCreate()
+        yield session
+        session.stop()
+
+
+def frame_of(spark, columns, *, at=()):
+    """Return a frame of columns by name whose partitions end before the rows ``at``, in order."""
+    table = pa.table(columns)
+    edges = [0, *at, len(table)]
+    parts = [table.slice(low, high - low) for low, high in itertools.pairwise(edges)]
+    schema = spark.createDataFrame(table.slice(0, 1)).schema
+
+    def place(batches):
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from parts[number].combine_chunks().to_batches()
+
+    frame = spark.range(0, len(parts), 1, len(parts)).mapInArrow(place, schema).cache()
+    frame.count()  # Python is done with it: a frame that is read in part only costs a new interpreter
+    return frame
+
+
+def columns_of(P, y=None, w=None, *, form="array", names=None):
+    """Return probabilities in one of the forms in which frames hold them, labels and weights."""
+    if form == "array":
+        kind = pa.float32() if P.dtype == np.float32 else pa.float64()
+        flat = pa.array(np.ascontiguousarray(P).reshape(-1), kind)
+        found = {"probability": pa.ListArray.from_arrays(np.arange(0, P.size + 1, P.shape[1], dtype=np.int32), flat)}
+    else:
+        found = {name: P[:, k] for k, name in enumerate(names or [f"p{k}" for k in range(P.shape[1])])}
+    found |= {} if y is None else {"label": y}
+    return found | ({} if w is None else {"weight": w})
+
+
+EDGES = {"1 partition": (), "4 partitions, one empty": (0, 700, 1999)}
+GAINS = {
+    "weights": lambda K, rng: Gains.reduced(rng.random((2, K)) + 0.5),
+    "offsets": lambda K, rng: Gains.reduced(rng.random((3, K)), 0.2 * rng.random((3, K))),
+    "full": lambda K, rng: Gains.from_matrix(rng.normal(size=(2, K, K + 1))),
+    "power": lambda K, rng: Gains.reduced(-rng.random((1, K)), power=2),
+}
+
+
+@pytest.mark.parametrize("at", EDGES.values(), ids=EDGES)
+def test_statistics_are_those_in_memory(spark, at):
+    P, y, w = labelled(2000, 5)
+    # the first partition with rows lacks most classes
+    order = np.argsort(y, kind="stable")
+    P, y, w = P[order], y[order], w[order]
+    df = frame_of(spark, columns_of(P, y, w), at=at)
+    for mode, share, weighted in (("model", None, False), ("labels", None, True), ("blend", 0.3, True)):
+        here = make_table(P, y, w if weighted else None)
+        there = make_table(df, "label", "weight" if weighted else None, range(5))
+        assert there.n_rows == 2000
+        assert there.n_weighted == here.n_weighted
+        one, other = (make_oracle(table, mode, model_share=share) for table in (here, there))
+        for kind, make in GAINS.items():
+            gains = make(5, np.random.default_rng(1))
+            whole, found = (oracle.maximize(gains, matrix=True) for oracle in (one, other))
+            for name in ("rows", "diagonal", "columns", "matrix"):
+                np.testing.assert_allclose(
+                    getattr(found, name), getattr(whole, name), rtol=1e-12, atol=1e-15, err_msg=f"{mode} {kind}"
+                )
+
+
+@pytest.mark.parametrize("metric", ["g_mean", "macro_f1", "quadratic_kappa"])
+def test_the_same_rule_as_in_memory(spark, metric):
+    """On model and labels; the same partitions give the same bytes, as parts in memory do."""
+    P, y, w = labelled(2000, 4, sharp=0.7)
+    for at in EDGES.values():
+        df = frame_of(spark, columns_of(P, y, w), at=at)
+        found = [
+            confmax.maximize(metric, df, y="label", sample_weight="weight", classes=range(4)).rule for _ in range(2)
+        ]
+        parts = confmax.maximize(metric, cut(P, y, w, at=at)).rule
+        assert found[0].to_json() == found[1].to_json() == parts.to_json()
+        certified = confmax.maximize(metric, df.drop("label"), sample_weight="weight")
+        whole = confmax.maximize(metric, P, sample_weight=w)
+        assert certified.value == pytest.approx(whole.value, abs=2e-6)
+        assert (certified.gap is None) == (whole.gap is None)
+
+
+def test_batches_do_not_matter_and_settings_of_the_session_stay(spark, monkeypatch):
+    P, y, _ = labelled(600, 3, dtype=np.float32)
+    df = frame_of(spark, columns_of(P, y), at=(200,))
+    before = spark.conf.get(BATCH_ROWS)
+    gains, answers = Gains.reduced([1.0, 2.0, 3.0]), []
+    for rows in (7, 10_000):
+        monkeypatch.setattr(_spark, "MOST_BATCH_ROWS", rows)
+        answers.append(make_oracle(make_table(df, "label")).maximize(gains))
+        assert spark.conf.get(BATCH_ROWS) == before
+    assert answers[0].diagonal.tobytes() == answers[1].diagonal.tobytes()
+
+
+@pytest.fixture
+def small_samples(monkeypatch):
+    monkeypatch.setattr(_parts, "SAMPLE_CELLS", 4000)
+    monkeypatch.setattr(_parts, "SAMPLE_CELLS_UNLABELLED", 4000)
+    monkeypatch.setattr(_parts, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(_parts, "ROWS_PER_CLASS", 10)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_samples_depend_on_content_only(spark):
+    P, y, w = labelled(20_000, 4)
+    here = make_table(cut(P, y, w, at=(123,))).sample
+    there = make_table(frame_of(spark, columns_of(P, y, w), at=(9000, 9000, 15_000)), "label", "weight").sample
+    assert 500 < len(here.proba) < 1500
+    for name in ("proba", "labels", "weight"):
+        np.testing.assert_array_equal(getattr(here, name), getattr(there, name))
+
+
+def test_forms_of_probabilities(spark):
+    """Arrays of floats stay floats; vectors of Spark ML, columns named like classes, and any other columns."""
+    P, y, _ = labelled(500, 3)
+    names = np.array(["b", "c", "a"])[y]
+    gains = Gains.reduced([1.0, 2.0, 3.0])
+    single = make_table(frame_of(spark, columns_of(P.astype(np.float32), y)), "label")
+    assert single.dtype == np.float32
+    assert (
+        make_oracle(single).maximize(gains).columns.tobytes()
+        == make_oracle(make_table(P.astype(np.float32))).maximize(gains).columns.tobytes()
+    )
+    from pyspark.ml.functions import array_to_vector
+
+    df = frame_of(spark, columns_of(P, names), at=(100,))
+    vectors = df.withColumn("probability", array_to_vector("probability"))
+    wide = frame_of(
+        spark, columns_of(P, names, form="columns", names=["b", "c", "a"]) | {"age": P[:, 0]}, at=(100, 200)
+    )
+    found = [
+        confmax.maximize("macro_f1", vectors, y="label", classes=["b", "c", "a"]),
+        confmax.maximize("macro_f1", wide, y="label"),
+        confmax.maximize("macro_f1", wide, y="label", classes=["a", "b", "c"]),
+        confmax.maximize("macro_f1", confmax.open_table(wide, label="label", columns=["a", "b", "c"])),
+    ]
+    whole = confmax.maximize("macro_f1", P, names, classes=["b", "c", "a"])
+    for each in found:
+        assert each.value == pytest.approx(whole.value, abs=1e-9)
+        assert set(each.rule.classes) == {"a", "b", "c"}
+    assert found[2].rule.classes.tolist() == ["a", "b", "c"]
+    odd = frame_of(spark, columns_of(P, form="columns", names=["p.0", "p`1", "p 2"]))
+    assert confmax.maximize("g_mean", odd).value == pytest.approx(confmax.maximize("g_mean", P).value, abs=1e-9)
+
+
+def test_labels_of_every_type(spark):
+    P, y, _ = labelled(300, 2)
+    for given in (y.astype(float), y.astype(bool), y.astype(np.int16), np.array(["0", "1"])[y]):
+        df = frame_of(spark, columns_of(P, given), at=(50,))
+        found = make_table(df, "label")
+        assert found.classes == tuple(given[[int(np.argmax(y == 0)), int(np.argmax(y == 1))]].tolist())
+        np.testing.assert_allclose(found.label_weight(), np.bincount(y) / 300, rtol=1e-12)
+
+
+def with_row(columns, name, row, value):
+    cells = pa.array(columns[name]).to_pylist()
+    cells[row] = value
+    return columns | {name: cells}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "sentence"),
+    [
+        ("probability", [0.5, float("nan"), 0.5], "^partition 2: row 3, column 1 of proba is not a finite number"),
+        ("probability", [0.5, None, 0.5], "^partition 2: row 3, column 1 of proba is not a finite number"),
+        ("probability", None, "^partition 2: row 3 of proba has no probabilities"),
+        ("probability", [0.5, 0.5], "^partition 2: row 3 of proba has 2 probabilities and row 0 has 3"),
+        ("probability", [0.5, 0.1, 0.1], "^partition 2: row 3 of proba sums to 0.7, not to one"),
+        ("label", None, "^partition 2: row 3 of y has no label"),
+        ("label", 7, "^partition 2: row 3 of y holds the label 7, which is none of the 3 classes"),
+        ("weight", None, "^partition 2: row 3 of sample_weight is nan"),
+        ("weight", -1.0, "^partition 2: row 3 of sample_weight is -1.0"),
+    ],
+)
+def test_a_bad_row_is_one_sentence(spark, tmp_path, column, value, sentence):
+    P, y, w = labelled(60, 3)
+    df = frame_of(spark, with_row(columns_of(P, y, w), column, 33, value), at=(20, 30))
+    with pytest.raises(ValueError, match=sentence) as caught:
+        confmax.maximize("g_mean", df, y="label", sample_weight="weight").rule.save(tmp_path / "rule.json")
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_table_is_refused(spark):
+    P, y, w = labelled(20, 3)
+    df = frame_of(spark, columns_of(P, y, w))
+    for call, sentence in (
+        (lambda: make_table(df, y), "y is the name of a column .* got ndarray"),
+        (lambda: make_table(df, "label", w), "sample_weight is the name of a column .* got ndarray"),
+        (lambda: make_table(df, "labels"), "has no column 'labels'; its columns are probability, label, weight"),
+        (lambda: make_table(df, "probability"), r"column 'probability' holds array<double>; labels are"),
+        (lambda: make_table(df, None, "probability"), "column 'probability' holds array<double>, not numbers"),
+        (lambda: make_table(df.where("label > 5")), "holds no row with probabilities"),
+        (
+            lambda: make_table(df.drop("probability"), "label"),
+            "has no column 'probability' of arrays or vectors, and 1",
+        ),
+        (lambda: confmax.open_table(df, columns=["p"]), "has no column 'p'"),
+        (lambda: confmax.open_table(df, columns=[]), "columns is empty"),
+        (lambda: confmax.open_table(df, columns=["probability", "label"]), "column 'probability' holds array<double>"),
+        (lambda: make_table(df, "label", None, ["a", "b"]), "classes names 2 classes and proba has 3 columns"),
+        (lambda: make_table(spark.readStream.format("rate").load()), "a streaming DataFrame has no end"),
+        (lambda: confmax.DecisionRule.from_weights([1, 2, 3]).predict(df), r"use rule.transform\(df\)"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
+
+
+class FailsOnce:
+    """A calibration that changes nothing; the first attempt at one partition's task dies."""
+
+    def fit(self, proba, y):
+        return self
+
+    def transform(self, proba):
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        if task is not None and task.partitionId() == 1 and task.attemptNumber() == 0:
+            raise RuntimeError("this attempt is lost")
+        return proba
+
+
+def test_a_task_that_fails_once_changes_nothing(spark):
+    P, y, _ = labelled(2000, 3)
+    settings = {"calibration": FailsOnce(), "confusion": "model"}
+    df = frame_of(spark, columns_of(P, y), at=(500, 1200))
+    found = confmax.maximize("g_mean", df, y="label", **settings)
+    whole = confmax.maximize("g_mean", cut(P, y, at=(500, 1200)), **settings)
+    assert found.n_passes > 1
+    assert found.value == whole.value
+    assert found.rule.gains.a.tobytes() == whole.rule.gains.a.tobytes()
+
+
+def test_what_is_held_is_let_go(spark):
+    P, _, _ = labelled(100, 3)
+    held = spark.sparkContext._jsc.getPersistentRDDs
+    df = frame_of(spark, columns_of(P))
+    before = held().size()
+    table = make_table(df)
+    assert held().size() == before + 1
+    del table
+    assert held().size() == before
+
+
+# --- rules on frames -------------------------------------------------------------------------------------------------
+
+
+def decided(df, name="decision"):
+    return np.array([row[name] for row in df.select(name).collect()])
+
+
+def test_transform_adds_what_predict_decides(spark):
+    P, y, _ = labelled(3000, 3)
+    names = ["b", "c", "a"]
+    offsets = confmax.DecisionRule.from_weights([1, 2, 3], [0.1, 0, 0.05], classes=names)
+    full = confmax.DecisionRule(Gains.from_matrix(np.random.default_rng(0).random((3, 3))), np.ones(1), (0, 1, 2))
+    drawn = confmax.DecisionRule(Gains.reduced([[1, 2, 3], [3, 2, 1.0]]), np.array([0.4, 0.6]), tuple(names), seed=3)
+    df = frame_of(spark, columns_of(P, y) | {"id": [f"row {k}" for k in range(3000)]}, at=(0, 1100))
+    np.testing.assert_array_equal(decided(offsets.transform(df)), offsets.classes[offsets.predict(P)])
+    out = full.transform(df, "prediction")
+    assert dict(out.dtypes)["prediction"] == "double"
+    np.testing.assert_array_equal(decided(out, "prediction"), full.predict(P))
+    keys = np.array([f"row {k}" for k in range(3000)])
+    np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.classes[drawn.predict(P, keys=keys)])
+    wide = frame_of(spark, columns_of(P[:, [2, 0, 1]], y, form="columns", names=["a", "b", "c"]), at=(7,))
+    np.testing.assert_array_equal(decided(offsets.transform(wide)), offsets.classes[offsets.predict(P)])
+    tuned = confmax.maximize("macro_f1", df, y="label", calibration="vector")
+    np.testing.assert_array_equal(decided(tuned.rule.transform(df)), tuned.rule.predict(P))
+
+
+def test_transform_refuses_in_one_sentence(spark):
+    P, y, _ = labelled(20, 3)
+    rule = confmax.DecisionRule.from_weights([1, 2, 3], classes=["a", "b", "c"])
+    df = frame_of(spark, columns_of(P, y))
+    for call, sentence in (
+        (lambda: rule.transform(df, "label"), "has a column 'label'; choose another output"),
+        (lambda: rule.transform(df, keys="id"), "has no column 'id'"),
+        (
+            lambda: rule.transform(frame_of(spark, columns_of(P, form="columns"))),
+            "no columns of the rule's classes a, b",
+        ),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
+    from pyspark.errors import PySparkException
+
+    bad = frame_of(spark, with_row(columns_of(P), "probability", 3, [0.5, 0.1, 0.1]), at=(2,))
+    with pytest.raises(PySparkException, match="partition 1, counted from its row 0: row 1 of proba sums to"):
+        rule.transform(bad).collect()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_thresholds_make_spark_ml_decide_alike(spark, n_classes):
+    """Spark predicts argmax p_k / t_k, for two classes of logistic regression p_1 > t_1 / (t_0 + t_1)."""
+    from pyspark.ml.classification import LogisticRegression, RandomForestClassifier
+    from pyspark.ml.functions import array_to_vector
+    from pyspark.sql import functions as F
+
+    rng = np.random.default_rng(n_classes)
+    y = rng.choice(n_classes, 400, p=[0.7, 0.2, 0.1] if n_classes == 3 else [0.8, 0.2])
+    X = rng.normal(size=(400, 3)) + y[:, None] * 0.7
+    df = frame_of(spark, {"x": list(X), "label": y.astype(float)}, at=(150,))
+    df = df.select(array_to_vector("x").alias("features"), "label").cache()
+    for learner in (LogisticRegression(maxIter=5), RandomForestClassifier(numTrees=7, seed=1)):
+        model = learner.fit(df)
+        scored = model.transform(df).drop("prediction").cache()
+        rules = [confmax.maximize("g_mean", scored, y="label", calibration=None, randomized=False).rule]
+        if n_classes == 2:
+            rules.append(confmax.maximize("f1", scored, y="label", calibration=None, randomized=False).rule)
+        for rule in rules:
+            found = rule.to_spark_thresholds()
+            assert all(0 < each <= 1 for each in found) and max(found) == 1
+            both = rule.transform(model.copy().setThresholds(found).transform(df)).collect()
+            P = np.array([row.probability.toArray() for row in both])
+            scores = np.sort(P / found, axis=1)
+            # rules of confmax end on a row's own probabilities; ties go to the last class here, to the first in Spark
+            clear = scores[:, -1] > scores[:, -2] * (1 + 1e-12)
+            assert clear.sum() > 300
+            one, other = (np.array([row[name] for row in both]) for name in ("prediction", "decision"))
+            np.testing.assert_array_equal(one[clear], other[clear])
+            assert (other != P.argmax(axis=1)).any()
+        assert isinstance(scored.agg(F.count("label")).head()[0], int)
+        scored.unpersist()
+    df.unpersist()
+
+
+def test_thresholds_of_rules_that_have_none():
+    make = confmax.DecisionRule.from_weights
+    assert make([1, 4, 2], [3, 3, 3]).to_spark_thresholds() == [1.0, 0.25, 0.5]
+    assert make([1, 1], [0.0, 0.5]).to_spark_thresholds() == pytest.approx([1.0, 1 / 3])
+    scaled = confmax.calibration.Temperature(0.5)
+    gains = Gains.reduced([1.0, 2.0, 3.0])
+    for rule, sentence in (
+        (make([1, 2, 3], [0, 0.1, 0]), "cannot hold a rule with offsets; use rule.transform"),
+        (make([1, 0, 3]), "weights that are not positive"),
+        (make([1, 1], [0.0, 3.0]), "always decides one class"),
+        (make([1, 1e300, 1e-300]), "differ by more than a threshold can hold"),
+        (
+            confmax.DecisionRule(Gains.reduced(np.ones((2, 3))), np.array([0.5, 0.5]), (0, 1, 2)),
+            "draws between several",
+        ),
+        (confmax.DecisionRule(gains, np.ones(1), (0, 1, 2), calibrator=scaled), "calibrates the probabilities first"),
+        (confmax.DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), (0, 1, 2)), "more than one weight per class"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            rule.to_spark_thresholds()
