@@ -49,8 +49,8 @@ def measure(quick=False):
 def report(data):
     size = f"{short(data['n'])} x {data['K']} float32"
     lines = [
-        f"`python -m benchmarks.scale dask`: {size} on a `LocalCluster` of two workers with one thread each, in turn with "
-        f"`x.sum(axis=0).compute()` on the same persisted array; medians of {REPEATS}, at most {BOUND}.",
+        f"`python -m benchmarks.scale dask`: {size} on a `LocalCluster` of two workers with one thread each, in turn "
+        f"with `x.sum(axis=0).compute()` on the same persisted array; medians of {REPEATS}, at most {BOUND}.",
         "",
         "chunk rows | parts | sum, s | pass, s | pass / sum | target | check and sample, s",
         "---:|---:|---:|---:|---:|---|---:",
@@ -64,7 +64,6 @@ def report(data):
     lines += ["", f"Certified runs to a gap of 1e-5 (at most {PASSES} passes):", ""]
     lines += ["metric | passes | target | gap | seconds", "---|---:|---|---:|---:"]
     for run in data["runs"]:
-        lines.append(
-            f"{run['metric']} | {run['passes']} | {verdict(run['passes'], PASSES)} | {run['gap']:.1e} | {run['seconds']:.1f}"
-        )
+        target = verdict(run["passes"], PASSES)
+        lines.append(f"{run['metric']} | {run['passes']} | {target} | {run['gap']:.1e} | {run['seconds']:.1f}")
     return "\n".join(lines)

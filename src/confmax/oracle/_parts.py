@@ -23,7 +23,8 @@ from confmax.oracle._sample import rows_of
 from confmax.oracle._table import Calibrator, Table
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
-SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # it has at least so many rows, whatever the number of classes
+MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
+SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # and no fewer than these, however many
 
 T = TypeVar("T")
 
@@ -251,7 +252,7 @@ def parted_table(source: Source, classes: Sequence[Any] | None) -> PartedTable:
 def _sample_size(K: int, *, labelled: bool) -> int:
     """Return about how many rows are brought to one place."""
     cells = SAMPLE_CELLS if labelled else SAMPLE_CELLS_UNLABELLED
-    return max(cells // K, SAMPLE_ROWS, ROWS_PER_CLASS * K)
+    return max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
 
 
 # --- what is run on a part -------------------------------------------------------------------------------------------
