@@ -30,6 +30,8 @@ def test_example(name, tmp_path):
             pytest.skip(f"{need} is not installed")
     environment = {**os.environ, "PYTHONPATH": str(Path(confmax.__file__).parents[1])}
     command = [sys.executable, str(ROOT / "examples" / name), "20000"]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300, check=False)
+    found = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300, check=False
+    )
     assert found.returncode == 0, found.stderr[-2000:]
     assert "DecisionRule for" in found.stdout
