@@ -254,7 +254,10 @@ def test_what_is_no_table_is_refused(spark):
 
 
 class FailsOnce:
-    """A calibration that changes nothing; the first attempt at one partition's task dies."""
+    """A calibration that changes nothing; the first attempt at one partition's task dies, and leaves a file."""
+
+    def __init__(self, trace):
+        self.trace = trace
 
     def fit(self, proba, y):
         return self
@@ -264,16 +267,18 @@ class FailsOnce:
 
         task = TaskContext.get()
         if task is not None and task.partitionId() == 1 and task.attemptNumber() == 0:
+            self.trace.touch()
             raise RuntimeError("this attempt is lost")
         return proba
 
 
-def test_a_task_that_fails_once_changes_nothing(spark):
+def test_a_task_that_fails_once_changes_nothing(spark, tmp_path):
     P, y, _ = labelled(2000, 3)
-    settings = {"calibration": FailsOnce(), "confusion": "model"}
+    settings = {"calibration": FailsOnce(tmp_path / "failed"), "confusion": "model"}
     df = frame_of(spark, columns_of(P, y), at=(500, 1200))
     found = confmax.maximize("g_mean", df, y="label", **settings)
     whole = confmax.maximize("g_mean", cut(P, y, at=(500, 1200)), **settings)
+    assert (tmp_path / "failed").exists()
     assert found.n_passes > 1
     assert found.value == whole.value
     assert found.rule.gains.a.tobytes() == whole.rule.gains.a.tobytes()
