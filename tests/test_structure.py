@@ -24,6 +24,7 @@ LAYERS = [
     {"solution"},
     {"checks", "_estimator_steps"},
     {"estimators"},
+    {"plotting"},
     {"cli"},
     {"__main__"},
 ]

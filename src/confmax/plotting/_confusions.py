@@ -1,0 +1,193 @@
+"""What a rule changes: confusion matrices, and what the tuned metric costs in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax._metric import Metric
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics import resolve
+from confmax.oracle import make_oracle, make_table
+from confmax.plotting._shared import axes_of, fitted, names_of, pair_of
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+
+MOST_WRITTEN = 12  # classes up to which numbers are written into a matrix
+STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule, and half of it beyond
+
+
+class ConfusionChangeDisplay:
+    """Confusion matrices of argmax and of a rule, and their difference; rows are true classes.
+
+    Parameters
+    ----------
+    before, after : ndarray (K, M)
+        Confusion matrices, fractions of all weight.
+    names : list of str
+        Names of the classes, then of further decisions.
+    normalize : {"true", "all"}
+        Whether rows sum to one, or all entries.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import ConfusionChangeDisplay
+    >>> P, y = [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> solution = confmax.maximize("g_mean", P, y, calibration=None)
+    >>> ConfusionChangeDisplay.from_solution(solution, P, y).before
+    array([[0.5 , 0.  ],
+           [0.25, 0.25]])
+    """
+
+    def __init__(self, *, before: Array, after: Array, names: Sequence[str], normalize: str = "true") -> None:
+        if normalize not in ("true", "all"):
+            raise ValueError(f"normalize is 'true' (rows sum to one) or 'all'; got {normalize!r}")
+        self.before, self.after, self.names, self.normalize = before, after, list(names), normalize
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        normalize: str = "true",
+        ax: Any = None,
+    ) -> ConfusionChangeDisplay:
+        """Draw the confusions on a table (n, K): counted on labels (n,), or expected from the probabilities."""
+        rule = solution.rule
+        before, after = (_confusion(each, rule, proba, y, sample_weight) for each in (_argmax(rule), rule))
+        assert before.matrix is not None and after.matrix is not None
+        first = np.zeros_like(after.matrix)
+        first[:, : before.matrix.shape[1]] = before.matrix
+        return cls(before=first, after=after.matrix, names=names_of(rule), normalize=normalize).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> ConfusionChangeDisplay:
+        """Draw the confusions of a fitted classifier on rows X (n, d) with true classes y (n,)."""
+        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+
+    def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
+        """Draw three matrices into three axes."""
+        self.figure_, self.ax_ = axes_of(ax, 3)
+        rows = self.before.sum(axis=1, keepdims=True) if self.normalize == "true" else 1.0
+        before, after = (
+            np.divide(each, rows, out=np.zeros_like(each), where=rows > 0) for each in (self.before, self.after)
+        )
+        change, top = after - before, max(before.max(), after.max())
+        most = max(float(np.abs(change).max()), 1e-9)
+        K, M = before.shape
+        for panel, values, title, limits in (
+            (self.ax_[0], before, "argmax", {"cmap": "Blues", "vmin": 0.0, "vmax": top}),
+            (self.ax_[1], after, "tuned rule", {"cmap": "Blues", "vmin": 0.0, "vmax": top}),
+            (self.ax_[2], change, "difference", {"cmap": "RdBu_r", "vmin": -most, "vmax": most}),
+        ):
+            panel.imshow(values, **limits)
+            panel.set_title(title)
+            panel.set_xlabel("decided")
+            if K <= MOST_WRITTEN:
+                panel.set_xticks(range(M), self.names[:M], rotation=45, ha="right")
+                panel.set_yticks(range(K), self.names[:K])
+                dark = 0.6 * (most if title == "difference" else top)
+                for i, j in np.ndindex(K, M):
+                    text = f"{values[i, j]:+.2f}" if title == "difference" else f"{values[i, j]:.2f}"
+                    color = "white" if abs(values[i, j]) > dark else "black"
+                    panel.text(j, i, text, ha="center", va="center", color=color, fontsize=8)
+        self.ax_[0].set_ylabel("true")
+        return self
+
+
+def _argmax(rule: DecisionRule) -> DecisionRule:
+    return DecisionRule(Gains.reduced(np.ones(rule.n_classes)), np.ones(1), rule.class_names[: rule.n_classes], "")
+
+
+def _confusion(
+    rule: DecisionRule, names: DecisionRule, proba: ArrayLike, y: ArrayLike | None, weight: ArrayLike | None
+) -> Confusion:
+    table = make_table(proba, y, weight, names.class_names[: names.n_classes])
+    return rule.evaluate(make_oracle(table, "model" if y is None else "labels"), matrix=True)
+
+
+class TradeOffDisplay:
+    """What the tuned metric costs in another one, on the way from argmax to the rule and beyond.
+
+    Every point is one rule: the logarithms of its weights and its offsets are ``t`` times those of the tuned rule, t
+    from 0 (argmax) over 1 (the rule) to 1.5; weights that are not all positive are moved as they are.
+
+    Parameters
+    ----------
+    steps, tuned, other : ndarray (S,)
+        ``t``, the tuned metric and the other one.
+    plain : tuple of float
+        Both metrics of ``argmax(p / prior)``.
+    labels : tuple of str
+        Names of the metrics.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import TradeOffDisplay
+    >>> P, y = [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> solution = confmax.maximize("g_mean", P, y, calibration=None)
+    >>> float(TradeOffDisplay.from_solution(solution, P, y).other[0])
+    0.75
+    """
+
+    def __init__(
+        self, *, steps: Array, tuned: Array, other: Array, plain: tuple[float, float], labels: tuple[str, str]
+    ) -> None:
+        self.steps, self.tuned, self.other, self.plain, self.labels = steps, tuned, other, plain, labels
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        other: str | Metric = "accuracy",
+        sample_weight: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> TradeOffDisplay:
+        """Draw the way on a table (n, K): by labels (n,), without them as the probabilities expect it.
+
+        Raises
+        ------
+        ValueError
+            If the rule is no set of weights on probabilities.
+        """
+        rule, second = solution.rule, resolve(other)
+        a, b = pair_of(rule)
+        t = np.linspace(0.0, 1.5, STEPS)[:, None]
+        weights = a**t if (a > 0).all() else 1.0 + t * (a - 1.0)
+        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes]).calibrated(rule.calibrator)
+        prior = table.label_weight() if table.has_labels else table.mean_probability()
+        inverse = np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0)
+        gains = Gains.reduced(np.vstack([weights, inverse]), np.vstack([t * b, np.zeros_like(b)]))
+        matrix = "matrix" in (solution.metric.statistics, second.statistics)
+        found = make_oracle(table, "model" if y is None else "labels").maximize(gains, matrix=matrix)
+        values = [np.broadcast_to(metric.values(found), STEPS + 1) for metric in (solution.metric, second)]
+        plain, labels = (float(values[0][-1]), float(values[1][-1])), (repr(solution.metric), repr(second))
+        return cls(steps=t[:, 0], tuned=values[0][:-1], other=values[1][:-1], plain=plain, labels=labels).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> TradeOffDisplay:
+        """Draw the way of a fitted classifier on rows X (n, d) with true classes y (n,)."""
+        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+
+    def plot(self, ax: Any = None) -> TradeOffDisplay:
+        """Draw into axes."""
+        self.figure_, self.ax_ = axes_of(ax)
+        at = int(np.argmin(np.abs(self.steps - 1.0)))
+        self.ax_.plot(self.other, self.tuned, "-", color="tab:blue", alpha=0.6)
+        self.ax_.plot(self.other[0], self.tuned[0], "o", color="tab:gray", label="argmax")
+        self.ax_.plot(self.plain[1], self.plain[0], "s", color="tab:orange", label="p / prior")
+        self.ax_.plot(self.other[at], self.tuned[at], "D", color="tab:blue", label="tuned rule")
+        self.ax_.set(xlabel=self.labels[1], ylabel=self.labels[0])
+        self.ax_.legend()
+        return self

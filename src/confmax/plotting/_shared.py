@@ -1,0 +1,59 @@
+"""What the displays share: axes, the solution of an estimator, weights on one scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+
+
+def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
+    """Return a figure and one axes, or an array of n; new ones where none are given.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError:
+        raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'") from None
+    if ax is not None:
+        if n == 1:
+            return ax.figure, ax
+        given = np.atleast_1d(np.asarray(ax, dtype=object))
+        if len(given) != n:
+            raise ValueError(f"ax must hold {n} axes; got {len(given)}: pass plt.subplots(1, {n})[1]")
+        return given[0].figure, given
+    figure, made = plt.subplots(
+        1, n, figsize=(6.4 if n == 1 else 4.2 * n, 4.8 if n == 1 else 4.0), layout="constrained"
+    )
+    return figure, made
+
+
+def fitted(estimator: Any) -> Solution:
+    solution = getattr(estimator, "solution_", None)
+    if not isinstance(solution, Solution):
+        raise ValueError(
+            f"{type(estimator).__name__} has no solution_; pass a fitted MetricClassifierCV, or use from_solution"
+        )
+    return solution
+
+
+def names_of(rule: DecisionRule) -> list[str]:
+    return [str(name) for name in rule.class_names]
+
+
+def pair_of(rule: DecisionRule) -> tuple[Array, Array]:
+    """Return the weights and offsets (K,) of a rule's most frequent gain, scaled alike for all rules."""
+    gain = rule.gains[int(np.argmax(rule.weights))]
+    if gain.full is not None or gain.power:
+        raise ValueError("this rule is no set of weights on probabilities; draw its confusion or its regions instead")
+    a, b = gain.pair()
+    scale = float(np.exp(np.log(a[0][a[0] > 0]).mean())) if (a[0] > 0).any() else 1.0
+    return a[0] / scale, (b[0] - b[0].mean()) / scale
