@@ -38,13 +38,14 @@ class Exports:
 
         It is arithmetic and CASE, in double precision whatever the columns hold, and NULL in rows that `predict`
         refuses: with a NULL, a negative number, or a sum that is not one within 1e-3. Long ones (a calibration of many
-        classes; offsets and some thirty classes) are a scalar sub-query without tables, which names what repeats.
+        classes; offsets and more than some fifteen classes) are a scalar sub-query without tables, which names what repeats.
 
         Parameters
         ----------
         dialect : str
             ``"duckdb"``, ``"sqlite"`` (calibrations need its functions EXP and LN, which builds may leave out), or
-            with the extra ``confmax[sql]`` any dialect of sqlglot, such as ``"postgres"``. A dialect needs GREATEST.
+            with the extra ``confmax[sql]`` what sqlglot translates to, such as ``"postgres"``; these are not run in
+            confmax's tests, and their engine must have LEAST and GREATEST.
         columns : sequence of str (K,) or None
             Names of the columns of probabilities, in class order; by default the class names.
 
@@ -81,7 +82,8 @@ class Exports:
         dtype : {"float32", "float64"}
             Of the probabilities. The model decides like `predict` on a table of this dtype.
         opset : int
-            Version of the operator set, 13 or newer; to merge the model with another, take that one's.
+            Version of the operator set, 13 or newer; `onnx.compose.merge_models` wants that of the other model, such
+            as one of skl2onnx (without its ZipMap), whose ``probabilities`` become ``proba``.
 
         Returns
         -------
