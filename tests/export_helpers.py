@@ -1,5 +1,6 @@
 """Rules of every kind that can be exported, engines that run exports, and what deciding like `predict` means."""
 
+import functools
 import sqlite3
 
 import numpy as np
@@ -62,12 +63,15 @@ RULES = {
 each_rule = pytest.mark.parametrize("exported", RULES.values(), ids=RULES)
 
 
+@functools.lru_cache(maxsize=4)
 def table(K, n=ROWS, seed=0):
     """Random rows: flat ones, peaked ones, and some with zeros."""
     draw = np.random.default_rng([K, n, seed])
     P = np.vstack([draw.dirichlet(np.full(K, alpha), -(-n // 2)) for alpha in (1.0, 0.2)])[:n]
     P[:50] = np.where(P[:50] < 1.0 / K, 0.0, P[:50])
-    return P / P.sum(axis=1, keepdims=True)
+    P /= P.sum(axis=1, keepdims=True)
+    P.flags.writeable = False
+    return P
 
 
 # --- the engines, each a function of a rule and a table (n, K) --------------------------------------------------------

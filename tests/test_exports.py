@@ -12,11 +12,13 @@ from tests.export_helpers import (
     ROWS,
     RULES,
     assert_same_decisions,
+    drawn,
     each_engine,
     each_rule,
     in_duckdb,
     in_onnx,
     rule,
+    scaling,
     table,
 )
 
@@ -117,3 +119,11 @@ def test_tuned_rules(engine):
         for calibration in ("temperature", "vector", None):
             found = confmax.maximize(metric, P, y, calibration=calibration, randomized=False).rule
             assert_same_decisions(found, new, engine(found, new))
+
+
+@each_engine
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_a_thousand_classes(calibrated, engine):
+    exported = rule(drawn(1000, offsets=True), scaling(1000) if calibrated else None)
+    P = table(1000, 200)
+    assert_same_decisions(exported, P, engine(exported, P), share=0.01)

@@ -37,8 +37,9 @@ class Exports:
         """Return the rule as one scalar SQL expression, the decided index.
 
         It is arithmetic and CASE, in double precision whatever the columns hold, and NULL in rows that `predict`
-        refuses: with a NULL, a negative number, or a sum that is not one within 1e-3. Long ones (a calibration of many
-        classes; offsets and more than some fifteen classes) are a scalar sub-query without tables, which names what repeats.
+        refuses: with a NULL, a negative number, or a sum that is not one within 1e-3. What would be longer than 65536
+        characters (offsets from 17 classes on, a calibration with offsets from 7, weights alone from some 150) is a
+        scalar sub-query without tables, which gives names to what repeats and is linear in K.
 
         Parameters
         ----------

@@ -21,6 +21,7 @@ from confmax.oracle._arrays import ROW_SUM_TOLERANCE
 
 MOST = 1 << 16  # characters that an expression without selects may have
 GROUP = 50  # arguments of GREATEST; SQLite takes 100
+DEEP = 400  # terms of a sum, each of which is one level of an expression; engines allow a thousand
 RANGE = 300.0  # nats by which the largest exponent of a softmax may vary between rows without a maximum per row
 
 
@@ -219,6 +220,8 @@ def _number(value: Any) -> str:
 
 
 def _sum(terms: Sequence[str]) -> str:
+    if len(terms) > DEEP:
+        return _sum([_sum(terms[k : k + DEEP]) for k in range(0, len(terms), DEEP)])
     return f"({' + '.join(terms)})" if terms else "0e0"
 
 

@@ -46,7 +46,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
       confmax export rule.json --to onnx -o rule.onnx
       confmax export rule.json --to python -o rule.py
     """
-    settings = {key: value for key, value in given.items() if value}
+    settings = {key: value for key, value in given.items() if value not in (None, ())}
     for key in settings:
         if key not in _SETTINGS[language]:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
