@@ -107,7 +107,10 @@ def test_other_dialects_are_translated():
             again = sqlglot.parse_one(text, read=dialect)
             columns = {column.name for column in again.find_all(sqlglot.exp.Column)}
             assert {str(name) for name in exported.class_names} <= columns
-    assert RULES["weights of 2"].to_sql("mysql", ["a", "b`"]).count("`b```") > 0
+    assert "CAST(`b c'` AS DOUBLE)" in RULES["weights of 2"].to_sql("mysql", ["a", "b c'"])
+    for odd in ('b"', "b`", "b]", "b\\", "b\n"):
+        with pytest.raises(ValueError, match=r"^columns holds 'b.*only duckdb and sqlite take such names$"):
+            RULES["weights of 2"].to_sql("mysql", ["a", odd])
     # back in DuckDB, the translation decides alike
     text = sqlglot.transpile(RULES["offsets of 3"].to_sql("postgres"), read="postgres", write="duckdb")[0]
     P = table(3, 500)
@@ -175,7 +178,7 @@ def test_onnx_behind_a_model(name):
     model = skl2onnx.to_onnx(fitted, X[:1], options={"zipmap": False})
     opset = next(each.version for each in model.opset_import if not each.domain)
     decide = RULES[name].to_onnx(opset=opset)
-    fused = onnx.compose.merge_models(model, decide, io_map=[("probabilities", "proba")], outputs=["decision"])
+    fused = onnx.compose.merge_models(model, decide, io_map=[("probabilities", "proba")])
     new = draw.normal(size=(ROWS, 4)).astype(np.float32)
     session = pytest.importorskip("onnxruntime").InferenceSession(model.SerializeToString())
     P = session.run(["probabilities"], {"X": new})[0]

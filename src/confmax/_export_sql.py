@@ -49,6 +49,7 @@ def sql_expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> s
     names = _checked_columns(plan, columns)
     words = _NATIVE.get(dialect)
     if words is None:
+        _refuse_odd_names(names)
         return _translated(sql_expression(plan, "duckdb", names), dialect)
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     prefix = "r_"
@@ -72,6 +73,16 @@ def _checked_columns(plan: Plan, columns: Sequence[str] | None) -> list[str]:
     if any("\0" in name for name in names):
         raise ValueError("columns holds a name with a NUL character, which SQL cannot quote; rename that column")
     return list(names)
+
+
+def _refuse_odd_names(names: Sequence[str]) -> None:
+    """Refuse what not every dialect quotes as the translation does: a name must never end its quotes."""
+    for name in names:
+        if any(letter in '"`[]\\' or not letter.isprintable() for letter in name):
+            raise ValueError(
+                f"columns holds {name!r}, with a quote, bracket, backslash or control character, which SQL dialects "
+                f"quote differently; only {' and '.join(_NATIVE)} take such names"
+            )
 
 
 def dialects() -> list[str]:
