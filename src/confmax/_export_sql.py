@@ -21,7 +21,7 @@ from confmax.oracle._arrays import ROW_SUM_TOLERANCE
 
 MOST = 1 << 16  # characters that an expression without selects may have
 GROUP = 50  # arguments of GREATEST; SQLite takes 100
-DEEP = 400  # terms of a sum, each of which is one level of an expression; engines allow a thousand
+DEEP = 64  # terms of a sum, each of which is one level of an expression; DuckDB 1.0 binds 128 levels
 RANGE = 300.0  # nats by which the largest exponent of a softmax may vary between rows without a maximum per row
 
 
