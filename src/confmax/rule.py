@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax import _draw, _rule_file, _spark_rule
 from confmax._calibrators import Temperature, VectorScaling
+from confmax._export_methods import Exports
 from confmax._rule_text import describe
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import (
@@ -39,7 +40,7 @@ MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DecisionRule:
+class DecisionRule(Exports):
     """A rule that turns class probabilities into decisions.
 
     Attributes

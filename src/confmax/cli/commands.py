@@ -35,6 +35,8 @@ _WORDS = (
     (r"\bpass y, or use confusion='model'", "give --label, or --confusion model"),
     (r"\bconfusion='(\w+)'", r"--confusion \1"),
     (r"\bconfmax\.metrics\.names\(\) lists them", "'confmax metrics' lists them"),
+    (r"\btune with randomized=False", "tune with --randomized no"),
+    (r"^to_(sql|onnx|python) (?=writes|cannot)", r"--to \1 "),
     (r"\bsample_weight\b", "the weight column"),
     (r"\bof y\b", "of the label column"),
     (r"\by has\b", "the label column has"),

@@ -1,0 +1,140 @@
+"""The methods by which a rule is written down for elsewhere; `DecisionRule` inherits them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from confmax._exports import Plan, plan, python_source
+
+if TYPE_CHECKING:
+    from confmax.confusion import Gains
+    from confmax.oracle import Calibrator
+
+
+class Exports:
+    """What decides like a rule's `predict` in other places: the same steps on the same numbers.
+
+    Rows that `predict` divides by their sum are divided by it; the calibration is applied; ties go to the largest
+    index. Where two scores are equal but for rounding (8 units in the last place; 1e-12 in SQL), either may win.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def gains(self) -> Gains: ...
+
+        @property
+        def calibrator(self) -> Calibrator | None: ...
+
+        @property
+        def class_names(self) -> tuple[Any, ...]: ...
+
+        @property
+        def metric(self) -> str: ...
+
+    def to_sql(self, dialect: str, columns: Sequence[str] | None = None) -> str:
+        """Return the rule as one scalar SQL expression, the decided index.
+
+        It is arithmetic and CASE, in double precision whatever the columns hold, and NULL in rows that `predict`
+        refuses: with a NULL, a negative number, or a sum that is not one within 1e-3. What would be longer than 65536
+        characters (offsets from 17 classes on, a calibration with offsets from 7, weights alone from some 150) is a
+        scalar sub-query without tables, which gives names to what repeats and is linear in K.
+
+        Parameters
+        ----------
+        dialect : str
+            ``"duckdb"``, ``"sqlite"`` (calibrations need its functions EXP and LN, which builds may leave out), or
+            with the extra ``confmax[sql]`` what sqlglot translates to, such as ``"postgres"``; these are not run in
+            confmax's tests, and their engine must have LEAST and GREATEST.
+        columns : sequence of str (K,) or None
+            Names of the columns of probabilities, in class order; by default the class names.
+
+        Returns
+        -------
+        str
+            For use wherever the table is read, such as ``f"SELECT *, {expression} AS decision FROM scores"``.
+
+        Raises
+        ------
+        ValueError
+            If the rule draws, its calibration is an object that is not confmax's, the columns are not K different
+            names, or the dialect is unknown.
+        ImportError
+            If the dialect needs sqlglot and that is not installed.
+
+        Examples
+        --------
+        >>> import sqlite3, confmax
+        >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+        >>> table = "(SELECT 0.7 AS no, 0.3 AS yes UNION SELECT 0.8, 0.2)"
+        >>> sqlite3.connect(":memory:").execute(f"SELECT {rule.to_sql('sqlite')} FROM {table}").fetchall()
+        [(1,), (0,)]
+        """
+        from confmax._export_sql import sql_expression
+
+        return sql_expression(self._plan("to_sql"), dialect, columns)
+
+    def to_onnx(self, dtype: Any = "float32", *, opset: int = 18) -> Any:
+        """Return the rule as an ONNX model.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}
+            Of the probabilities. The model decides like `predict` on a table of this dtype.
+        opset : int
+            Version of the operator set, 13 or newer; `onnx.compose.merge_models` wants that of the other model, such
+            as one of skl2onnx (without its ZipMap), whose ``probabilities`` become ``proba``.
+
+        Returns
+        -------
+        onnx.ModelProto
+            Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, and -1 in rows that `predict`
+            refuses. The class names are a JSON list in its metadata, under ``classes``.
+
+        Raises
+        ------
+        ValueError
+            If the rule draws, its calibration is an object that is not confmax's, or an argument is none of these.
+        ImportError
+            If onnx (extra ``confmax[onnx]``) is not installed.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+        >>> model = rule.to_onnx()  # doctest: +SKIP
+        >>> model.SerializeToString()  # doctest: +SKIP
+        """
+        from confmax._export_onnx import check_settings, onnx_model
+
+        self._plan("to_onnx")
+        name = check_settings(dtype, opset)
+        return onnx_model(self._plan("to_onnx", name), name, opset)
+
+    def to_python(self, name: str = "decide") -> str:
+        """Return the rule as the source text of a Python function that needs nothing but Python.
+
+        Parameters
+        ----------
+        name : str
+            Name of the function. It takes a sequence of K probabilities, in class order, and returns the decided
+            index; like `predict` it raises `ValueError` where they are no probabilities.
+
+        Raises
+        ------
+        ValueError
+            If the rule draws, its calibration is an object that is not confmax's, or ``name`` cannot name a function.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+        >>> exec(rule.to_python())
+        >>> decide([0.7, 0.3]), decide([0.8, 0.2])
+        (1, 0)
+        """
+        return python_source(self._plan("to_python"), name)
+
+    def _plan(self, what: str, dtype: str = "float64") -> Plan:
+        return plan(self.gains, self.calibrator, self.class_names, self.metric, what=what, dtype=dtype)

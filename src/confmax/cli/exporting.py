@@ -1,0 +1,78 @@
+"""`confmax export`: a rule as SQL, ONNX or Python, for places where confmax is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from confmax._rule_file import write_whole
+from confmax.cli.columns import listed
+from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, _refuse_same, confmax
+from confmax.cli.files import check_output
+from confmax.cli.show import Page, print_json
+
+__all__ = ["confmax", "export"]
+
+_SETTINGS = {"sql": ("dialect", "columns"), "onnx": ("dtype", "opset"), "python": ("name",)}
+
+
+@confmax.command()
+@click.argument("rule", type=_PATH)
+@click.option("--to", "language", type=click.Choice(list(_SETTINGS)), required=True, help="What to write.")
+@click.option("--dialect", metavar="NAME", help="Of SQL: duckdb, sqlite, or with the extra confmax[sql] others.")
+@click.option("--columns", callback=_names, metavar="A,B,C",
+              help="For SQL: columns of probabilities, in class order. Default: those named like the "
+                   "classes.")  # fmt: skip
+@click.option("--dtype", type=click.Choice(["float32", "float64"]),
+              help="For ONNX: type of the probabilities.  [default: float32]")  # fmt: skip
+@click.option(
+    "--opset", type=int, metavar="N", help="For ONNX: version of the operator set, 13 or newer.  [default: 18]"
+)
+@click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
+@click.option("-o", "--out", type=_PATH,
+              help="Where it goes. Without it, SQL and Python are printed.")  # fmt: skip
+@_AS_JSON
+def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
+    """Write RULE as an SQL expression, an ONNX model or a Python function.
+
+    Each decides the class index from one probability per class, like 'confmax apply'. Rules that draw have no such
+    form.
+
+    \b
+    Example:
+      confmax export rule.json --to sql --dialect postgres --columns p_no,p_yes
+      confmax export rule.json --to onnx -o rule.onnx
+      confmax export rule.json --to python -o rule.py
+    """
+    settings = {key: value for key, value in given.items() if value not in (None, ())}
+    for key in settings:
+        if key not in _SETTINGS[language]:
+            raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
+    if language == "sql" and "dialect" not in settings:
+        raise click.UsageError("--to sql needs --dialect, such as duckdb, sqlite or postgres")
+    if out is not None:
+        check_output(out)
+        _refuse_same(out, rule)
+    elif language == "onnx" or as_json:
+        raise click.UsageError("name the file to write with -o")
+    loaded = _load_rule(rule)
+    try:
+        made = getattr(loaded, f"to_{language}")(**settings)
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+    if out is None:
+        click.echo(made, nl=language == "sql")
+        return
+    data = made.SerializeToString() if language == "onnx" else made.rstrip("\n").encode() + b"\n"
+    try:
+        write_whole(out, data)
+    except OSError as error:
+        raise ValueError(f"{out} cannot be written ({error.strerror}); choose another place with -o") from None
+    classes = [str(name) for name in loaded.class_names]
+    document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
+    if as_json:
+        print_json(document)
+    else:
+        Page().items([("index", listed([f"{k} {name}" for k, name in enumerate(classes)], 20)), ("written", str(out))])

@@ -1,0 +1,161 @@
+"""Rules of every kind that can be exported, engines that run exports, and what deciding like `predict` means."""
+
+import functools
+import sqlite3
+
+import numpy as np
+import pytest
+
+from confmax import DecisionRule
+from confmax._calibrators import Temperature, VectorScaling
+from confmax.confusion import Gains
+
+ROWS = 100_000
+
+
+def rule(gains, calibrator=None, names=None):
+    M = gains.n_decisions
+    return DecisionRule(gains, np.ones(1), tuple(names or [f"c {k}" for k in range(M)]), "some metric", 0, calibrator)
+
+
+def drawn(K, *, offsets=False, seed=0, power=0):
+    draw = np.random.default_rng([K, seed])
+    a, b = draw.uniform(0.3, 3.0, K), draw.uniform(0.0, 1.0 / K, K) * offsets
+    return Gains.reduced(-a / K if power else a, b, power=power)
+
+
+def scaling(K, *, floor=1e-12):
+    draw = np.random.default_rng([K, 7])
+    return VectorScaling(draw.uniform(0.5, 1.5, K), draw.normal(0.0, 0.5, K), floor)
+
+
+COSTS = np.array([[0.0, 2.0, 1.0], [1.0, 0.0, 1.0], [5.0, 0.5, 0.0]])
+ABSTAIN = np.hstack([np.eye(4), np.full((4, 1), 0.6)])
+RULES = {
+    "weights of 2": rule(drawn(2)),
+    "weights of 3": rule(drawn(3)),
+    "weights of 10": rule(drawn(10)),
+    "weights of 100": rule(drawn(100)),
+    "weights, one zero and one negative": rule(Gains.reduced([1.0, 0.0, -1.0, 2.0])),
+    "a constant": rule(Gains.constant(3, [1])),
+    "offsets of 2": rule(drawn(2, offsets=True)),
+    "offsets of 3": rule(drawn(3, offsets=True)),
+    "offsets of 40": rule(drawn(40, offsets=True)),
+    "costs": rule(Gains.from_matrix(-COSTS)),
+    "abstaining": rule(Gains.from_matrix(ABSTAIN)),
+    "full gains of 12": rule(Gains.from_matrix(np.random.default_rng(3).normal(size=(12, 12)))),
+    "distances": rule(drawn(5, offsets=True, power=1)),
+    "squared distances": rule(drawn(5, offsets=True, power=2)),
+    "temperature, weights": rule(drawn(3), Temperature(1.7)),
+    "temperature of one": rule(drawn(3), Temperature(1.0)),
+    "temperature, floor, offsets": rule(drawn(3, offsets=True), Temperature(0.6, 0.01)),
+    "a very low temperature": rule(drawn(3, offsets=True), Temperature(0.002)),
+    "a very high temperature": rule(Gains.reduced([1.0, 1.001, 0.999]), Temperature(300.0)),
+    "vector scaling, weights": rule(drawn(10), scaling(10)),
+    "vector scaling, offsets": rule(drawn(4, offsets=True), scaling(4, floor=1e-4)),
+    "vector scaling, offsets, 20 classes": rule(drawn(20, offsets=True), scaling(20)),
+    "vector scaling, costs": rule(Gains.from_matrix(-COSTS), scaling(3)),
+    "vector scaling, distances": rule(drawn(5, offsets=True, power=1), scaling(5)),
+    "vector scaling with a power of zero and one below": rule(
+        drawn(3), VectorScaling([1.0, 0.0, -0.5], [0.0, -1.0, -3.0], 1e-3)
+    ),
+}
+each_rule = pytest.mark.parametrize("exported", RULES.values(), ids=RULES)
+
+
+@functools.lru_cache(maxsize=4)
+def table(K, n=ROWS, seed=0):
+    """Random rows: flat ones, peaked ones, and some with zeros."""
+    draw = np.random.default_rng([K, n, seed])
+    P = np.vstack([draw.dirichlet(np.full(K, alpha), -(-n // 2)) for alpha in (1.0, 0.2)])[:n]
+    P[:50] = np.where(P[:50] < 1.0 / K, 0.0, P[:50])
+    P /= P.sum(axis=1, keepdims=True)
+    P.flags.writeable = False
+    return P
+
+
+# --- the engines, each a function of a rule and a table (n, K) --------------------------------------------------------
+
+
+def in_duckdb(exported, P, kind="DOUBLE"):
+    duckdb = pytest.importorskip("duckdb")
+    pa = pytest.importorskip("pyarrow")
+    names = [f"c {k}" for k in range(P.shape[1])]
+    given = pa.table({"row": np.arange(len(P)), **{name: P[:, k] for k, name in enumerate(names)}})
+    with duckdb.connect() as connection:
+        connection.register("given", given)
+        columns = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name in names)
+        connection.execute(f"CREATE TABLE scores AS SELECT row, {columns} FROM given")
+        query = f"SELECT row, {exported.to_sql('duckdb', names)} AS decision FROM scores ORDER BY row"
+        found = connection.execute(query).fetchnumpy()["decision"]
+    assert np.ma.count_masked(found) == 0
+    return np.asarray(found)
+
+
+def sqlite_with_functions():
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("SELECT EXP(1.0), LN(2.0)")
+    except sqlite3.OperationalError:
+        pytest.skip("this build of SQLite has no EXP and LN")
+    return connection
+
+
+def in_sqlite(exported, P):
+    names = [f"c {k}" for k in range(P.shape[1])]
+    connection = sqlite_with_functions() if exported.calibrator else sqlite3.connect(":memory:")
+    quoted = ", ".join(f'"{name}" REAL' for name in names)
+    connection.execute(f"CREATE TABLE scores (number INTEGER PRIMARY KEY, {quoted})")
+    marks = ", ".join("?" * len(names))
+    rows = ((k, *row) for k, row in enumerate(P.tolist()))
+    connection.executemany(f"INSERT INTO scores VALUES (?, {marks})", rows)
+    found = connection.execute(f"SELECT {exported.to_sql('sqlite', names)} FROM scores ORDER BY number").fetchall()
+    return np.array(found).ravel()
+
+
+def in_python(exported, P):
+    names = {}
+    exec(exported.to_python("chosen"), names)
+    return np.array([names["chosen"](row) for row in P.tolist()])
+
+
+def run_onnx(model, feed):
+    session = pytest.importorskip("onnxruntime").InferenceSession(model.SerializeToString())
+    return session.run(["decision"], feed)[0]
+
+
+def in_onnx(exported, P):
+    pytest.importorskip("onnx")
+    found = run_onnx(exported.to_onnx(P.dtype.name), {"proba": P})
+    assert found.dtype == np.int64
+    return found
+
+
+ENGINES = {"duckdb": in_duckdb, "sqlite": in_sqlite, "python": in_python, "onnx": in_onnx}
+each_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+
+
+def independent_scores(exported, P):
+    """Return the scores (n, M) as the definition says, by matrix products in extended precision where there is one."""
+    p = P.astype(np.longdouble)
+    p = p / p.sum(axis=1, keepdims=True)
+    if exported.calibrator is not None:
+        c, K = exported.calibrator, P.shape[1]
+        a, b = (np.full(K, 1 / c.temperature), 0.0) if isinstance(c, Temperature) else (c.a, c.b)
+        z = a * np.log(p + c.floor) + b
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        p = p / p.sum(axis=1, keepdims=True)
+    return p @ exported.gains.matrices()[0].astype(np.longdouble)
+
+
+def assert_same_decisions(exported, P, found, tolerance=1e-12, share=1e-4):
+    """Decisions are those of `predict`, but for a few rows whose two scores are equal within rounding."""
+    expected = exported.predict(P)
+    assert found.shape == expected.shape
+    differ = np.flatnonzero(found != expected)
+    assert len(differ) <= share * len(P)
+    scores = independent_scores(exported, P[differ])
+    rows = np.arange(len(differ))
+    off = np.abs(scores[rows, found[differ]] - scores[rows, expected[differ]])
+    assert (off <= tolerance * np.abs(exported.gains.matrices()).max()).all()
+    return len(differ)

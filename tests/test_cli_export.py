@@ -1,0 +1,104 @@
+"""`confmax export`: what it writes decides like the rule; errors are one sentence and leave nothing behind."""
+
+import csv
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+import confmax as library
+from confmax.confusion import Gains
+from tests.cli_helpers import document, run, small
+
+RULE = library.DecisionRule.from_weights([1.0, 1.5, 2.0], [0.0, 0.1, 0.0], classes=list("abc"))
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    """A folder of its own with a rule and a table."""
+    monkeypatch.chdir(tmp_path)
+    RULE.save("rule.json")
+    small(tmp_path)
+
+
+def rows():
+    with open("small.csv") as file:
+        return [[float(row[name]) for name in "abc"] for row in csv.DictReader(file)]
+
+
+def test_sql_is_printed_and_decides():
+    expression, stderr = run("export", "rule.json", "--to", "sql", "--dialect", "sqlite", "--columns", 'p 1,"p,2",p3')
+    assert stderr == "" and expression.count("\n") == 1
+    connection = sqlite3.connect(":memory:")
+    connection.execute('CREATE TABLE t ("p 1", "p,2", p3)')
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows())
+    found = connection.execute(f"SELECT {expression} FROM t ORDER BY rowid").fetchall()
+    np.testing.assert_array_equal(np.ravel(found), RULE.predict(rows()))
+
+
+def test_python_is_written_and_decides(tmp_path):
+    stdout, _ = run("export", "rule.json", "--to", "python", "--name", "chosen", "-o", "chosen.py")
+    assert stdout == "index      0 a, 1 b, 2 c\nwritten    chosen.py\n"
+    found = {}
+    exec((tmp_path / "chosen.py").read_text(), found)
+    assert [found["chosen"](row) for row in rows()] == RULE.predict(rows()).tolist()
+    assert run("export", "rule.json", "--to", "python")[0] == RULE.to_python()
+
+
+def test_onnx_is_written_and_decides(tmp_path):
+    pytest.importorskip("onnx")
+    told = document("export", "rule.json", "--to", "onnx", "--dtype", "float64", "--opset", "17", "-o", "rule.onnx")
+    data = (tmp_path / "rule.onnx").read_bytes()
+    assert told == {
+        "rule_file": "rule.json", "to": "onnx", "out": "rule.onnx", "bytes": len(data), "classes": ["a", "b", "c"],
+    }  # fmt: skip
+    session = pytest.importorskip("onnxruntime").InferenceSession(data)
+    found = session.run(["decision"], {"proba": np.array(rows())})[0]
+    np.testing.assert_array_equal(found, RULE.predict(rows()))
+
+
+SQL = ("--to", "sql", "--dialect", "duckdb")
+ERRORS = {
+    "no language": ((), "Missing option '--to'"),
+    "no dialect": (("--to", "sql"), "--to sql needs --dialect, such as duckdb, sqlite or postgres"),
+    "columns of another number": ((*SQL, "--columns", "a,b"), "columns holds the names of 3 columns"),
+    "a setting of another language": (("--to", "python", "--opset", "18"), "--opset has no meaning with --to python"),
+    "no file for a model": (("--to", "onnx"), "name the file to write with -o"),
+    "no file for JSON": ((*SQL, "--json"), "name the file to write with -o"),
+    "the rule itself": ((*SQL, "-o", "rule.json"), "-o rule.json is the file that is read"),
+    "no such folder": ((*SQL, "-o", "no/x.sql"), "the folder no does not exist"),
+    "a folder": ((*SQL, "-o", "."), "is a directory; name the file to write in it"),
+    "no name of a function": (("--to", "python", "--name", "a b", "-o", "x"), "'a b' cannot name a Python function"),
+}
+
+
+@pytest.mark.parametrize("arguments, sentence", ERRORS.values(), ids=ERRORS)
+def test_errors_are_one_sentence(arguments, sentence, tmp_path):
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    stdout, stderr = run("export", "rule.json", *arguments, code=2)
+    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
+    assert sentence in stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_unknown_dialects_and_missing_extras(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "sqlglot", None)
+    _, stderr = run("export", "rule.json", "--to", "sql", "--dialect", "postgres", code=2)
+    assert "without sqlglot the SQL dialects are duckdb and sqlite, not 'postgres'" in stderr
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    _, stderr = run("export", "rule.json", "--to", "onnx", "-o", "x.onnx", code=2)
+    assert stderr == "error: to_onnx needs onnx; install it with: pip install 'confmax[onnx]'\n"
+
+
+def test_randomised_rules_are_refused(tmp_path):
+    two = library.DecisionRule(Gains.reduced([[1, 1], [1, 4]]), np.array([0.25, 0.75]), ("a", "b"))
+    two.save("two.json")
+    _, stderr = run("export", "two.json", "--to", "python", "-o", "two.py", code=2)
+    assert "this randomised rule draws between 2" in stderr and "--randomized no" in stderr
+    assert not (tmp_path / "two.py").exists()
+    assert json.loads((tmp_path / "two.json").read_text())["classes"] == ["a", "b"]
+
+
+def test_there_must_be_a_rule():
+    assert "there is no rule file none.json" in run("export", "none.json", "--to", "python", code=2)[1]

@@ -1,0 +1,293 @@
+"""What is particular to SQL, ONNX and Python: quoting, lengths, what is refused, merging, missing extras."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+from confmax import DecisionRule
+from confmax._calibrators import Temperature
+from confmax.confusion import Gains
+from tests.export_helpers import (
+    ROWS,
+    RULES,
+    assert_same_decisions,
+    drawn,
+    each_rule,
+    in_duckdb,
+    in_sqlite,
+    rule,
+    run_onnx,
+    scaling,
+    sqlite_with_functions,
+    table,
+)
+
+# --- SQL --------------------------------------------------------------------------------------------------------------
+
+BAD = [[None, 0.5, 0.5], [0.5, 0.5, None], [-0.1, 0.5, 0.6], [0.2, 0.2, 0.2], [0.9, 0.9, 0.9], [0.0, 0.0, 0.0]]
+NOT_FINITE = [[float("nan"), 0.5, 0.5], [float("inf"), 0.0, 0.0], [float("inf"), float("-inf"), 1.0]]
+OF_THREE = {name: each for name, each in RULES.items() if each.n_classes == 3}
+each_of_three = pytest.mark.parametrize("exported", OF_THREE.values(), ids=OF_THREE)
+
+
+@each_of_three
+@pytest.mark.parametrize("most", [None, 0], ids=["plain", "nested"])
+def test_sql_gives_null_where_predict_refuses(exported, most, monkeypatch):
+    if most is not None:
+        monkeypatch.setattr("confmax._export_sql.MOST", most)
+    expression = exported.to_sql("sqlite", ["a", "b", "c"])
+    assert ("SELECT" in expression) == (most == 0)
+    rows = [[0.2, 0.3, 0.5], *BAD, *NOT_FINITE]
+    connection = sqlite_with_functions()
+    connection.execute("CREATE TABLE t (a REAL, b REAL, c REAL)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    found = [cell for (cell,) in connection.execute(f"SELECT {expression} FROM t ORDER BY rowid")]
+    assert found == [exported.predict([rows[0]])[0], *[None] * (len(rows) - 1)]
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t (row INTEGER, a DOUBLE, b DOUBLE, c DOUBLE)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [[k, *row] for k, row in enumerate(rows)])
+        expression = exported.to_sql("duckdb", ["a", "b", "c"])
+        cells = connection.execute(f"SELECT {expression}, row FROM t ORDER BY row").fetchall()
+    assert [cell for cell, _ in cells] == found
+
+
+@each_rule
+def test_nested_selects_decide_like_the_plain_expression(exported, monkeypatch):
+    monkeypatch.setattr("confmax._export_sql.MOST", 0)
+    P = table(exported.n_classes, 3000)
+    for engine in (in_sqlite, in_duckdb):
+        assert_same_decisions(exported, P, engine(exported, P), share=1e-3)
+
+
+def test_sql_is_short():
+    """Weights: K log K of scores. What repeats sums: linear in K, in selects."""
+    length = {K: len(rule(drawn(K)).to_sql("duckdb")) for K in (10, 100)}
+    assert length[100] < 20 * length[10] < 60_000
+    nested = {K: rule(drawn(K, offsets=True), scaling(K)).to_sql("sqlite") for K in (50, 100)}
+    assert all(text.startswith("(SELECT CASE WHEN") for text in nested.values())
+    assert len(nested[100]) < 2.1 * len(nested[50]) < 50_000
+    assert "SELECT" not in rule(drawn(15, offsets=True)).to_sql("duckdb")
+
+
+def test_columns_are_quoted_and_named_like_the_classes():
+    names = ['say "no"', "select", "x; DROP TABLE t --", "Ünï", "{0} %s"]
+    exported = rule(drawn(5, offsets=True), names=names)
+    P = table(5, 200)
+    connection = sqlite3.connect(":memory:")
+    quoted = ", ".join('"' + name.replace('"', '""') + '" REAL' for name in names)
+    connection.execute(f"CREATE TABLE t ({quoted})")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", P.tolist())
+    found = connection.execute(f"SELECT {exported.to_sql('sqlite')} FROM t ORDER BY rowid").fetchall()
+    np.testing.assert_array_equal(np.ravel(found), exported.predict(P))
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_columns_may_be_named_like_the_parts_of_a_long_expression(dialect):
+    exported = rule(drawn(20, offsets=True), scaling(20))
+    names = [f"R_p{k + 1}" if k % 2 else f"rr_score{k}" for k in range(20)]
+    P = table(20, 50)
+    connection = sqlite_with_functions() if dialect == "sqlite" else pytest.importorskip("duckdb").connect()
+    typed = ", ".join(f'"{name}" {"REAL" if dialect == "sqlite" else "DOUBLE"}' for name in names)
+    connection.execute(f"CREATE TABLE t (row INTEGER, {typed})")
+    rows = [[k, *row] for k, row in enumerate(P.tolist())]
+    connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 21)})", rows)
+    cells = connection.execute(f"SELECT row, {exported.to_sql(dialect, names)} FROM t ORDER BY row").fetchall()
+    connection.close()
+    np.testing.assert_array_equal([cell for _, cell in cells], exported.predict(P))
+
+
+def test_other_dialects_are_translated():
+    sqlglot = pytest.importorskip("sqlglot")
+    for exported in (RULES["offsets of 3"], RULES["vector scaling, offsets, 20 classes"]):
+        for dialect in ("postgres", "bigquery", "snowflake", "mysql", "tsql", "spark", "clickhouse", "trino", "oracle"):
+            text = exported.to_sql(dialect)
+            again = sqlglot.parse_one(text, read=dialect)
+            columns = {column.name for column in again.find_all(sqlglot.exp.Column)}
+            assert {str(name) for name in exported.class_names} <= columns
+    assert "CAST(`b c'` AS DOUBLE)" in RULES["weights of 2"].to_sql("mysql", ["a", "b c'"])
+    for odd in ('b"', "b`", "b]", "b\\", "b\n"):
+        with pytest.raises(ValueError, match=r"^columns holds 'b.*only duckdb and sqlite take such names$"):
+            RULES["weights of 2"].to_sql("mysql", ["a", odd])
+    # back in DuckDB, the translation decides alike
+    text = sqlglot.transpile(RULES["offsets of 3"].to_sql("postgres"), read="postgres", write="duckdb")[0]
+    P = table(3, 500)
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.execute('CREATE TABLE t (row INTEGER, "c 0" DOUBLE, "c 1" DOUBLE, "c 2" DOUBLE)')
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [[k, *row] for k, row in enumerate(P.tolist())])
+        cells = connection.execute(f"SELECT {text} FROM t ORDER BY row").fetchall()
+    np.testing.assert_array_equal(np.ravel(cells), RULES["offsets of 3"].predict(P))
+
+
+@pytest.mark.parametrize(
+    "columns, sentence",
+    [
+        (["a", "b"], r"^columns holds the names of 3 columns, one per class in the rule's order; got \['a', 'b'\]$"),
+        ("abc", "^columns holds the names of 3 columns, one per class in the rule's order; got 'abc'$"),
+        (["a", "b", 3], "^columns holds the names of 3 columns"),
+        (["a", "b", ""], "^columns holds the names of 3 columns"),
+        (["a", "b", "A"], r"^columns names one column twice \(SQL does not tell A from a\).*give each class its own$"),
+        (["a", "b", "c\0"], "^columns holds a name with a NUL character, which SQL cannot quote; rename that column$"),
+    ],
+)
+def test_bad_columns(columns, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        RULES["weights of 3"].to_sql("duckdb", columns)
+
+
+def test_unknown_dialects():
+    pytest.importorskip("sqlglot")
+    known = r"^'klingon' is no SQL dialect known here; the dialects are .*duckdb, .*postgres, .*sqlite, .*tsql$"
+    with pytest.raises(ValueError, match=known):
+        RULES["weights of 3"].to_sql("klingon")
+
+
+def test_without_sqlglot_the_two_dialects_remain(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "sqlglot", None)
+    assert "GREATEST" in RULES["weights of 3"].to_sql("duckdb")
+    sentence = r"^without sqlglot the SQL dialects are duckdb and sqlite, not 'postgres'; .* 'confmax\[sql\]'$"
+    with pytest.raises(ImportError, match=sentence):
+        RULES["weights of 3"].to_sql("postgres")
+
+
+# --- ONNX -------------------------------------------------------------------------------------------------------------
+
+
+@each_of_three
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("opset", [13, 18])
+def test_onnx_gives_minus_one_where_predict_refuses(exported, dtype, opset):
+    pytest.importorskip("onnx")
+    rows = [[0.2, 0.3, 0.5], *BAD[2:], *NOT_FINITE]
+    found = run_onnx(exported.to_onnx(dtype, opset=opset), {"proba": np.array(rows, dtype)})
+    assert found.tolist() == [exported.predict([rows[0]])[0], *[-1] * (len(rows) - 1)]
+
+
+@pytest.mark.parametrize("name", ["weights of 3", "offsets of 3", "costs", "vector scaling, costs"])
+def test_onnx_behind_a_model(name):
+    onnx, skl2onnx = pytest.importorskip("onnx"), pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LogisticRegression
+
+    draw = np.random.default_rng(0)
+    y = draw.integers(0, 3, 600)
+    X = (draw.normal(size=(600, 4)) + y[:, None] * [0.5, -0.3, 0.0, 0.2]).astype(np.float32)
+    fitted = LogisticRegression().fit(X, y)
+    model = skl2onnx.to_onnx(fitted, X[:1], options={"zipmap": False})
+    opset = next(each.version for each in model.opset_import if not each.domain)
+    decide = RULES[name].to_onnx(opset=opset)
+    fused = onnx.compose.merge_models(model, decide, io_map=[("probabilities", "proba")])
+    new = draw.normal(size=(ROWS, 4)).astype(np.float32)
+    session = pytest.importorskip("onnxruntime").InferenceSession(model.SerializeToString())
+    P = session.run(["probabilities"], {"X": new})[0]
+    tolerance = 8 * np.finfo(np.float32).eps
+    assert_same_decisions(RULES[name], P, run_onnx(fused, {"X": new}), tolerance)
+    # and like the model in scikit-learn, which computes in double: 1e-5 of probability decides few rows
+    assert (RULES[name].predict(fitted.predict_proba(new.astype(np.float64))) != RULES[name].predict(P)).mean() < 1e-3
+
+
+def test_onnx_model_says_what_it_is():
+    pytest.importorskip("onnx")
+    model = rule(drawn(2), names=["no", "ünsafe\n"]).to_onnx("float64", opset=15)
+    found = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(found["classes"]) == ["no", "ünsafe\n"] and found["metric"] == "some metric"
+    assert [each.version for each in model.opset_import] == [15]
+    assert (
+        model.SerializeToString()
+        == rule(drawn(2), names=["no", "ünsafe\n"]).to_onnx(np.float64, opset=15).SerializeToString()
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ({"dtype": "float16"}, "^dtype is 'float32' or 'float64', that of the probabilities; got 'float16'$"),
+        ({"dtype": "double trouble"}, "^dtype is 'float32' or 'float64'"),
+        ({"dtype": None}, "^dtype is 'float32' or 'float64'"),
+        ({"opset": 12}, r"^opset is a whole number from 13 to \d+, what this onnx knows; got 12$"),
+        ({"opset": 10_000}, "^opset is a whole number"),
+        ({"opset": 18.0}, "^opset is a whole number"),
+    ],
+)
+def test_bad_settings_of_onnx(arguments, sentence):
+    pytest.importorskip("onnx")
+    with pytest.raises(ValueError, match=sentence):
+        RULES["weights of 3"].to_onnx(**arguments)
+
+
+def test_without_onnx(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"^to_onnx needs onnx; install it with: pip install 'confmax\[onnx\]'$"):
+        RULES["weights of 3"].to_onnx()
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+@each_of_three
+def test_python_refuses_what_predict_refuses(exported):
+    names = {}
+    exec(exported.to_python(), names)
+    assert names["decide"]((0.2, 0.3, 0.5)) == exported.predict([[0.2, 0.3, 0.5]])[0]
+    assert names["decide"](np.array([0.2, 0.3, 0.5])) == exported.predict([[0.2, 0.3, 0.5]])[0]
+    for row in (*BAD[2:], *NOT_FINITE):
+        with pytest.raises(
+            ValueError, match=r"^pass finite probabilities that sum to one, none negative; these sum to"
+        ):
+            names["decide"](row)
+    with pytest.raises(ValueError, match=r"^this rule decides on 3 probabilities; got 2$"):
+        names["decide"]([0.5, 0.5])
+
+
+@each_rule
+def test_python_has_no_dependencies(exported):
+    source = exported.to_python()
+    imports = [line for line in source.splitlines() if "import" in line]
+    calibrates = exported.calibrator not in (None, Temperature(1.0))
+    assert imports == (["import math"] if calibrates else [])
+
+
+def test_names_of_a_strange_rule_stay_in_their_comment():
+    names = ['"""\nraise SystemExit', "\u2028raise SystemExit", "\r\\\nraise SystemExit"]
+    strange = DecisionRule(drawn(3), np.ones(1), tuple(names), 'f1"""\nraise SystemExit')
+    found = {}
+    exec(strange.to_python(), found)
+    assert found["decide"]([0.2, 0.3, 0.5]) == strange.predict([[0.2, 0.3, 0.5]])[0]
+
+
+@pytest.mark.parametrize("name", ["not a name", "class", "", "max", "math", 3])
+def test_bad_names_of_functions(name):
+    with pytest.raises(ValueError, match=r"cannot name a Python function; give a name such as 'decide'$"):
+        RULES["weights of 3"].to_python(name)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+class Foreign:
+    def transform(self, proba):
+        return proba
+
+
+EXPORTS = {
+    "to_sql": lambda exported: exported.to_sql("duckdb"),
+    "to_onnx": lambda exported: exported.to_onnx(),
+    "to_python": lambda exported: exported.to_python(),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_randomised_rules_and_foreign_calibrators_are_refused_by_name(name):
+    two = DecisionRule(Gains.reduced([[1, 1], [1, 4]]), np.array([0.25, 0.75]), ("a", "b"))
+    drawn_between = (
+        f"^{name} writes deterministic rules, and this randomised rule draws between 2; tune with randomized"
+    )
+    with pytest.raises(ValueError, match=drawn_between):
+        EXPORTS[name](two)
+    foreign = rule(drawn(2), Foreign())
+    with pytest.raises(
+        ValueError, match=f"^{name} cannot write the calibration Foreign, an object that is not confmax"
+    ):
+        EXPORTS[name](foreign)

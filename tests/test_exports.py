@@ -1,0 +1,129 @@
+"""Exports decide like `predict`: on random rows, on exact ties, and on rows that must be divided by their sum."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.confusion import Gains
+from tests.export_helpers import (
+    ROWS,
+    RULES,
+    assert_same_decisions,
+    drawn,
+    each_engine,
+    each_rule,
+    in_duckdb,
+    in_onnx,
+    rule,
+    scaling,
+    table,
+)
+
+# --- equality ---------------------------------------------------------------------------------------------------------
+
+
+@each_engine
+@each_rule
+def test_decisions_are_those_of_predict(exported, engine):
+    K = exported.n_classes
+    P = table(K, ROWS if K <= 40 else ROWS // 5)
+    assert len(np.unique(exported.predict(P))) > 1 or exported is RULES["a constant"]
+    differing = assert_same_decisions(exported, P, engine(exported, P))
+    # without logarithms every step is the same operation on the same numbers
+    assert differing == 0 or exported.calibrator is not None or exported.gains.power == 1
+
+
+@each_rule
+def test_onnx_decides_single_precision_like_predict(exported):
+    K = exported.n_classes
+    P = table(K, ROWS if K <= 40 else ROWS // 5).astype(np.float32)
+    differing = assert_same_decisions(exported, P, in_onnx(exported, P), tolerance=8 * np.finfo(np.float32).eps)
+    assert differing == 0 or exported.calibrator is not None
+
+
+def simplex_grid(K, steps):
+    """Return all rows (n, K) of multiples of 1 / steps that sum to one."""
+    return np.array([c for c in itertools.product(range(steps + 1), repeat=K) if sum(c) == steps])
+
+
+@each_engine
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "gains",
+    [
+        Gains.reduced([1, 2, 0.5]),
+        Gains.reduced([1, 1, 1, 1]),
+        Gains.reduced([1, 2, 1], [0.25, 0, 0.125]),
+        Gains.reduced([1, -1, 0], [0, 1, 0.5]),
+        Gains.from_matrix([[1, 0, 0.5], [0, 1, 0.5], [0, 0.25, 0.5]]),
+        Gains.reduced([-1, -1, -1, -1], power=1),
+        Gains.reduced([-1, -2, -1, -1], [0, 1, 0.5, 0], power=2),
+    ],
+    ids=["weights", "argmax", "offsets", "falling", "matrix", "distances", "squares"],
+)
+def test_exact_ties_go_to_the_largest_index(gains, dtype, engine):
+    """The witness is exact arithmetic in fractions; every number here is a multiple of a power of two."""
+    counts = simplex_grid(gains.n_classes, 8)
+    G = [[Fraction(cell) for cell in row] for row in gains.matrices()[0].tolist()]
+    expected, ties = [], 0
+    for row in counts.tolist():
+        scores = [sum(Fraction(c, 8) * g[j] for c, g in zip(row, G, strict=True)) for j in range(gains.n_decisions)]
+        best = [j for j, score in enumerate(scores) if score == max(scores)]
+        expected.append(best[-1])
+        ties += len(best) > 1
+    assert ties > 0
+    np.testing.assert_array_equal(engine(rule(gains), (counts / 8).astype(dtype)), expected)
+
+
+@each_engine
+@pytest.mark.parametrize(
+    "name", ["weights of 3", "offsets of 3", "offsets of 40", "temperature, floor, offsets", "costs"]
+)
+def test_rows_that_sum_to_one_nearly_are_divided_by_their_sum(name, engine):
+    exported = RULES[name]
+    P = table(exported.n_classes, ROWS // 5)
+    P = P.round(4)
+    P *= 1 + 4e-4 * np.sign(np.arange(len(P)) % 3 - 1)[:, None]
+    P = P[np.abs(P.sum(axis=1) - 1) < 9e-4]
+    assert len(P) > 1000
+    assert_same_decisions(exported, P, engine(exported, P))
+
+
+@each_engine
+def test_division_by_the_sum_matters_to_offsets(engine):
+    """Divided, the second is ahead by .2001 / .999, without by less than the offset of .2."""
+    exported = rule(Gains.reduced([1.0, 1.0], [0.2, 0.0]))
+    P = np.array([[0.39995, 0.60005]]) * 0.9995
+    assert P[0, 1] - P[0, 0] < 0.2
+    assert exported.predict(P).tolist() == engine(exported, P).tolist() == [1]
+
+
+@each_rule
+def test_sql_reads_single_precision_columns_in_double(exported):
+    """Sums of single-precision rows are off by 1e-7: they are divided, as `predict` does with the same numbers."""
+    P = table(exported.n_classes, ROWS // 5).astype(np.float32)
+    assert_same_decisions(exported, P.astype(np.float64), in_duckdb(exported, P, "FLOAT"))
+
+
+@each_engine
+def test_tuned_rules(engine):
+    """Rules as they are found, calibration included."""
+    draw = np.random.default_rng(5)
+    P = table(4, 2000, 1)
+    y = np.array([draw.choice(4, p=row) for row in P**1.3 / (P**1.3).sum(axis=1, keepdims=True)])
+    new = table(4, ROWS // 5, 2)
+    for metric in ("macro_f1", "g_mean", "quadratic_kappa", "linear_kappa", "mcc"):
+        for calibration in ("temperature", "vector", None):
+            found = confmax.maximize(metric, P, y, calibration=calibration, randomized=False).rule
+            assert_same_decisions(found, new, engine(found, new))
+
+
+@each_engine
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_a_thousand_classes(calibrated, engine):
+    exported = rule(drawn(1000, offsets=True), scaling(1000) if calibrated else None)
+    P = table(1000, 200)
+    assert_same_decisions(exported, P, engine(exported, P), share=0.01)
