@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from confmax.oracle import open_table
     from confmax.rule import DecisionRule
     from confmax.solution import Solution, maximize
+    from confmax.uncertainty import Score, score
 
 __all__ = [
     "DecisionRule",
     "FixedRuleClassifier",
     "MetricClassifierCV",
+    "Score",
     "Solution",
     "__version__",
     "calibration",
@@ -29,6 +31,7 @@ __all__ = [
     "open_table",
     "optimize",
     "populations",
+    "score",
     "theory",
 ]
 
@@ -38,9 +41,11 @@ _NAMES = {
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
     "MetricClassifierCV": "estimators",
+    "Score": "uncertainty",
     "Solution": "solution",
     "maximize": "solution",
     "open_table": "oracle",
+    "score": "uncertainty",
 }
 
 
