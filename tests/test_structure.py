@@ -23,6 +23,7 @@ LAYERS = [
     {"rule", "_polish"},
     {"solution"},
     {"checks", "_estimator_steps", "uncertainty"},
+    {"_estimator_base"},
     {"estimators"},
     {"cli"},
     {"__main__"},

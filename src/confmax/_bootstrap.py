@@ -141,9 +141,7 @@ class _Stratum:
         return where, None if self.row_weight is None else self.row_weight[rows]
 
 
-def replicates(
-    cells: Cells, n_replicates: int, rng: np.random.Generator, *, stratified: bool, at_once: int
-) -> Iterator[Array]:
+def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, stratified: bool) -> Iterator[Array]:
     """Yield the weight of every cell (B, D) in chunks of replicates; stratified, each class keeps its number of rows.
 
     Rows are drawn uniformly and bring their weights: a weight is a property of the row that is drawn.
@@ -152,7 +150,7 @@ def replicates(
     groups = [np.flatnonzero(label == k) for k in np.unique(label)] if stratified else [np.arange(len(label))]
     strata = [_Stratum(cells, lots) for lots in groups]
     n_few = sum(len(stratum.row_cell) for stratum in strata)
-    at_once = max(1, min(at_once, AT_ONCE // max(1, n_few)))
+    at_once = max(1, AT_ONCE // max(len(cells.label), n_few))
     for start in range(0, n_replicates, at_once):
         out = np.zeros((min(at_once, n_replicates - start), len(cells.label)))
         places, weights = zip(*(stratum.draw(len(out), rng, out) for stratum in strata), strict=True)
@@ -195,10 +193,11 @@ class Counter:
         place = np.concatenate(parts), np.concatenate(columns)
         self.sums = csr_array((np.ones(len(place[0])), place), shape=(height, D))
 
-    @property
-    def at_once(self) -> int:
-        """How many replicates to count together."""
-        return max(1, AT_ONCE // max(self.sums.shape))
+    def chunks(self, weights: Array) -> Iterator[list[Confusion]]:
+        """Yield the confusions of every rule, batch by batch, for weights of the cells (B, D)."""
+        at_once = max(1, AT_ONCE // self.sums.shape[0])
+        for start in range(0, len(weights), at_once):
+            yield self.confusions(weights[start : start + at_once])
 
     def confusions(self, weights: Array) -> list[Confusion]:
         """Return the confusions of every rule, as a batch, for weights of the cells (B, D)."""

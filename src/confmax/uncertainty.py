@@ -175,11 +175,12 @@ def compare(
     drawn = np.full((*values.shape, n_replicates), np.nan)
     absent, start = np.zeros(table.n_classes), 0
     rng = np.random.default_rng(seed)
-    for sums in replicates(cells, n_replicates, rng, stratified=stratified, at_once=counter.at_once):
-        confusions = counter.confusions(sums)
-        drawn[:, :, start : start + len(sums)] = _values(confusions, metrics)
-        absent += (confusions[0].rows == 0).sum(axis=0)
-        start += len(sums)
+    for sums in replicates(cells, n_replicates, rng, stratified=stratified):
+        for confusions in counter.chunks(sums):
+            stop = start + len(confusions[0])
+            drawn[:, :, start:stop] = _values(confusions, metrics)
+            absent += (confusions[0].rows == 0).sum(axis=0)
+            start = stop
     drawn[~np.isfinite(drawn)] = np.nan
     present = np.bincount(labels, minlength=table.n_classes) > 0
     lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
@@ -323,9 +324,10 @@ def _doubts(found: Score, metrics: Mapping[str, Metric]) -> list[str]:
     rare = {name: share for name, share in found.absent.items() if share > tail}
     if rare and sizes_matter:
         name, share = max(rare.items(), key=lambda item: item[1])
+        others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
         told.append(
-            f"{len(rare)} classes have so few rows that replicates miss them (class {name}: {share:.0%} of "
-            f"replicates), which moves the intervals; collect more rows of them, or pass stratified=True"
+            f"{share:.0%} of replicates have no row of class {name}{others}, which moves the intervals; collect more "
+            f"rows, or pass stratified=True"
         )
     for metric, values, drawn in zip(found.metrics, found.values, found.replicates, strict=True):
         undefined = [rule for rule, value in zip(found.rules, values, strict=True) if not math.isfinite(value)]
