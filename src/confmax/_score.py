@@ -106,7 +106,9 @@ class Score:
         drawn = self.replicates[m, r] - self.replicates[m, base]
         known = drawn[np.isfinite(drawn)]
         better = float(np.mean(known > 0)) if len(known) else None
-        return Difference(float(self.values[m, r] - self.values[m, base]), *_interval(drawn, self.level), better)
+        mine, other = float(self.values[m, r]), float(self.values[m, base])
+        value = mine - other if math.isfinite(mine) and math.isfinite(other) else math.nan
+        return Difference(value, *_interval(drawn, self.level), better)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the replicates as plain values that JSON can hold; what is not finite is None."""

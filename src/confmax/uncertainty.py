@@ -26,7 +26,7 @@ from confmax.oracle._labels import encode_labels, vector
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, fit_metric
 
-__all__ = ["Difference", "Estimate", "Score", "compare", "plain_rules", "score"]
+__all__ = ["Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
 
 MOST_REPLICATES = 1_000_000
 
@@ -118,7 +118,8 @@ def score(
     (1.0, 1.0)
     """
     chosen = _distinct([catalogue.resolve(each) for each in _listed(metric)])
-    _check_settings(n_replicates, level, stratified, random_state)
+    check_bootstrap(n_replicates, level)
+    _check_draws(stratified, random_state)
     if y is None or is_source(proba):
         raise ValueError("score counts labels of rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
     given = _named(rule, rules)
@@ -141,7 +142,7 @@ def score(
         stratified=bool(stratified),
         seed=int(random_state),
     )
-    for sentence in _doubts(found, chosen):
+    for sentence in doubts(found, chosen):
         warnings.warn(sentence, UserWarning, stacklevel=2)
     return found
 
@@ -296,7 +297,8 @@ def _distinct(chosen: Sequence[Metric]) -> dict[str, Metric]:
     return found
 
 
-def _check_settings(n_replicates: Any, level: Any, stratified: Any, random_state: Any) -> None:
+def check_bootstrap(n_replicates: Any, level: Any) -> None:
+    """Refuse numbers of replicates that cannot tell intervals of a level."""
     whole = isinstance(n_replicates, (int, np.integer)) and not isinstance(n_replicates, bool)
     if not (whole and 0 <= n_replicates <= MOST_REPLICATES):
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
@@ -307,6 +309,9 @@ def _check_settings(n_replicates: Any, level: Any, stratified: Any, random_state
         raise ValueError(
             f"{n_replicates} replicates cannot tell intervals of level {level}; ask for at least {needed}, or for 0"
         )
+
+
+def _check_draws(stratified: Any, random_state: Any) -> None:
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
     seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
@@ -314,8 +319,8 @@ def _check_settings(n_replicates: Any, level: Any, stratified: Any, random_state
         raise ValueError(f"random_state is an integer, zero or more; got {random_state!r}")
 
 
-def _doubts(found: Score, metrics: Mapping[str, Metric]) -> list[str]:
-    """Return what a reader of the intervals should know."""
+def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
+    """Return what a reader of the intervals should know; ``undefined``: also which values there are not."""
     told = []
     tail, sizes_matter = (
         (1 - found.level) / 2,
@@ -330,9 +335,9 @@ def _doubts(found: Score, metrics: Mapping[str, Metric]) -> list[str]:
             f"rows, or pass stratified=True"
         )
     for metric, values, drawn in zip(found.metrics, found.values, found.replicates, strict=True):
-        undefined = [rule for rule, value in zip(found.rules, values, strict=True) if not math.isfinite(value)]
-        if undefined:
-            told.append(f"{metric} has no finite value for {', '.join(undefined)}; its entries there have no interval")
+        without = [rule for rule, value in zip(found.rules, values, strict=True) if not math.isfinite(value)]
+        if undefined and without:
+            told.append(f"{metric} has no finite value for {', '.join(without)}; its entries there have no interval")
         lost = float(np.isnan(drawn[np.isfinite(values)]).mean()) if drawn.size and np.isfinite(values).any() else 0.0
         if lost:
             told.append(f"{metric} has no finite value in {lost:.1%} of its replicates, which its intervals leave out")
