@@ -414,3 +414,35 @@ def test_unknown_names(sample):
         found.estimate("tuned", "accuracy")
     with pytest.raises(ValueError, match="metric is one of accuracy, macro_f1; got None"):
         found.estimate("argmax")
+
+
+# --- on the command line ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_shows_intervals(tmp_path, monkeypatch):
+    pytest.importorskip("click.testing")
+    from tests.cli_helpers import document, run, small
+
+    monkeypatch.chdir(tmp_path)
+    path = small(tmp_path)
+    names = ["a", "b", "c"]
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    columns = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
+    P, y = np.array([columns[name] for name in names], float).T, np.array(columns["y"])
+    confmax.DecisionRule.from_weights([1.0, 1.5, 2.0], classes=names).save("rule.json")
+    asked = ["score", path, "--label", "y", "--rule", "rule.json", "--columns", "a,b,c", "--metric", "macro_f1"]
+    found = document(*asked, "--seed", "3", "--level", "0.9", "--stratified")
+    rule = confmax.DecisionRule.load("rule.json")
+    by_hand = confmax.score("macro_f1", P, y, rule, level=0.9, stratified=True, random_state=3)
+    entry = found["values"][0]
+    assert entry["intervals"]["rule"] == list(by_hand.estimate("rule")[1:])
+    assert entry["differences"]["rule"]["p_prior"] == by_hand.difference("rule", "p/prior")._asdict()
+    assert found["intervals"]["replicates"] == 1000 and found["intervals"]["stratified"]
+    text, _ = run(*asked)
+    assert "rule - argmax" in text and "0.95 percentile intervals of 1000 bootstrap replicates of rows" in text
+    plain, _ = run(*asked, "--replicates", "0")
+    assert "[" not in plain and "percentile" not in plain
+    assert document(*asked, "--replicates", "0")["intervals"] is None
+    for wrong, words in ((("--replicates", "5"), "ask for at least 39"), (("--level", "2"), "--level is the coverage")):
+        stdout, stderr = run(*asked, *wrong, code=2)
+        assert stdout == "" and words in stderr
