@@ -96,7 +96,7 @@ def score(
     -----
     A replicate draws n rows with replacement, the same for all rules and metrics. Draws are exact and cost as much as
     there are different combinations of label, decisions and weight, not rows: 1000 replicates of 100 000 rows of 20
-    classes take under a second (`benchmarks/RESULTS.md`, section uncertainty).
+    classes take about a second (`benchmarks/RESULTS.md`, section uncertainty).
 
     Rows are drawn uniformly and bring their weights with them, as is right for weights that correct for how rows were
     sampled. Weights that count equal rows make n too small: repeat such rows (``numpy.repeat``), which costs little.
