@@ -32,13 +32,13 @@ def table(n, K, seed=0):
 
 
 def median_of(call, repeats=REPEATS):
-    """Return the median seconds of a call, after one that compiles."""
+    """Return the median seconds of processor time of a call, after one that compiles."""
     call()
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return float(np.median(times))
 
 
@@ -129,7 +129,7 @@ def folds():
 
 def main():
     text = [
-        f"`python -m benchmarks.uncertainty`, one process. Seconds of `confmax.score` with 1000 replicates, "
+        f"`python -m benchmarks.uncertainty`, one thread, seconds of processor time. `confmax.score` with 1000 replicates, "
         f"{len(METRICS)} metrics ({', '.join(METRICS)}) and four rules, checks and decisions included, median of "
         f"{REPEATS} calls; probabilities Dirichlet(0.3). Required: under 2 s at 100,000 x 20. Beside it the plain "
         f"bootstrap, which draws row numbers and counts four matrices with NumPy and has no metrics yet ({BY_ROWS} "
@@ -143,7 +143,7 @@ def main():
         "",
         *coverage(),
         "",
-        "The rules of the folds (`fold_rules_` of `MetricClassifierCV`, logistic regression, five folds), median of "
+        "The rules of the folds (`fold_rules_` of `MetricClassifierCV`, logistic regression, five folds), processor time, median of "
         "two fits.",
         "",
         *folds(),
