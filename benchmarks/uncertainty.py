@@ -131,9 +131,9 @@ def main():
     text = [
         f"`python -m benchmarks.uncertainty`, one thread, seconds of processor time. `confmax.score` with 1000 "
         f"replicates, {len(METRICS)} metrics ({', '.join(METRICS)}) and four rules, checks and decisions included, "
-        f"median of {REPEATS} calls; probabilities Dirichlet(0.3). Required: under 2 s at 100,000 x 20. Beside it the plain "
-        f"bootstrap, which draws row numbers and counts four matrices with NumPy and has no metrics yet ({BY_ROWS} "
-        f"replicates times {1000 // BY_ROWS}).",
+        f"median of {REPEATS} calls; probabilities Dirichlet(0.3). Required: under 2 s at 100,000 x 20. Beside it "
+        f"the plain bootstrap, which draws row numbers and counts four matrices with NumPy and has no metrics yet "
+        f"({BY_ROWS} replicates times {1000 // BY_ROWS}).",
         "",
         *costs(),
         "",
@@ -143,8 +143,8 @@ def main():
         "",
         *coverage(),
         "",
-        "The rules of the folds (`fold_rules_` of `MetricClassifierCV`, logistic regression, five folds), processor time, "
-        "median of two fits.",
+        "The rules of the folds (`fold_rules_` of `MetricClassifierCV`, logistic regression, five folds), processor "
+        "time, median of two fits.",
         "",
         *folds(),
     ]
