@@ -38,8 +38,9 @@ def main(sections, quick):
             everything = json.loads(PATH.read_text()) if PATH.exists() else {}
             PATH.write_text(json.dumps({**everything, name: data}, indent=1) + "\n")
             machine = where["machine"]
-            text += f"\n\n{machine['cpu']}, {machine['cores']} cores, {where['threads']} threads; every repeat is in "
-            write_section(f"scale: {name}", text + "`benchmarks/scale.json`.")
+            cores = f"{machine['cpu']}, {machine['cores']} cores, {where['threads']} threads"
+            text += f"\n\n{cores}; every repeat is in `benchmarks/scale.json`."
+            write_section(f"scale: {name}", text)
         click.echo(f"## {name} ({data['wall_seconds']:.0f} s)\n\n{text}\n")
 
 

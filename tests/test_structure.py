@@ -12,11 +12,11 @@ import confmax
 ROOT = Path(confmax.__file__).parent
 LAYERS = [
     {"_version", "confusion"},
-    {"formulas", "bounds", "ratios", "_autodiff", "_structure", "_constants", "_sampling"},
+    {"formulas", "bounds", "ratios", "_autodiff", "_structure", "_constants", "_sampling", "_bootstrap"},
     {"_metric", "_user_metric"},
     {"metrics"},
     {"oracle"},
-    {"_calibration_fit", "_draw"},
+    {"_calibration_fit", "_draw", "_score"},
     {"_calibrators", "_folds", "_lazy"},
     {"_calibration_rows", "_exports"},
     {"_export_sql", "_export_onnx"},
@@ -24,7 +24,8 @@ LAYERS = [
     {"optimize", "calibration", "blend", "_rule_file", "_rule_text", "_spark_rule", "theory", "populations"},
     {"rule", "_polish"},
     {"solution"},
-    {"checks", "_estimator_steps"},
+    {"checks", "_estimator_steps", "uncertainty"},
+    {"_estimator_base"},
     {"estimators"},
     {"plotting"},
     {"cli"},

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from confmax.oracle import open_table
     from confmax.rule import DecisionRule
     from confmax.solution import Solution, maximize
+    from confmax.uncertainty import Score, score
 
 __all__ = [
     "DecisionRule",
     "FixedRuleClassifier",
     "MetricClassifierCV",
+    "Score",
     "Solution",
     "__version__",
     "calibration",
@@ -30,6 +32,7 @@ __all__ = [
     "optimize",
     "plotting",
     "populations",
+    "score",
     "theory",
 ]
 
@@ -39,9 +42,11 @@ _NAMES = {
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
     "MetricClassifierCV": "estimators",
+    "Score": "uncertainty",
     "Solution": "solution",
     "maximize": "solution",
     "open_table": "oracle",
+    "score": "uncertainty",
 }
 
 

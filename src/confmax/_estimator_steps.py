@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import assert_all_finite, check_random_state
@@ -18,8 +20,13 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from confmax._metric import Metric
+from confmax.confusion import Array
 from confmax.oracle import is_dask
 from confmax.rule import DecisionRule
+from confmax.solution import Solution
+
+MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
+HALVINGS = 40
 
 
 def as_seed(random_state: Any) -> Any:
@@ -113,6 +120,72 @@ def checked_labels(y: ArrayLike) -> NDArray[Any]:
 def _shown(names: Sequence[Any], most: int = 6) -> str:
     """Return the first names for a message."""
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
+
+
+# --- how much the rule varies ----------------------------------------------------------------------------------------
+
+
+def rules_of_folds(
+    tune: Callable[[NDArray[np.bool_]], Solution], rows: NDArray[np.intp], tests: Sequence[NDArray[np.intp]]
+) -> list[DecisionRule]:
+    """Return the rule tuned without each split's test rows; none where nothing can be tuned without them.
+
+    Parameters
+    ----------
+    tune : callable
+        Maps which rows of the table to use (N,) to a `Solution`.
+    rows : ndarray (N,)
+        Which row of X each row of the table is. Repeated splits have a row several times: all are left out together.
+    tests : sequence of ndarray
+        The test rows of every split.
+    """
+    found = []
+    for test in tests if len(tests) > 1 else ():
+        # the whole table was fine: what goes wrong without a split, or is warned of, is that classes are absent
+        with warnings.catch_warnings(), suppress(ValueError):
+            warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
+            found.append(tune(~np.isin(rows, test)).rule)
+    return found
+
+
+def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
+    """Return the smallest probability (len(rules), K) at which each class is decided, the others sharing the rest.
+
+    By bisection of its log odds, the others in proportion to their ``mean`` probabilities (K,). 0 where the class is
+    always decided, infinite where it never is.
+    """
+    K = len(mean)
+    rest = np.tile(mean, (K, 1))
+    np.fill_diagonal(rest, 0.0)
+    rest[rest.sum(axis=1) == 0] = 1.0  # no other class was ever seen: all alike
+    np.fill_diagonal(rest, 0.0)
+    rest /= rest.sum(axis=1, keepdims=True)
+
+    def decided(rule: DecisionRule, odds: Array) -> NDArray[np.bool_]:
+        t = expit(odds)
+        P = rest * expit(-odds)[:, None]
+        P[np.arange(K), np.arange(K)] = t
+        return np.asarray(np.diagonal(rule.decision_probabilities(P)) >= 0.5)
+
+    found = np.empty((len(rules), K))
+    for rule, line in zip(rules, found, strict=True):
+        low, high = np.full(K, -MOST_ODDS), np.full(K, MOST_ODDS)
+        always, never = decided(rule, low), ~decided(rule, high)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            hit = decided(rule, middle)
+            low, high = np.where(hit, low, middle), np.where(hit, middle, high)
+        line[:] = np.where(always, 0.0, np.where(never, np.inf, expit(high)))
+    return found
+
+
+def spread_of(thresholds: Array) -> Array:
+    """Return the standard deviation over folds (K,) of the log odds of thresholds (F, K)."""
+    if len(thresholds) < 2:
+        return np.full(thresholds.shape[1], np.nan)
+    inside = (thresholds > 0) & (thresholds < 1)
+    spread = np.std(logit(np.where(inside, thresholds, 0.5)), axis=0, ddof=1)
+    return np.where(inside.all(axis=0), spread, np.where(inside.any(axis=0), np.inf, np.nan))
 
 
 # --- the order of the classes ----------------------------------------------------------------------------------------

@@ -8,27 +8,25 @@ requires; a metric that depends on the order of the classes gets that order itse
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedShuffleSplit, check_cv
-from sklearn.utils import get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from confmax._estimator_base import RuleClassifier
 from confmax._estimator_steps import (
     all_columns,
     as_seed,
     checked_labels,
+    class_thresholds,
     fit_params_for,
     fit_split,
     in_order,
@@ -36,144 +34,20 @@ from confmax._estimator_steps import (
     refuse_other_classes,
     refuse_unknown,
     rule_for,
+    rules_of_folds,
+    spread_of,
 )
-from confmax._lazy import taken
 from confmax._metric import Metric
 from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
 from confmax.rule import DecisionRule
-from confmax.solution import check_settings, maximize
+from confmax.solution import Solution, check_settings, maximize
 
 __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
 
 
-def _if_wrapped_has(name: str) -> Callable[[Any], Any]:
-    """Return a decorator: the method is there where the wrapped estimator has one of this name."""
-    # where it has not, getattr's AttributeError is the message
-    return available_if(lambda self: callable(getattr(getattr(self, "estimator_", self.estimator), name)))
-
-
-class _RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A classifier that puts a decision rule behind another classifier's probabilities."""
-
-    estimator: Any
-    estimator_: Any
-    rule_: DecisionRule
-
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Any:
-        """Fit the wrapped estimator and set the rule.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame (n, d)
-            Whatever the wrapped estimator takes.
-        y : array-like (n,)
-            True classes: strings, integers or booleans.
-        sample_weight : array-like (n,) or None
-            Non-negative weights; the class's notes say what they are used for.
-        **params : dict
-            Further metadata for the estimator's ``fit`` and the splitter's ``split``, with metadata routing enabled.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, in one sentence: what, where, and the way out.
-        """
-        name, wrapped = type(self).__name__, type(self.estimator).__name__
-        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
-            raise ValueError(
-                f"estimator needs the methods fit and predict_proba and this {wrapped} does not have both; pass a "
-                f"classifier that gives probabilities, or wrap it in CalibratedClassifierCV"
-            )
-        if params and not get_config()["enable_metadata_routing"]:
-            raise ValueError(
-                f"{name}.fit passes on {', '.join(sorted(params))} by metadata routing only; call "
-                f"sklearn.set_config(enable_metadata_routing=True) and have the estimator or splitter request it"
-            )
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
-        if self._is_prefit and (is_dask(X) or is_dask(y)):
-            # rows and labels stay where they are, and are checked there
-            self._fit(X, y if is_dask(y) else checked_labels(y), sample_weight, params)
-            return self
-        X, labels = indexable(X, checked_labels(y))
-        self._fit(X, labels, None if sample_weight is None else _check_sample_weight(sample_weight, X), params)
-        return self
-
-    @abstractmethod
-    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
-        """Set ``estimator_``, ``rule_`` and what else is learned."""
-
-    @property
-    @abstractmethod
-    def _is_prefit(self) -> bool:
-        """Whether the estimator is used as it is, fitted by its owner."""
-
-    def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
-        given = dict(params) if weight is None else {"sample_weight": weight, **params}
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", **given)
-        return {"estimator": {"fit": given}, "splitter": {"split": {}}}
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Class labels (K,), the columns of `predict_proba`."""
-        return np.asarray(self.estimator_.classes_)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features d, where the wrapped estimator counts them."""
-        return self.estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Feature names (d,), where the wrapped estimator keeps them."""
-        return self.estimator_.feature_names_in_
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class (n,) that the rule decides for every row of X (n, d); lazily for Dask probabilities.
-
-        A randomised rule draws from the row's probabilities, so that equal rows get equal classes in any batch.
-        """
-        check_is_fitted(self, "estimator_")
-        return taken(self.classes_, self.rule_.predict(self.estimator_.predict_proba(X)))
-
-    @_if_wrapped_has("predict_proba")
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the wrapped estimator's probabilities (n, K), columns in the order of ``classes_``."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_proba(X)
-
-    @_if_wrapped_has("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> NDArray[Any]:
-        """Return the wrapped estimator's log-probabilities (n, K)."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_log_proba(X)
-
-    @_if_wrapped_has("decision_function")
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return the wrapped estimator's decision values, which the rule does not look at."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.decision_function(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags, wrapped = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.input_tags = wrapped.input_tags
-        tags.non_deterministic, tags.no_validation = wrapped.non_deterministic, wrapped.no_validation
-        if wrapped.classifier_tags is not None:
-            tags.classifier_tags.multi_class = wrapped.classifier_tags.multi_class
-            tags.classifier_tags.poor_score = wrapped.classifier_tags.poor_score
-        return tags
-
-
-class MetricClassifierCV(_RuleClassifier):
+class MetricClassifierCV(RuleClassifier):
     """Classifier whose decision rule is tuned for a metric on out-of-fold probabilities.
 
     Parameters
@@ -196,6 +70,9 @@ class MetricClassifierCV(_RuleClassifier):
         metric meets string labels.
     pos_label : label or None
         The positive class of a metric of two classes, such as ``f1``; the same as ``labels=[other, pos_label]``.
+    fold_rules : bool
+        Whether to tune the rule again without each split's test rows, to see how much it varies. It fits no estimator
+        again; it costs about as many tunings as there are splits.
     n_jobs : int or None
         Splits that are fitted at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -209,6 +86,17 @@ class MetricClassifierCV(_RuleClassifier):
         The tuned rule; its columns are ``classes_``.
     solution_ : Solution
         What the tuning found.
+    thresholds_ : ndarray (K,)
+        The smallest probability at which each class is decided where the others share the rest in proportion to their
+        mean probabilities; of two classes, the threshold. 0 where it is always decided, infinite where never. A
+        randomised rule decides what it draws with probability 1/2 or more.
+    fold_rules_ : list of DecisionRule
+        For each of several splits, the rule tuned on all rows of the table but its test rows; a split without which
+        fewer than two classes are left has none. Empty for one split, "prefit", and ``fold_rules=False``.
+    fold_thresholds_ : ndarray (F, K)
+        ``thresholds_`` of the F rules of the folds.
+    fold_spread_ : ndarray (K,)
+        Standard deviation over the folds of ``log(t / (1 - t))``, t the thresholds.
     classes_ : ndarray (K,)
         Class labels, sorted.
     n_features_in_, feature_names_in_
@@ -223,6 +111,10 @@ class MetricClassifierCV(_RuleClassifier):
     ``cv="prefit"`` fits nothing, so the weights are for tuning only. With metadata routing the tuning still uses
     ``sample_weight`` and the estimator gets what it requests: ``set_fit_request(sample_weight=False)`` tunes only,
     ``set_fit_request(sample_weight="w")`` with ``fit(X, y, w=...)`` fits only. ``groups`` reach a splitter by routing.
+
+    For two classes, and for rules that are weights only, ``fold_spread_`` is the standard deviation of the log of a
+    class's weight relative to that of its strongest rival. The rules of the folds share most of their rows: by the
+    jackknife, the standard error of the log odds of ``thresholds_`` is about ``(F - 1) / sqrt(F)`` times the spread.
 
     Examples
     --------
@@ -248,22 +140,26 @@ class MetricClassifierCV(_RuleClassifier):
         randomized: bool | str = "auto",
         labels: Sequence[Any] | None = None,
         pos_label: Any = None,
+        fold_rules: bool = True,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.estimator, self.metric, self.cv, self.refit = estimator, metric, cv, refit
         self.calibration, self.confusion, self.randomized = calibration, confusion, randomized
-        self.labels, self.pos_label = labels, pos_label
+        self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
 
     def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         seed = as_seed(self.random_state)
         check_settings(self.confusion, self.calibration, self.randomized, seed)
+        if not isinstance(self.fold_rules, (bool, np.bool_)):
+            raise ValueError(f"fold_rules is True or False; got {self.fold_rules!r}")
         model = self._model()
         classes = known_classes(model, y)
         metric = in_order(resolve(self.metric), classes, self.labels, self.pos_label)
         routed = self._routed(weight, params)
+        tests: list[NDArray[np.intp]] = []
         if self._is_prefit:
             proba = model.predict_proba(X)
         else:
@@ -273,22 +169,44 @@ class MetricClassifierCV(_RuleClassifier):
                 delayed(fit_split)(clone(model), X, y, split, fit_params, keep=not self.refit) for split in splits
             )
             model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
-            rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
+            tests = [np.arange(len(y))[test] for _, test in splits]
+            rows = np.concatenate(tests)
             y, weight = y[rows], None if weight is None else weight[rows]
             proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
         refuse_other_classes(model, classes)
-        self.solution_ = maximize(
-            metric,
-            proba,
-            y,
-            sample_weight=weight,
-            classes=classes,
-            confusion=self.confusion,
-            calibration=self.calibration,
-            randomized=self.randomized,
-            random_state=seed,
-        )
+
+        def tune(kept: Any = None) -> Solution:
+            given: list[Any] = [proba, y, weight]
+            if kept is not None:
+                given = [None if each is None else each[kept] for each in given]
+            table, labels, own = given
+            return maximize(
+                metric,
+                table,
+                labels,
+                sample_weight=own,
+                classes=classes,
+                confusion=self.confusion,
+                calibration=self.calibration,
+                randomized=self.randomized,
+                random_state=seed,
+            )
+
+        self.solution_ = tune()
         self.estimator_, self.rule_ = model, self.solution_.rule
+        self.fold_rules_ = rules_of_folds(tune, rows, tests) if self.fold_rules and tests else []
+        mean = np.asarray(proba.mean(axis=0)) if is_dask(proba) else np.average(proba, axis=0, weights=weight)
+        thresholds = class_thresholds([self.rule_, *self.fold_rules_], mean)
+        self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
+
+    @property
+    def fold_spread_(self) -> Array:
+        """How much each class's threshold varies between folds (K,): standard deviation of its log odds.
+
+        NaN with fewer than two folds, infinite where only some of the rules ever decide the class, or always.
+        """
+        check_is_fitted(self, "estimator_")
+        return spread_of(self.fold_thresholds_)
 
     @property
     def _is_prefit(self) -> bool:
@@ -343,7 +261,7 @@ class MetricClassifierCV(_RuleClassifier):
         return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
-class FixedRuleClassifier(_RuleClassifier):
+class FixedRuleClassifier(RuleClassifier):
     """Classifier that applies a decision rule that is already known.
 
     Parameters

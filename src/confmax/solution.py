@@ -193,7 +193,7 @@ def maximize(
     check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
     _check_callback(callback)
     raw = make_table(proba, y, sample_weight, classes)
-    chosen = _finite(_fit_metric(chosen, raw, explicit=classes is not None), raw)
+    chosen = _finite(fit_metric(chosen, raw, explicit=classes is not None), raw)
     found = choose_calibration(raw.at_hand(), calibration, seed=int(random_state))
     mode, oracle = _estimate(raw, found, confusion, calibration, seed=int(random_state))
     table = oracle.table
@@ -278,7 +278,7 @@ def _priors(table: Table) -> list[Array]:
     return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
 
 
-def _fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
+def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     """Return the metric for this table: its class order known, absent classes left out where it divides by priors."""
     if metric.ordered and not explicit and any(isinstance(name, str) for name in table.classes):
         shown = ", ".join(map(repr, table.classes[:6]))

@@ -25,6 +25,7 @@ from confmax.cli.files import EXTENSIONS, check_output, read_frame
 from confmax.cli.large import SHARE, large
 from confmax.cli.show import Bar, Page, clean
 from confmax.rule import DecisionRule
+from confmax.uncertainty import check_bootstrap
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -46,6 +47,8 @@ _WORDS = (
     (r"\b(raise|lower) max_passes\b", r"\1 --max-passes"),
     (r"\bor tol$", "or --tol"),
     (r"^tol must", "--tol must"),
+    (r"^level is", "--level is"),
+    (r"\bpass stratified=True", "give --stratified"),
 )
 
 
@@ -322,21 +325,34 @@ def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str 
 @click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this metric; may be repeated.")
 @_PARAM
 @_table_options
+@click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
+              help="Bootstrap replicates of the intervals; 0 for values alone.")  # fmt: skip
+@click.option("--level", type=float, metavar="X", default=0.95, show_default=True, help="Coverage of the intervals.")
+@click.option("--stratified", is_flag=True, help="Draw within classes: the rows of each were fixed.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the draws."
+)
 @_AS_JSON
 def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     """Score argmax, p/prior and a rule on the labels of FILE.
 
-    Without --metric, by every metric that applies.
+    Without --metric, by every metric that applies. Intervals tell how far the values may be off on the population
+    that the rows were drawn from; those of differences compare rules on the same rows. FILE should hold other rows
+    than the rule was tuned on.
 
     \b
     Example:
       confmax score held_out.csv --label truth --rule rule.json
+      confmax score held_out.csv --label truth --rule rule.json --metric g_mean --replicates 10000
     """
     names, params = more.pop("names"), more.pop("params")
     if params and len(names) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
+    settings = {"n_replicates": more.pop("replicates"), "seed": more.pop("seed")}
+    settings |= {key: more.pop(key) for key in ("level", "stratified")}
+    check_bootstrap(settings["n_replicates"], settings["level"])
     loaded = None if rule is None else _load_rule(rule)
-    document = tasks.score(read_frame(file), Asked(**more), names, params, loaded, warn=warn)
+    document = tasks.score(read_frame(file), Asked(**more), names, params, loaded, warn=warn, **settings)
     if as_json:
         show.print_json(document)
     else:

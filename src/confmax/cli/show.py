@@ -42,6 +42,13 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
+def _between(value: float | None, low: float | None, high: float | None, sign: str = "") -> str:
+    """Return a value with its interval, three decimals each."""
+    if value is None or low is None or high is None:
+        return number(value)
+    return f"{value:{sign}.4f} [{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
 def small(value: float | None) -> str:
     """Return a gap: four decimals, or its order of magnitude where they would all be zero."""
     if value is None:
@@ -207,9 +214,21 @@ def show_score(page: Page, document: Document) -> None:
     names = {"argmax": "argmax", "p_prior": "p/prior", "rule": "rule"}
     shown = [name for name in names if any(name in row for row in document["values"])]
     body = [[row["metric"], *(number(row[name]) for name in shown)] for row in document["values"]]
-    page.table(["metric", *(names[name] for name in shown)], body, best=3)
+    about = document["intervals"]
+    heads = ["metric", *(names[name] for name in shown)]
+    if about is not None:
+        last = shown[-1]
+        for line, row in zip(body, document["values"], strict=True):
+            line[1:] = [_between(row[name], *row["intervals"][name]) for name in shown]
+            minus = row["differences"][last]["argmax"]
+            line.append(_between(minus["value"], minus["low"], minus["high"], sign="+"))
+            line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
+        heads += [f"{names[last]} - argmax", "better"]
+    page.table(heads, body, best=3)
     page.say()
     page.say("p/prior takes the class sizes from these same rows.")
+    if about is not None:
+        page.say(f"In brackets: {about['method']}, the same for all rules. better: share of replicates.")
     if any("-" in row for row in body):
         page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     reasons: dict[str, list[str]] = {}

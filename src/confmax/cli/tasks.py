@@ -18,11 +18,11 @@ from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
 from confmax.cli.files import read_cells, write_decisions
 from confmax.cli.frame import Frame, is_number
 from confmax.cli.large import Large
-from confmax.confusion import Confusion
 from confmax.optimize import Progress
-from confmax.oracle import make_oracle, make_table
+from confmax.oracle import make_table
 from confmax.rule import DecisionRule
 from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
+from confmax.uncertainty import Score, compare, doubts, plain_rules
 
 Document = dict[str, Any]
 Warn = Callable[[str], None]
@@ -224,8 +224,12 @@ def score(
     rule: DecisionRule | None,
     *,
     warn: Warn,
+    **settings: Any,
 ) -> Document:
-    """Return every applicable metric of argmax, p/prior and a rule on a file's labels; with ``names`` only those."""
+    """Return every applicable metric of argmax, p/prior and a rule on a file's labels; with ``names`` only those.
+
+    ``settings`` are those of the bootstrap, as `uncertainty.compare` takes them.
+    """
     own = () if rule is None else rule.class_names[: rule.n_classes]
     rows = read_rows(frame, asked, own)
     for note in rows.notes:
@@ -241,8 +245,7 @@ def score(
         raise ValueError("score has no table of costs for linear; confmax tune --costs shows its values")
     if not names:
         chosen = [metrics.get(name) for name in metrics.names() if name != "linear"]
-    confusions = _confusions(rows, table.label_weight(), rule, make_oracle(table, "labels"))
-    values, skipped = [], []
+    used, skipped = {}, []
     for metric in chosen:
         why = _not_applicable(metric, rows, order_known=rows.order_known or ordered)
         if why and names:
@@ -252,33 +255,46 @@ def score(
         if why:
             skipped.append({"metric": metric.name, "why": why})
             continue
-        used = (
-            metric.over(np.flatnonzero(present).tolist()) if metric.divides_by_prior and not present.all() else metric
-        )
-        values.append({"metric": repr(metric), **{name: _value(used, S) for name, S in confusions.items()}})
+        used[repr(metric)] = metric
+    rules = plain_rules(table) | ({} if rule is None else {"rule": rule})
+    found = compare(table, used, rules, **settings)
     if not present.all():
         absent = listed([name for name, here in zip(rows.classes, present, strict=True) if not here])
         warn(f"no row has the label {absent}: metrics that divide by class sizes are taken over the other classes")
-    return {**_about(frame, asked, rows), "tuned_for": rule and rule.metric, "values": values, "skipped": skipped}
+    for sentence in doubts(found, used, undefined=False):
+        warn(sentence)
+    values = [{"metric": name, **_scored(found, name)} for name in found.metrics]
+    about = {**_about(frame, asked, rows), "tuned_for": rule and rule.metric}
+    return {**about, "values": values, "skipped": skipped, "intervals": _bootstrap(found)}
 
 
-def _confusions(rows: Rows, prior: Any, rule: DecisionRule | None, oracle: Any) -> dict[str, Confusion]:
-    """Return the label confusion of each rule, under the name of its column in the report."""
-    inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
-    rules = {
-        "argmax": DecisionRule.from_weights(np.ones(len(prior))),
-        "p_prior": DecisionRule.from_weights(inverse),
-    }
-    if rule is not None:
-        rules["rule"] = rule
-    return {name: each.evaluate(oracle, matrix=len(rows.classes) <= MAX_MATRIX_CLASSES) for name, each in rules.items()}
+_COLUMNS = {"argmax": "argmax", "p/prior": "p_prior", "rule": "rule"}  # names of rules in documents
 
 
-def _value(metric: Metric, confusion: Confusion) -> float | None:
-    """Return a metric's value; None where there are more decisions than classes and it counts decisions."""
-    if metric.statistics != "diagonal" and confusion.columns.shape != confusion.diagonal.shape:
+def _scored(found: Score, metric: str) -> Document:
+    """Return a metric's value for every rule; with replicates also intervals, and differences between rules."""
+    rules = found.to_dict()["metrics"][metric]
+    told: Document = {_COLUMNS[name]: entry["value"] for name, entry in rules.items()}
+    if found.n_replicates:
+        told["intervals"] = {_COLUMNS[name]: [entry["low"], entry["high"]] for name, entry in rules.items()}
+        told["differences"] = {
+            _COLUMNS[name]: {_COLUMNS[base]: minus for base, minus in entry["minus"].items()}
+            for name, entry in rules.items()
+        }
+    return told
+
+
+def _bootstrap(found: Score) -> Document | None:
+    """Return what the intervals are."""
+    if not found.n_replicates:
         return None
-    return finite(float(metric.values(confusion)))
+    return {
+        "method": found.method,
+        "level": found.level,
+        "replicates": found.n_replicates,
+        "stratified": found.stratified,
+        "absent": {str(name): share for name, share in found.absent.items()},
+    }
 
 
 def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:

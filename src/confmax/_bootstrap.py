@@ -1,0 +1,219 @@
+"""The bootstrap of confusion matrices, without going through the rows again.
+
+A confusion matrix depends on a row only through its label and what the rules decide for it. Rows that agree in these
+form a *cell*, and drawing n rows with replacement draws the cells' counts from one multinomial distribution: exactly
+the bootstrap of rows, at the cost of the cells. Cells of few rows are cheaper to draw row by row; the rest of the
+multinomial is how many such rows there are. All rules are counted in the same draws, so their differences are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from confmax.confusion import Array, Confusion
+
+Index = NDArray[np.int64]
+
+FEW_ROWS = 8  # drawing the count of a cell takes about as long as drawing this many rows
+AT_ONCE = 1 << 18  # numbers of a chunk of replicates: 2 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows by label, decisions and weight.
+
+    Attributes
+    ----------
+    label : ndarray (D,)
+        True class of each cell.
+    decisions : ndarray (A, D)
+        What each of A deterministic rules decides there.
+    cell : ndarray (L,)
+        The cell of each lot, sorted. A lot holds the rows of one cell that have the same weight.
+    count : ndarray (L,)
+        Rows of each lot.
+    weight : ndarray (L,) or None
+        Weight of each of its rows; None: one.
+    n_classes : int
+        K.
+    n_decisions : tuple of int
+        Decisions M of each of the A rules.
+    """
+
+    label: Index
+    decisions: Index
+    cell: Index
+    count: Index
+    weight: Array | None
+    n_classes: int
+    n_decisions: tuple[int, ...]
+
+    @property
+    def sums(self) -> Array:
+        """Weight of each cell (D,)."""
+        weights = self.count if self.weight is None else self.count * self.weight
+        return np.asarray(np.bincount(self.cell, weights=weights, minlength=len(self.label)), dtype=np.float64)
+
+
+def tally(
+    labels: NDArray[np.int64], decisions: NDArray[np.integer], weight: Array | None, sizes: tuple[int, Sequence[int]]
+) -> Cells:
+    """Sort rows into cells.
+
+    Parameters
+    ----------
+    labels : ndarray (n,)
+        True classes as column numbers.
+    decisions : ndarray (A, n)
+        Decisions of A deterministic rules.
+    weight : ndarray (n,) or None
+        Positive weights of the rows.
+    sizes : (int, sequence of int)
+        The number of classes K, and the number of decisions M of each rule.
+    """
+    K, Ms = sizes[0], tuple(map(int, sizes[1]))
+    values, columns, spans = None, [labels, *decisions], [K, *Ms]
+    if weight is not None:
+        values, rank = np.unique(weight, return_inverse=True)
+        columns, spans = [*columns, rank.reshape(-1)], [*spans, len(values)]
+    first, count = _alike(columns, spans)
+    place = np.arange(len(first))
+    cell = place
+    if values is not None:
+        # lots come sorted by cell, then by weight
+        new = np.ones(len(first), dtype=bool)
+        new[1:] = (labels[first[1:]] != labels[first[:-1]]) | (decisions[:, first[1:]] != decisions[:, first[:-1]]).any(
+            axis=0
+        )
+        cell = np.cumsum(new) - 1
+        place = np.flatnonzero(new)
+    rows = first[place]
+    each = None if weight is None else weight[first]
+    return Cells(labels[rows], decisions[:, rows].astype(np.int64), cell, count, each, K, Ms)
+
+
+def _alike(columns: Sequence[NDArray[np.integer]], spans: Sequence[int]) -> tuple[Index, Index]:
+    """Return a row of every distinct combination of the columns, in lexicographic order, and how many rows it has."""
+    code, span = columns[0].astype(np.int64), spans[0]
+    for column, size in zip(columns[1:], spans[1:], strict=True):
+        if span * size >= 1 << 62:
+            code = np.unique(code, return_inverse=True)[1].reshape(-1)
+            span = int(code.max()) + 1
+        code, span = code * size + column, span * size
+    _, first, count = np.unique(code, return_index=True, return_counts=True)
+    return first, count
+
+
+# --- draws -----------------------------------------------------------------------------------------------------------
+
+
+class _Stratum:
+    """Lots from which a fixed number of rows is drawn."""
+
+    def __init__(self, cells: Cells, lots: Index) -> None:
+        count = cells.count[lots]
+        many, few = lots[count > FEW_ROWS], lots[count <= FEW_ROWS]
+        self.n_rows, self.n_cells = int(count.sum()), len(cells.label)
+        self.cell = cells.cell[many]
+        self.starts = np.flatnonzero(np.diff(self.cell, prepend=-1))
+        self.weight = None if cells.weight is None else cells.weight[many]
+        self.row_cell = np.repeat(cells.cell[few], cells.count[few])
+        self.row_weight = None if cells.weight is None else np.repeat(cells.weight[few], cells.count[few])
+        rest = [len(self.row_cell)] if len(self.row_cell) else []
+        self.share = np.concatenate([cells.count[many], rest]) / self.n_rows
+
+    def draw(self, size: int, rng: np.random.Generator, out: Array) -> tuple[Index, Array | None]:
+        """Add what is drawn of large lots to ``out`` (size, D); return places and weights of the other rows."""
+        counts = rng.multinomial(self.n_rows, self.share, size=size)
+        n_many, n_few = len(self.cell), len(self.row_cell)
+        if n_many:
+            drawn = counts[:, :n_many] if self.weight is None else counts[:, :n_many] * self.weight
+            out[:, self.cell[self.starts]] += np.add.reduceat(drawn, self.starts, axis=1)
+        if not n_few:
+            return self.row_cell, self.row_weight
+        rows = rng.integers(0, n_few, size=int(counts[:, -1].sum()))
+        where = np.repeat(np.arange(size) * self.n_cells, counts[:, -1]) + self.row_cell[rows]
+        return where, None if self.row_weight is None else self.row_weight[rows]
+
+
+def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, stratified: bool) -> Iterator[Array]:
+    """Yield the weight of every cell (B, D) in chunks of replicates; stratified, each class keeps its number of rows.
+
+    Rows are drawn uniformly and bring their weights: a weight is a property of the row that is drawn.
+    """
+    label = cells.label[cells.cell]
+    groups = [np.flatnonzero(label == k) for k in np.unique(label)] if stratified else [np.arange(len(label))]
+    strata = [_Stratum(cells, lots) for lots in groups]
+    n_few = sum(len(stratum.row_cell) for stratum in strata)
+    at_once = max(1, AT_ONCE // max(len(cells.label), n_few))
+    for start in range(0, n_replicates, at_once):
+        out = np.zeros((min(at_once, n_replicates - start), len(cells.label)))
+        places, weights = zip(*(stratum.draw(len(out), rng, out) for stratum in strata), strict=True)
+        if n_few:
+            each = None if cells.weight is None else np.concatenate(weights)
+            out += np.bincount(np.concatenate(places), weights=each, minlength=out.size).reshape(out.shape)
+        yield out
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
+
+
+class Counter:
+    """Turns weights of cells into the confusions of rules, each a mixture of some of the A deterministic ones.
+
+    Parameters
+    ----------
+    cells : Cells
+        The cells.
+    mixtures : sequence of ndarray
+        For each rule the weights of its atoms, which are the next so many of the A decisions.
+    matrix : bool
+        Whether the matrices are needed.
+    """
+
+    def __init__(self, cells: Cells, mixtures: Sequence[Array], *, matrix: bool) -> None:
+        self.cells, self.mixtures, self.matrix = cells, mixtures, matrix
+        K, D = cells.n_classes, len(cells.label)
+        parts, columns = [cells.label], [np.arange(D)]
+        height = K
+        for decision, M in zip(cells.decisions, cells.n_decisions, strict=True):
+            hit = np.flatnonzero(decision == cells.label)
+            parts += [height + cells.label[hit], height + K + decision]
+            columns += [hit, np.arange(D)]
+            height += K + M
+            if matrix:
+                parts.append(height + cells.label * M + decision)
+                columns.append(np.arange(D))
+                height += K * M
+        place = np.concatenate(parts), np.concatenate(columns)
+        self.sums = csr_array((np.ones(len(place[0])), place), shape=(height, D))
+
+    def chunks(self, weights: Array) -> Iterator[list[Confusion]]:
+        """Yield the confusions of every rule, batch by batch, for weights of the cells (B, D)."""
+        at_once = max(1, AT_ONCE // self.sums.shape[0])
+        for start in range(0, len(weights), at_once):
+            yield self.confusions(weights[start : start + at_once])
+
+    def confusions(self, weights: Array) -> list[Confusion]:
+        """Return the confusions of every rule, as a batch, for weights of the cells (B, D)."""
+        K, B = self.cells.n_classes, len(weights)
+        sums = np.asarray((self.sums @ np.ascontiguousarray(weights.T)).T)
+        rows = sums[:, :K]
+        total = rows.sum(axis=1, keepdims=True)
+        sums = sums / total
+        rows, place, atom, found = sums[:, :K], K, 0, []
+        for mixture in self.mixtures:
+            M = self.cells.n_decisions[atom]
+            width = K + M + (K * M if self.matrix else 0)
+            whole = np.zeros((B, width))
+            for share in mixture:
+                whole += share * sums[:, place : place + width]
+                place, atom = place + width, atom + 1
+            C = whole[:, K + M :].reshape(B, K, M) if self.matrix else None
+            found.append(Confusion(rows, whole[:, :K], whole[:, K : K + M], C))
+        return found

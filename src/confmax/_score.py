@@ -1,0 +1,212 @@
+"""The record of values, replicates and intervals that `confmax.score` returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from confmax import metrics as catalogue
+from confmax.confusion import Array
+
+PLAIN = ("argmax", "p/prior")  # what others are compared with
+
+
+class Estimate(NamedTuple):
+    """The value of a metric, and the interval ``[low, high]`` of its bootstrap (None without replicates)."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Difference(NamedTuple):
+    """One rule's value minus another's on the same rows, its interval, and how often it is greater.
+
+    ``better`` is the share of replicates, from 0 to 1, in which the rule's value is strictly greater.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    better: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Score:
+    """Values of metrics for rules on the same rows, with what the bootstrap makes of them.
+
+    Attributes
+    ----------
+    metrics : tuple of str
+        The metrics, m of them, in the order that they were given in.
+    rules : tuple of str
+        The rules, r of them: "argmax", "p/prior" and those that were given.
+    values : ndarray (m, r)
+        Values on all rows.
+    replicates : ndarray (m, r, B)
+        Values in each of B replicates, the same rows for all metrics and rules; NaN where there is no finite one.
+    level : float
+        Nominal coverage of the intervals.
+    stratified : bool
+        Whether each class kept its number of rows.
+    n_rows : int
+        Rows whose weight is not zero.
+    absent : dict
+        Classes that no row of some replicates belongs to, and the share of these replicates.
+
+    Notes
+    -----
+    Intervals are percentile intervals: their ends are the values that rank ``floor((B + 1) (1 - level) / 2)`` from
+    below and from above. Replicates without a finite value are left out.
+    """
+
+    metrics: tuple[str, ...]
+    rules: tuple[str, ...]
+    values: Array
+    replicates: Array
+    level: float
+    stratified: bool
+    n_rows: int
+    absent: dict[Any, float]
+
+    @property
+    def n_replicates(self) -> int:
+        """Number of replicates B."""
+        return self.replicates.shape[2]
+
+    @property
+    def method(self) -> str:
+        """What the intervals are, in words."""
+        rows = "rows of each class" if self.stratified else "rows"
+        return f"{self.level:.4g} percentile intervals of {self.n_replicates} bootstrap replicates of {rows}"
+
+    def estimate(self, rule: str, metric: str | None = None) -> Estimate:
+        """Return a rule's value with its interval; ``metric`` may be left out where there is only one.
+
+        Raises
+        ------
+        ValueError
+            If there is no such rule or metric.
+        """
+        m, r = self._metric(metric), self._rule(rule)
+        return Estimate(float(self.values[m, r]), *_interval(self.replicates[m, r], self.level))
+
+    def difference(self, rule: str, to: str = "argmax", metric: str | None = None) -> Difference:
+        """Return a rule's value minus that of the rule ``to``, paired: both on the same rows of every replicate.
+
+        Raises
+        ------
+        ValueError
+            If there is no such rule or metric.
+        """
+        m, r, base = self._metric(metric), self._rule(rule), self._rule(to)
+        drawn = self.replicates[m, r] - self.replicates[m, base]
+        known = drawn[np.isfinite(drawn)]
+        better = float(np.mean(known > 0)) if len(known) else None
+        mine, other = float(self.values[m, r]), float(self.values[m, base])
+        value = mine - other if math.isfinite(mine) and math.isfinite(other) else math.nan
+        return Difference(value, *_interval(drawn, self.level), better)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the replicates as plain values that JSON can hold; what is not finite is None."""
+        found: dict[str, Any] = {}
+        for metric in self.metrics:
+            found[metric] = {}
+            for rule in self.rules:
+                minus = {
+                    base: _plain(self.difference(rule, base, metric)) for base in self._references() if base != rule
+                }
+                found[metric][rule] = {**_plain(self.estimate(rule, metric)), "minus": minus}
+        return {
+            "method": self.method if self.n_replicates else None,
+            "level": self.level,
+            "n_replicates": self.n_replicates,
+            "stratified": self.stratified,
+            "n_rows": self.n_rows,
+            "absent": {str(name): share for name, share in self.absent.items()},
+            "metrics": found,
+        }
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame: a row per metric and rule, differences in columns "minus argmax" and the like.
+
+        Raises
+        ------
+        ImportError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_frame needs pandas; install it, or use to_dict()") from None
+        lines = []
+        for metric, rules in self.to_dict()["metrics"].items():
+            for rule, told in rules.items():
+                minus = {
+                    f"minus {base}" + ("" if key == "value" else f", {key}"): number
+                    for base, found in told.pop("minus").items()
+                    for key, number in found.items()
+                }
+                lines.append({"metric": metric, "rule": rule, **told, **minus})
+        return pd.DataFrame(lines)
+
+    def __repr__(self) -> str:
+        told = self.method if self.n_replicates else "no replicates"
+        lines = [f"Score on {self.n_rows} rows ({told})"]
+        references = self._references()
+        widths = [max(len(text) for text in ("rule", *self.rules)) + 2, 26, *(41 for _ in references)]
+        for metric in self.metrics:
+            header = [metric, "value", *(f"minus {base}" for base in references)]
+            widths[0] = max(widths[0], len(metric) + 2)
+            lines.append("  " + "".join(text.ljust(width) for text, width in zip(header, widths, strict=True)).rstrip())
+            for rule in self.rules:
+                cells = ["  " + rule, _shown(self.estimate(rule, metric))]
+                cells += ["" if base == rule else _shown(self.difference(rule, base, metric)) for base in references]
+                lines.append(
+                    "  " + "".join(text.ljust(width) for text, width in zip(cells, widths, strict=True)).rstrip()
+                )
+        return "\n".join(lines)
+
+    def _references(self) -> tuple[str, ...]:
+        return tuple(name for name in PLAIN if name in self.rules)
+
+    def _metric(self, metric: str | None) -> int:
+        if metric is None and len(self.metrics) == 1:
+            return 0
+        name = catalogue.aliases().get(metric or "", metric)
+        if name not in self.metrics:
+            raise ValueError(f"metric is one of {', '.join(self.metrics)}; got {metric!r}")
+        return self.metrics.index(name)
+
+    def _rule(self, rule: str) -> int:
+        if rule not in self.rules:
+            raise ValueError(f"the rules are {', '.join(self.rules)}; got {rule!r}")
+        return self.rules.index(rule)
+
+
+def _interval(drawn: Array, level: float) -> tuple[float | None, float | None]:
+    """Return the percentile interval of values (B,), those that are not finite left out."""
+    known = np.sort(drawn[np.isfinite(drawn)])
+    if not len(known):
+        return None, None
+    rank = max(1, math.floor((len(known) + 1) * (1 - level) / 2 + 1e-9))
+    return float(known[rank - 1]), float(known[-rank])
+
+
+def _plain(record: Estimate | Difference) -> dict[str, float | None]:
+    return {
+        key: None if number is None or not math.isfinite(number) else number for key, number in record._asdict().items()
+    }
+
+
+def _shown(record: Estimate | Difference) -> str:
+    sign = "+" if isinstance(record, Difference) else ""
+    text = f"{record.value:{sign}.4f}"
+    if record.low is not None:
+        text += f" [{record.low:{sign}.4f}, {record.high:{sign}.4f}]"
+    if isinstance(record, Difference) and record.better is not None:
+        text += f" better {record.better:.0%}"
+    return text

@@ -1,0 +1,344 @@
+"""How sure a metric's value is: bootstrap intervals of rules and of their paired differences.
+
+A metric on n rows estimates its value on the population that the rows were drawn from. `score` tells how far off it may
+be: rows are drawn again with replacement, every rule is counted on the same draws, and the middle of what comes out is
+the interval. The rules stay as they are, so the rows should be others than those that the rules were tuned on.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax import metrics as catalogue
+from confmax._bootstrap import Counter, replicates, tally
+from confmax._metric import Metric
+from confmax._score import PLAIN, Difference, Estimate, Score
+from confmax.confusion import Array, Confusion
+from confmax.oracle import Table, apply_calibrator, decide, is_source, is_tensor, make_table, on_host
+from confmax.oracle._labels import encode_labels, vector
+from confmax.rule import DecisionRule
+from confmax.solution import Solution, fit_metric
+
+__all__ = ["Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
+
+MOST_REPLICATES = 1_000_000
+
+AnyMetric = str | Metric | Callable[[Array], float]
+
+
+def score(
+    metric: AnyMetric | Sequence[AnyMetric],
+    proba: ArrayLike,
+    y: ArrayLike,
+    rule: DecisionRule | Solution | ArrayLike | None = None,
+    *,
+    rules: Mapping[str, DecisionRule | Solution | ArrayLike] | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    stratified: bool = False,
+    random_state: int = 0,
+) -> Score:
+    """Return metrics of argmax, p/prior and given rules on labelled rows, with bootstrap intervals.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, or a sequence of these
+        As for `confmax.maximize`.
+    proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
+        Raw class probabilities, on rows that the rules were not tuned on.
+    y : array-like (n,)
+        True classes: names or column numbers.
+    rule : DecisionRule, Solution, array-like (n,) or None
+        What to judge, called "rule" in the result: a rule, or decisions that were made elsewhere, in the names of
+        ``y``: those of another method, or of rules that were tuned on other folds.
+    rules : mapping or None
+        More of these, by name. One that is called "argmax" or "p/prior" takes the place of that rule.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    classes : sequence or None
+        Class names in column order. Default: the order of the rules' names, else as for `confmax.maximize`.
+    n_replicates : int
+        Replicates of the bootstrap; 0 for values without intervals.
+    level : float
+        Nominal coverage of the intervals, in (0, 1).
+    stratified : bool
+        False: the rows are a sample of the population, so that class sizes are part of chance. True: how many rows
+        there are of each class was fixed beforehand, and rows are drawn within classes.
+    random_state : int
+        Seed of the draws of rows.
+
+    Returns
+    -------
+    Score
+        Values, intervals, and paired differences between rules.
+
+    Raises
+    ------
+    ValueError
+        For bad input, in one sentence: what, where, and the way out.
+
+    Warns
+    -----
+    UserWarning
+        If a class has no weight in ``y`` and a metric divides by its prior; if a class is so rare that it is absent
+        from more replicates than lie beyond an end of the interval; if replicates have no finite value.
+
+    Notes
+    -----
+    A replicate draws n rows with replacement, the same for all rules and metrics. Draws are exact and cost as much as
+    there are different combinations of label, decisions and weight, not rows: 1000 replicates of 100 000 rows of 20
+    classes take about a second (`benchmarks/RESULTS.md`, section uncertainty).
+
+    Rows are drawn uniformly and bring their weights with them, as is right for weights that correct for how rows were
+    sampled. Weights that count equal rows make n too small: repeat such rows (``numpy.repeat``), which costs little.
+    Rows of weight zero are left out.
+
+    Rules are fixed: ``p/prior`` divides by the class sizes of all these rows, in every replicate. Of a randomised rule
+    the expectation over its draws is taken. In a replicate without rows of some class, metrics that divide by class
+    sizes are taken over the other classes, as they are on a table without it; all others have their value with an
+    empty class (zero for its F1). With ``stratified=True`` no class is ever absent. A metric that is not defined for a
+    rule of more decisions than classes is NaN there.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 2.5])
+    >>> found = confmax.score("balanced_accuracy", P, [0, 0, 1, 1] * 25, rule)
+    >>> found.estimate("rule").value, found.difference("rule", "argmax").better
+    (1.0, 1.0)
+    """
+    chosen = _distinct([catalogue.resolve(each) for each in _listed(metric)])
+    check_bootstrap(n_replicates, level)
+    _check_draws(stratified, random_state)
+    if y is None or is_source(proba):
+        raise ValueError("score counts labels of rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
+    given = _named(rule, rules)
+    own = [each for each in given.values() if isinstance(each, DecisionRule)]
+    table = make_table(proba, y, sample_weight, _column_order(own) if classes is None else classes)
+    tuned_for = [each.metric.split("(")[0] for each in own]
+    known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
+    explicit = classes is not None or any(each.ordered for each in known)
+    chosen = {name: fit_metric(each, table, explicit=explicit) for name, each in chosen.items()}
+    placed = {
+        name: _placed(name, each, table.classes) if isinstance(each, DecisionRule) else each
+        for name, each in given.items()
+    }
+    found = compare(
+        table,
+        chosen,
+        {**plain_rules(table), **placed},
+        n_replicates=int(n_replicates),
+        level=float(level),
+        stratified=bool(stratified),
+        seed=int(random_state),
+    )
+    for sentence in doubts(found, chosen):
+        warnings.warn(sentence, UserWarning, stacklevel=2)
+    return found
+
+
+def compare(
+    table: Table,
+    metrics: Mapping[str, Metric],
+    rules: Mapping[str, DecisionRule | ArrayLike],
+    *,
+    n_replicates: int,
+    level: float = 0.95,
+    stratified: bool = False,
+    seed: int = 0,
+) -> Score:
+    """Return the score of rules for the columns of a labelled table; `score` without its checks and warnings."""
+    assert table.labels is not None
+    labels, weight = table.labels, table.weight
+    decided, mixtures, sizes = [], [], []
+    for name, rule in rules.items():
+        decisions, shares, M = _decisions(name, rule, table)
+        decided.append(decisions)
+        mixtures.append(shares)
+        sizes += [M] * len(shares)
+    decisions = np.concatenate(decided)
+    if weight is not None and not weight.all():
+        kept = weight > 0
+        labels, weight, decisions = labels[kept], weight[kept], decisions[:, kept]
+    cells = tally(labels, decisions, weight, (table.n_classes, sizes))
+    counter = Counter(cells, mixtures, matrix=any(each.statistics == "matrix" for each in metrics.values()))
+    values = _values(counter.confusions(cells.sums[None]), metrics)[:, :, 0]
+    drawn = np.full((*values.shape, n_replicates), np.nan)
+    absent, start = np.zeros(table.n_classes), 0
+    rng = np.random.default_rng(seed)
+    for sums in replicates(cells, n_replicates, rng, stratified=stratified):
+        for confusions in counter.chunks(sums):
+            stop = start + len(confusions[0])
+            drawn[:, :, start:stop] = _values(confusions, metrics)
+            absent += (confusions[0].rows == 0).sum(axis=0)
+            start = stop
+    drawn[~np.isfinite(drawn)] = np.nan
+    present = np.bincount(labels, minlength=table.n_classes) > 0
+    lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
+    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, len(labels), lost)
+
+
+def plain_rules(table: Table) -> dict[str, DecisionRule]:
+    """Return what people decide without tuning: argmax(p), and argmax(p / prior) by the class sizes of the table."""
+    prior = table.label_weight()
+    inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
+    return dict(zip(PLAIN, map(DecisionRule.from_weights, (np.ones(len(prior)), inverse)), strict=True))
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _values(confusions: Sequence[Confusion], metrics: Mapping[str, Metric]) -> Array:
+    """Return the values (m, r, B) of metrics at the confusions of r rules, batches of B."""
+    return np.array([[_value(metric, S) for S in confusions] for metric in metrics.values()])
+
+
+def _value(metric: Metric, S: Confusion) -> Array:
+    """Return the values (B,) at a batch; over the classes that are present, where the metric divides by their size."""
+    gain = dict(metric.params).get("gain")
+    if gain is not None and S.matrix is not None:
+        spare = len(gain[0]) - S.columns.shape[1]
+        if spare > 0:
+            S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
+    M = S.diagonal.shape[1] if gain is None else len(gain[0])
+    if metric.statistics != "diagonal" and S.columns.shape[1] != M:
+        return np.full(len(S), np.nan)
+    used = np.arange(S.rows.shape[1]) if metric.classes is None else np.array(metric.classes)
+    present = S.rows[:, used] > 0
+    if not metric.divides_by_prior or present.all():
+        return metric.values(S)
+    values = np.full(len(S), np.nan)
+    patterns, which = np.unique(present, axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        if pattern.sum() >= 2:
+            mine = which.reshape(-1) == k
+            matrix = None if S.matrix is None else S.matrix[mine]
+            part = Confusion(S.rows[mine], S.diagonal[mine], S.columns[mine], matrix)
+            values[mine] = replace(metric, classes=tuple(used[pattern].tolist())).values(part)
+    return values
+
+
+# --- rules and checks ------------------------------------------------------------------------------------------------
+
+
+def _decisions(name: str, rule: DecisionRule | ArrayLike, table: Table) -> tuple[NDArray[np.integer], Array, int]:
+    """Return the decisions (A, n) of a rule's atoms on raw probabilities, their weights (A,), and M."""
+    if isinstance(rule, DecisionRule):
+        found = decide(apply_calibrator(rule.calibrator, table.proba), rule.gains)
+        return np.asarray(on_host(found) if is_tensor(found) else found), rule.weights, rule.n_decisions
+    try:
+        codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
+    except ValueError as error:
+        raise ValueError(f"the decisions of {name!r} are not usable as y would be: {error}") from None
+    return codes[None], np.ones(1), table.n_classes
+
+
+def _named(rule: Any, rules: Any) -> dict[str, Any]:
+    """Return what to judge under its names."""
+    if isinstance(rule, Mapping):
+        raise ValueError("rule is one rule; pass a mapping of names to rules as rules=")
+    if rules is not None and not isinstance(rules, Mapping):
+        raise ValueError(f"rules is a mapping of names to rules; got {type(rules).__name__}")
+    found = {} if rule is None else {"rule": rule}
+    if found and rules and "rule" in rules:
+        raise ValueError("rules has an entry 'rule', which is the name of the argument rule; give it another name")
+    found.update({str(name): each for name, each in (rules or {}).items()})
+    return {name: each.rule if isinstance(each, Solution) else each for name, each in found.items()}
+
+
+def _column_order(rules: Sequence[DecisionRule]) -> tuple[Any, ...] | None:
+    """Return the order of the columns by the names that the rules have for them."""
+    orders = {rule.class_names[: rule.n_classes] for rule in rules} - {tuple(range(rule.n_classes)) for rule in rules}
+    if len(orders) > 1:
+        raise ValueError(
+            "the rules name their columns in different orders; pass classes= with the names in column order"
+        )
+    return orders.pop() if orders else None
+
+
+def _placed(name: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+    """Return a rule for the columns ``classes``."""
+    K = len(classes)
+    own = rule.class_names[: rule.n_classes]
+    if rule.n_classes == K and (own == classes or own == tuple(range(K))):
+        return rule
+    if rule.n_classes != K or set(own) != set(classes):
+        raise ValueError(
+            f"the rule {name!r} decides between {list(own)[:8]} and the table has the classes {list(classes)[:8]}; "
+            f"pass the columns that it was tuned on, or classes= with their names"
+        )
+    return rule.reordered((*classes, *rule.class_names[K:]))
+
+
+def _listed(metric: Any) -> list[Any]:
+    if isinstance(metric, (str, Metric)) or callable(metric):
+        return [metric]
+    if not isinstance(metric, Sequence) or not len(metric):
+        raise ValueError(f"metric is a name, a Metric, a function, or a list of these; got {metric!r}")
+    return list(metric)
+
+
+def _distinct(chosen: Sequence[Metric]) -> dict[str, Metric]:
+    found: dict[str, Metric] = {}
+    for metric in chosen:
+        if repr(metric) in found:
+            raise ValueError(f"two metrics are called {metric!r}; drop one, or name it with from_function(name=)")
+        found[repr(metric)] = metric
+    return found
+
+
+def check_bootstrap(n_replicates: Any, level: Any) -> None:
+    """Refuse numbers of replicates that cannot tell intervals of a level."""
+    whole = isinstance(n_replicates, (int, np.integer)) and not isinstance(n_replicates, bool)
+    if not (whole and 0 <= n_replicates <= MOST_REPLICATES):
+        raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
+    if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
+        raise ValueError(f"level is the coverage of the intervals, between 0 and 1; got {level!r}")
+    needed = math.ceil(2 / (1 - level) - 1e-9) - 1
+    if 0 < n_replicates < needed:
+        raise ValueError(
+            f"{n_replicates} replicates cannot tell intervals of level {level}; ask for at least {needed}, or for 0"
+        )
+
+
+def _check_draws(stratified: Any, random_state: Any) -> None:
+    if not isinstance(stratified, (bool, np.bool_)):
+        raise ValueError(f"stratified is True or False; got {stratified!r}")
+    seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if not (seed and random_state >= 0):
+        raise ValueError(f"random_state is an integer, zero or more; got {random_state!r}")
+
+
+def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
+    """Return what a reader of the intervals should know; ``undefined``: also which values there are not."""
+    told = []
+    tail, sizes_matter = (
+        (1 - found.level) / 2,
+        any(m.structure != "linear" or m.divides_by_prior for m in metrics.values()),
+    )
+    rare = {name: share for name, share in found.absent.items() if share > tail}
+    if rare and sizes_matter:
+        name, share = max(rare.items(), key=lambda item: item[1])
+        others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
+        told.append(
+            f"{share:.0%} of replicates have no row of class {name}{others}, which moves the intervals; collect more "
+            f"rows, or pass stratified=True"
+        )
+    for metric, values, drawn in zip(found.metrics, found.values, found.replicates, strict=True):
+        without = [rule for rule, value in zip(found.rules, values, strict=True) if not math.isfinite(value)]
+        if undefined and without:
+            told.append(f"{metric} has no finite value for {', '.join(without)}; its entries there have no interval")
+        lost = float(np.isnan(drawn[np.isfinite(values)]).mean()) if drawn.size and np.isfinite(values).any() else 0.0
+        if lost:
+            told.append(f"{metric} has no finite value in {lost:.1%} of its replicates, which its intervals leave out")
+    return told
