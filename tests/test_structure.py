@@ -22,6 +22,7 @@ LAYERS = [
     {"_export_sql", "_export_onnx"},
     {"_export_methods"},
     {"optimize", "calibration", "blend", "_rule_file", "_rule_text", "_spark_rule", "theory", "populations"},
+    {"_html"},
     {"rule", "_polish"},
     {"solution"},
     {"checks", "_estimator_steps", "uncertainty"},

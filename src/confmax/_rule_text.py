@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from confmax._calibrators import Temperature, VectorScaling
+from confmax.confusion import Array, Gains
 
 
 def printable(text: str, most: int = 40) -> str:
@@ -15,8 +16,8 @@ def printable(text: str, most: int = 40) -> str:
     return shown if len(text) <= most else shown[:most] + "..."
 
 
-def describe(rule: Any, most: int = 12) -> str:
-    """Return a table of a rule's weights and offsets that a person can read."""
+def headline(rule: Any) -> list[str]:
+    """Return what a rule is, in one line, and how it decides, in one or two."""
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
     tuned = f" for {printable(rule.metric)}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
@@ -25,14 +26,27 @@ def describe(rule: Any, most: int = 12) -> str:
         lines.append(f"  calibrates p first: {rule.calibrator if own else printable(type(rule.calibrator).__name__)}")
     if rule.gains.full is not None:
         shape = f"({rule.n_classes}, {rule.n_decisions})"
-        return "\n".join([*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G {shape}"])
-    a, b = rule.gains.coefficients()
+        return [*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G {shape}"]
+    offsets = bool(coefficients(rule.gains)[1].any())
+    feature = ("p", "mean distance to the class", "mean squared distance to the class")[rule.gains.power]
+    return [*lines, f"  decides the largest of  weight * {feature}" + (" + offset" if offsets else "")]
+
+
+def coefficients(gains: Gains) -> tuple[Array, Array]:
+    """Return weights and offsets (A, K) of reduced gains, the least weight of each one, the largest offset zero."""
+    a, b = gains.coefficients()
     # the decision is unchanged by a common factor and a common offset
     scale = np.array([float(row[row != 0].min()) if (row != 0).any() else 1.0 for row in np.abs(a)])
-    a, b = a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
+    return a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
+
+
+def describe(rule: Any, most: int = 12) -> str:
+    """Return a table of a rule's weights and offsets that a person can read."""
+    lines = headline(rule)
+    if rule.gains.full is not None:
+        return "\n".join(lines)
+    a, b = coefficients(rule.gains)
     offsets = bool(b.any())
-    feature = ("p", "mean distance to the class", "mean squared distance to the class")[rule.gains.power]
-    lines.append(f"  decides the largest of  weight * {feature}" + (" + offset" if offsets else ""))
     shown = min(len(rule.weights), 4)
     names = [printable(str(name)) for name in rule.class_names[:most]]
     width = max(8, *map(len, names)) + 2

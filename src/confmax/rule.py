@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax import _draw, _rule_file, _spark_rule
+from confmax import _draw, _html, _rule_file, _spark_rule
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._export_methods import Exports
 from confmax._rule_text import describe
@@ -375,6 +375,9 @@ class DecisionRule(Exports):
 
     def __repr__(self) -> str:
         return describe(self)
+
+    def _repr_html_(self) -> str:
+        return _html.rule_table(self)
 
 
 def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confmax._html import solution_table
 from confmax._metric import Metric
 from confmax._polish import polished
 from confmax.blend import model_share
@@ -92,6 +93,9 @@ class Solution:
     def confusion(self) -> Array | None:
         """Confusion matrix (K, M), None above 1000 classes."""
         return self.statistics.matrix
+
+    def _repr_html_(self) -> str:
+        return solution_table(self)
 
     def __repr__(self) -> str:
         known = "no certificate" if self.gap is None else f"gap {self.gap:.2g}"
