@@ -8,6 +8,7 @@ collect_ignore_glob = [
         ("torch", "src/confmax/oracle/_torch*.py"),
         ("triton", "src/confmax/oracle/_triton.py"),
         ("dask", "src/confmax/oracle/_dask.py"),
+        ("matplotlib", "src/confmax/plotting/*.py"),
     )
     if find_spec(module) is None
 ]

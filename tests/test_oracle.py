@@ -178,7 +178,7 @@ def test_refusals():
     table = make_table([[0.5, 0.5]])
     with pytest.raises(ValueError, match="confusion is 'model', 'labels' or 'blend'; got 'truth'"):
         make_oracle(table, "truth")
-    with pytest.raises(ValueError, match="backend is one of numpy, numba, sparse, torch; got 'cuda'"):
+    with pytest.raises(ValueError, match="backend is one of numpy, numba, sparse, torch, parts; got 'cuda'"):
         make_oracle(table, backend="cuda")
     with pytest.raises(ValueError, match="confusion='labels' needs y"):
         make_oracle(table, "labels")

@@ -227,7 +227,8 @@ def test_labels_order_a_weighted_kappa(three):
     clf = MetricClassifierCV(GaussianNB(), metric="quadratic_kappa", labels=list(RANK)).fit(X, y)
     coded = MetricClassifierCV(GaussianNB(), metric="quadratic_kappa").fit(X, rank)
     assert clf.classes_.tolist() == NAMES
-    assert clf.solution_.value == pytest.approx(coded.solution_.value, abs=1e-9)
+    # columns in another order are added in another order: a row at a tie may be decided the other way
+    assert clf.solution_.value == pytest.approx(coded.solution_.value, abs=1e-4)
     ranked = np.array([RANK[name] for name in clf.predict(X)])
     assert (ranked == coded.predict(X)).mean() > 0.99
     assert clf.score(X, y) == pytest.approx(cohen_kappa_score(rank, ranked, weights="quadratic"), abs=1e-12)

@@ -90,6 +90,8 @@ def _files(path: Any) -> list[Path]:
         if os.path.isdir(name):
             name = os.path.join(glob.escape(name), "*.parquet")
         matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+        if not matched and os.path.isdir(each):
+            raise ValueError(f"{os.fspath(each)} is a directory without .parquet files; name a file, or another folder")
         if not matched:
             raise ValueError(f"no file is named like {name}; check the pattern and the folder")
         found += map(Path, matched)

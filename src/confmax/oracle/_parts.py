@@ -255,6 +255,26 @@ def _sample_size(K: int, *, labelled: bool) -> int:
     return max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
 
 
+@dataclass(frozen=True, eq=False)
+class _OnePart:
+    """A table in memory as the only part of a source."""
+
+    table: Table
+
+    def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
+        yield work(Checked(self.table, 1.0))
+
+
+def in_one_part(table: Table) -> PartedTable:
+    """Return a table in memory as one in parts, of which it is the only one."""
+    source, raw = _OnePart(table.calibrated(None)), table.calibrated(None)
+    own = None if raw.labels is None else raw.label_weight() * raw.weight_total
+    totals = raw.mean_probability() * raw.weight_total
+    known = Survey(raw.n_rows, raw.n_weighted, raw.weight_total, totals, own, (), False)
+    parted = PartedTable(raw.proba[:0], None, None, raw.classes, source=source, known=known, sample=raw)
+    return parted if table.calibrator is None else cast(PartedTable, parted.calibrated(table.calibrator))
+
+
 # --- what is run on a part -------------------------------------------------------------------------------------------
 
 

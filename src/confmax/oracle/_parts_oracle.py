@@ -10,7 +10,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle._numba import NumbaOracle
-from confmax.oracle._parts import PartedTable
+from confmax.oracle._parts import PartedTable, in_one_part
 from confmax.oracle._table import Table
 from confmax.oracle._wrappers import DecidingOn
 
@@ -22,22 +22,22 @@ class PartsOracle:
 
     Parameters
     ----------
-    table : PartedTable
-        The checked table.
+    table : Table
+        The checked table; one in memory is taken as one part.
     model_share : float
         C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
     def __init__(self, table: Table, model_share: float) -> None:
-        assert isinstance(table, PartedTable)
-        self.table: PartedTable = table
+        parted = table if isinstance(table, PartedTable) else in_one_part(table)
+        self.table: PartedTable = parted
         self.model_share = model_share
         self.exact = model_share == 1.0
-        rows = np.zeros(table.n_classes)
+        rows = np.zeros(parted.n_classes)
         if model_share > 0:
-            rows = model_share * table.mean_probability()
+            rows = model_share * parted.mean_probability()
         if not self.exact:
-            rows = rows + (1.0 - model_share) * table.label_weight()
+            rows = rows + (1.0 - model_share) * parted.label_weight()
         self.rows: Array = rows
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
