@@ -1,8 +1,8 @@
 """Tables in Spark data frames: every partition is checked once, held in the executors, and scanned there in each pass.
 
 Columns leave the frame once, by Arrow; what is held is one checked table per partition, as bytes, in an RDD. A pass
-hands these bytes to Python as they are, which is several times faster than columns that are made into Arrow batches
-again in every pass (benchmarks/RESULTS.md, section scale). Sums come back once per partition.
+hands these bytes to Python as they are, where columns would be made into Arrow batches again every time. Sums come
+back once per partition. What a pass costs is in benchmarks/RESULTS.md, section scale: spark.
 """
 
 from __future__ import annotations
