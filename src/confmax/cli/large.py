@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confmax.cli.columns import Asked, Rows, placed
@@ -113,7 +114,7 @@ def _bytes_in(path: Path) -> int:
         with pq.ParquetFile(path) as file:
             metadata = file.metadata
             return int(np.sum([metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]))
-    except Exception:
+    except (pa.ArrowException, OSError):
         return 0
 
 
