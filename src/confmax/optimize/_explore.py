@@ -29,10 +29,14 @@ LARGEST = 400  # dimensions up to which it is
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Gains asked so far with their answers, as vectors: ``gains`` and ``answers`` (N, d), the newest last."""
+    """Gains asked so far with their answers, as vectors: ``gains`` and ``answers`` (N, d), the newest last.
+
+    ``curvature`` is the second derivative (d, d) of h near the best gain, for a gain of length one, where it is known.
+    """
 
     gains: Array
     answers: Array
+    curvature: Array | None = None
 
     def joined(self, gains: Array, answers: Array) -> Asked:
         """Return these and more; only the last few passes count."""
@@ -40,6 +44,7 @@ class Asked:
         return Asked(
             np.concatenate([self.gains, gains])[-keep:],
             np.concatenate([self.answers, answers])[-keep:],
+            self.curvature,
         )
 
 
@@ -110,6 +115,25 @@ def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Ar
     return g if np.isfinite(g).all() else None
 
 
+def by_differences(gain: Array, nudged: Array, answers: Array) -> Array:
+    """Return the second derivative (d, d) of h for a gain of length one.
+
+    Parameters
+    ----------
+    gain : ndarray (d,)
+        Where it is wanted.
+    nudged : ndarray (d, d)
+        The same with one weight after the other moved.
+    answers : ndarray (d + 1, d)
+        What these were answered by, and ``gain`` last.
+    """
+    steps = np.diagonal(nudged - gain)
+    changes = answers[:-1] - answers[-1]
+    B = np.divide(changes, steps[:, None], out=np.zeros_like(changes), where=steps[:, None] != 0)
+    # h is homogeneous of degree one, its second derivative of degree minus one
+    return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
+
+
 def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
     """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
     unit = np.abs(best) + np.abs(best).mean()
@@ -118,6 +142,9 @@ def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
     away = gains - best
     distance = np.sqrt(((away / unit) ** 2).mean(axis=1))
     order = np.argsort(distance, kind="stable")
+    if asked.curvature is not None:
+        curved = np.asarray(asked.curvature / np.linalg.norm(best), dtype=np.float64)
+        return curved, asked.answers[order[0]] - away[order[0]] @ curved
     order = order[distance[order] < 3.0][:MEMORY]
     if len(order) < 2:
         return None

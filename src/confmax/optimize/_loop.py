@@ -74,11 +74,14 @@ class Heard:
         What does well there; the last starting rules of the problem.
     gains, answers : Gains and Confusion, or None
         All that was asked there with the sample's answers; the last of them is the first of ``rules``.
+    n_nudged : int
+        So many before the last are the last with one weight after the other moved: K, or none.
     """
 
     rules: Gains
     gains: Gains | None = None
     answers: Confusion | None = None
+    n_nudged: int = 0
 
 
 @dataclass(frozen=True, eq=False)

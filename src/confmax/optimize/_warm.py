@@ -6,6 +6,8 @@ certificate is of the full table all the same, and the sample decides nothing bu
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from confmax._metric import Metric
@@ -18,6 +20,8 @@ PART = 25  # or such a part of all rows,
 LARGE = 5  # and a table is large that has so many times as many
 MOST_ATOMS = 2
 TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
+NUDGE = 0.1  # how far each weight is moved for the curvature, as a part of itself
+MOST_NUDGED = 4.0  # the gains that this takes cost at most so many times one gain on the full table
 
 
 class _Recorder(CountingOracle):
@@ -66,6 +70,16 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     slope = metric.gains(metric.at(found.mixture.confusion))
     if not slope.is_finite:
         return Heard(Gains.concatenate(rules))
-    small.maximize(slope, matrix=matrix)
+    nudged = _nudged(solver, slope) if table.n_classes * part.n_rows <= MOST_NUDGED * table.n_rows else ()
+    small.maximize(Gains.concatenate([*nudged, slope]), matrix=matrix)
     gains, answers = zip(*small.asked, strict=True)
-    return Heard(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))
+    heard = Heard(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))
+    return replace(heard, n_nudged=len(nudged) * table.n_classes)
+
+
+def _nudged(solver: Solver, slope: Gains) -> tuple[Gains, ...]:
+    """Return a gain (a, 0) with each of its K weights moved; nothing for others, or without a use for it."""
+    if not getattr(solver, "wants_curvature", False) or slope.full is not None or slope.power:
+        return ()
+    a, b = slope.pair()
+    return () if b.any() else (Gains.reduced(a * (1.0 + NUDGE * np.eye(a.shape[1]))),)

@@ -9,12 +9,13 @@ import numpy as np
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion
-from confmax.optimize._explore import BETWEEN, Asked, newton_gain, surroundings
+from confmax.optimize._explore import BETWEEN, Asked, by_differences, newton_gain, surroundings
 from confmax.optimize._loop import DEFAULT_MAX_PASSES, Heard, Problem, Status, Step, best_answer
 from confmax.optimize._master import best_mix
 from confmax.optimize._points import Points, Space
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
+BELIEVED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
 MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
@@ -58,6 +59,7 @@ class FullyCorrective:
     name: ClassVar[str] = "FullyCorrective"
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
     starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
+    wants_curvature: ClassVar[bool] = True
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared concave, and the smallest recall, which has kinks everywhere."""
@@ -127,7 +129,8 @@ class FullyCorrective:
             slope = _first_gain(state.points, point)
         size = np.linalg.norm(slope)
         best = state.best_gain * (size / max(float(np.linalg.norm(state.best_gain)), 1e-300)) if size > 0 else slope
-        newton = newton_gain(space, state.asked, best, point, slope)
+        asked = state.asked if state.round < BELIEVED else replace(state.asked, curvature=None)
+        newton = newton_gain(space, asked, best, point, slope)
         around = surroundings(best, slope, newton, state.round, near=state.near)
         if problem.metric.bounds_any_gain:
             return around, point[None]
@@ -141,14 +144,18 @@ class FullyCorrective:
 def _told(heard: Heard, points: Points, gains: Array) -> Asked:
     """Return what was asked of the starting rules, after what a sample answered.
 
-    The sample's answers are moved by its error at the one gain that both were asked.
+    The sample's answers are moved by its error at the one gain that both were asked. Where each weight of that gain
+    was moved there too, the changes of the answers are the curvature of the support function.
     """
     space, x = points.space, points.x[points.n_fixed :]
     asked = Asked(np.empty((0, x.shape[1])), np.empty((0, x.shape[1])))
     earlier = None if heard.gains is None else space.vectors_of_gains(heard.gains)
     if earlier is not None and heard.answers is not None:
-        answers = space.vectors(heard.answers)
-        asked = asked.joined(earlier[:-1], answers[:-1] + (x[len(x) - len(heard.rules)] - answers[-1]))
+        answers, n = space.vectors(heard.answers), heard.n_nudged
+        moved = answers + (x[len(x) - len(heard.rules)] - answers[-1])
+        asked = asked.joined(earlier[: -1 - n], moved[: -1 - n])
+        if n:
+            asked = replace(asked, curvature=by_differences(earlier[-1], earlier[-1 - n : -1], answers[-1 - n :]))
     return asked.joined(gains, x)
 
 

@@ -20,7 +20,7 @@ from confmax.oracle._simd import BYTES, turn_eight, turn_four
 
 MANY = 128  # classes beyond which a row is read along itself: turning it would not stay in the inner cache
 PARTS = 16  # partial sums of a table,
-LEAST_CELLS, MOST_CELLS = 1 << 16, 1 << 20  # each over at least and at most so many entries
+LEAST_CELLS, MOST_CELLS = 1 << 18, 1 << 20  # each over at least and at most so many entries
 
 _pool: ThreadPoolExecutor | None = None
 
