@@ -40,7 +40,9 @@ def safe_ratio(numerator: Array, denominator: Array) -> Array:
 
 def reciprocal(x: Array) -> Array:
     """Return ``1 / x``, 0 where x is 0."""
-    return np.divide(1.0, x, out=np.zeros(np.shape(x)), where=x != 0)
+    present = x != 0
+    # a division with a mask is not vectorised
+    return 1.0 / x if np.all(present) else np.divide(1.0, x, out=np.zeros(np.shape(x)), where=present)
 
 
 # --- functions of the recalls T = D / r -----------------------------------------------------------------------------
@@ -167,11 +169,17 @@ class ClassScores(NamedTuple):
     rows: Array
 
 
+def _f_beta_values(S: Confusion, beta: float = 1.0) -> tuple[Array, Array]:
+    """Return the scores, and one over their denominators."""
+    square = beta * beta
+    per_unit = reciprocal(square * S.rows + S.columns)
+    return (1.0 + square) * S.diagonal * per_unit, per_unit
+
+
 def f_beta_scores(S: Confusion, beta: float = 1.0) -> ClassScores:
     """Return ``F_k = (1 + beta^2) D_k / (beta^2 r_k + c_k)``; 0 at 0/0."""
     square = beta * beta
-    per_unit = reciprocal(square * S.rows + S.columns)
-    score = (1.0 + square) * S.diagonal * per_unit
+    score, per_unit = _f_beta_values(S, beta)
     return ClassScores(score, (1.0 + square) * per_unit, -score * per_unit, -square * score * per_unit)
 
 
@@ -201,9 +209,19 @@ def _positive_class(scores: ClassScores) -> FirstOrder:
     )
 
 
+def macro_f_beta_value(S: Confusion, *, beta: float = 1.0) -> Array:
+    """Mean of the per-class F-beta scores."""
+    return np.asarray(_f_beta_values(S, beta)[0].mean(-1))
+
+
 def macro_f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
     """Mean of the per-class F-beta scores."""
     return _class_mean(f_beta_scores(S, beta))
+
+
+def macro_jaccard_value(S: Confusion) -> Array:
+    """Mean of the per-class Jaccard scores."""
+    return np.asarray((S.diagonal * reciprocal(S.rows + S.columns - S.diagonal)).mean(-1))
 
 
 def macro_jaccard(S: Confusion) -> FirstOrder:
@@ -211,9 +229,19 @@ def macro_jaccard(S: Confusion) -> FirstOrder:
     return _class_mean(jaccard_scores(S))
 
 
+def macro_precision_value(S: Confusion) -> Array:
+    """Mean of the per-class precisions."""
+    return np.asarray((S.diagonal * reciprocal(S.columns)).mean(-1))
+
+
 def macro_precision(S: Confusion) -> FirstOrder:
     """Mean of the per-class precisions; it jumps where a class is decided for the first time."""
     return _class_mean(precision_scores(S))
+
+
+def weighted_f1_value(S: Confusion) -> Array:
+    """Sum of ``r_k F_k``."""
+    return np.asarray((S.rows * _f_beta_values(S)[0]).sum(-1))
 
 
 def weighted_f1(S: Confusion) -> FirstOrder:
