@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from confmax._softmax import ROWS, log_all, softmax_rows, weighted_sum
 from confmax.confusion import Array
 from confmax.oracle import is_tensor
 from confmax.oracle._blocks import run_parts
@@ -34,105 +35,118 @@ _NO_SECOND, _BLOCKS, _FULL = 0, 1, 2
 # --- sums over rows ---------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _softmax(z, a, b, q):  # type: ignore[no-untyped-def]
-    """Write ``softmax(a z + b)`` into q; return the log of its normaliser."""
-    K = q.shape[0]
-    top = -np.inf
-    for k in range(K):
-        q[k] = a[k] * z[k] + b[k]
-        top = max(top, q[k])
-    total = 0.0
-    for k in range(K):
-        q[k] = np.exp(q[k] - top)
-        total += q[k]
-    for k in range(K):
-        q[k] /= total
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _logs(proba, start, stop, floor, out):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
-        for k in range(proba.shape[1]):
-            out[i, k] = np.log(np.float64(proba[i, k]) + floor)
+        log_all(proba[i], floor, out[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _transform(proba, start, stop, a, b, floor, out):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
-    z, q = np.empty(K), np.empty(K)
-    for i in range(start, stop):
-        for k in range(K):
-            z[k] = np.log(np.float64(proba[i, k]) + floor)
-        _softmax(z, a, b, q)
-        for k in range(K):
-            out[i, k] = q[k]
+    z, q, log_total, rows = np.empty((ROWS, K)), np.empty((ROWS, K)), np.empty(ROWS), np.arange(ROWS)
+    for low in range(start, stop, ROWS):
+        n = min(ROWS, stop - low)
+        for r in range(n):
+            log_all(proba[low + r], floor, z[r])
+        softmax_rows(z, rows, n, a, b, q, log_total)
+        for r in range(n):
+            for k in range(K):
+                out[low + r, k] = q[r, k]
 
 
 @njit(cache=True, nogil=True)
+def _next_rows(use, low, stop, rows):  # type: ignore[no-untyped-def]
+    """List the next rows from low that are used, as many as rows (R,) holds; return their number and where to go on."""
+    n = 0
+    while low < stop and n < rows.shape[0]:
+        if use[low]:
+            rows[n] = low
+            n += 1
+        low += 1
+    return n, low
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _losses(z, y, use, start, stop, a, b, out):  # type: ignore[no-untyped-def]
-    q = np.empty(z.shape[1])
-    for i in range(start, stop):
-        if use[i]:
-            out[i] = _softmax(z[i], a, b, q) - (a[y[i]] * z[i, y[i]] + b[y[i]])
+    q, log_total, rows = np.empty((ROWS, z.shape[1])), np.empty(ROWS), np.empty(ROWS, np.int64)
+    low = start
+    while low < stop:
+        n, low = _next_rows(use, low, stop, rows)
+        softmax_rows(z, rows, n, a, b, q, log_total)
+        for r in range(n):
+            i = rows[r]
+            out[i] = log_total[r] - (a[y[i]] * z[i, y[i]] + b[y[i]])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-untyped-def]
     """Add loss, first and second derivative by the common power (3,)."""
     K = z.shape[1]
-    q, a = np.empty(K), np.full(K, power)
-    for i in range(start, stop):
-        if w[i] == 0.0:
-            continue
-        log_total = _softmax(z[i], a, zero, q)
-        mean = 0.0
-        for k in range(K):
-            mean += q[k] * z[i, k]
-        variance = 0.0
-        for k in range(K):
-            variance += q[k] * (z[i, k] - mean) ** 2
-        out[0] += w[i] * (log_total - power * z[i, y[i]])
-        out[1] += w[i] * (mean - z[i, y[i]])
-        out[2] += w[i] * variance
+    q, log_total, rows, a = np.empty((ROWS, K)), np.empty(ROWS), np.empty(ROWS, np.int64), np.full(K, power)
+    low = start
+    while low < stop:
+        n, low = _next_rows(w, low, stop, rows)
+        softmax_rows(z, rows, n, a, zero, q, log_total)
+        for r in range(n):
+            i = rows[r]
+            mean = weighted_sum(q[r], z[i], 0.0, 1)
+            true = z[i, y[i]]
+            out[0] += w[i] * (log_total[r] - power * true)
+            out[1] += w[i] * (mean - true)
+            out[2] += w[i] * weighted_sum(q[r], z[i], mean, 2)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _vector_sums(z, y, w, start, stop, a, b, order, loss, gradient, second):  # type: ignore[no-untyped-def]
     """Add loss (1,), gradient (2K,) and second derivatives: none, (2K, 2K) above the diagonal, or blocks (3, K)."""
     K = z.shape[1]
-    u = np.empty(2 * K)  # the derivatives of the scores by a and b, times the probabilities
-    q = u[K:]
-    for i in range(start, stop):
-        wi = w[i]
-        if wi == 0.0:
-            continue
-        yi = y[i]
-        log_total = _softmax(z[i], a, b, q)
-        loss[0] += wi * (log_total - a[yi] * z[i, yi] - b[yi])
-        for k in range(K):
-            u[k] = q[k] * z[i, k]
-        for r in range(2 * K):
-            gradient[r] += wi * u[r]
-        gradient[yi] -= wi * z[i, yi]
-        gradient[K + yi] -= wi
+    q, log_total, rows = np.empty((ROWS, K)), np.empty(ROWS), np.empty(ROWS, np.int64)
+    # the derivatives of the scores by a and b, times the probabilities; without weight for rows that fill a block
+    u, v = np.zeros((ROWS, 2 * K)), np.zeros((ROWS, 2 * K))
+    low = start
+    while low < stop:
+        n, low = _next_rows(w, low, stop, rows)
+        softmax_rows(z, rows, n, a, b, q, log_total)
+        for r in range(n):
+            i = rows[r]
+            wi, yi, row = w[i], y[i], z[i]
+            loss[0] += wi * (log_total[r] - a[yi] * row[yi] - b[yi])
+            for k in range(K):
+                u[r, k] = q[r, k] * row[k]
+                u[r, K + k] = q[r, k]
+            for c in range(2 * K):
+                v[r, c] = wi * u[r, c]
+                gradient[c] += v[r, c]
+            gradient[yi] -= wi * row[yi]
+            gradient[K + yi] -= wi
+            if order == 2:
+                for k in range(K):
+                    second[k, k] += v[r, k] * row[k]
+                    second[k, K + k] += v[r, k]
+                    second[K + k, K + k] += v[r, K + k]
+            elif order == 1:
+                for k in range(K):
+                    spread = v[r, K + k] * (1.0 - q[r, k])
+                    second[0, k] += spread * row[k] * row[k]
+                    second[1, k] += spread * row[k]
+                    second[2, k] += spread
         if order == 2:
-            for r in range(2 * K):
-                wr = wi * u[r]
-                row = second[r]
-                for c in range(r, 2 * K):
-                    row[c] -= wr * u[c]
-            for k in range(K):
-                second[k, k] += wi * u[k] * z[i, k]
-                second[k, K + k] += wi * u[k]
-                second[K + k, K + k] += wi * q[k]
-        elif order == 1:
-            for k in range(K):
-                spread = wi * q[k] * (1.0 - q[k])
-                second[0, k] += spread * z[i, k] * z[i, k]
-                second[1, k] += spread * z[i, k]
-                second[2, k] += spread
+            u[n:], v[n:] = 0.0, 0.0
+            _subtract_products(v, u, n, second)
+
+
+@njit(cache=True, nogil=True)
+def _subtract_products(v, u, n, second):  # type: ignore[no-untyped-def]
+    """Subtract ``v^T u`` of the first n rows (R, d), R a multiple of four, above the diagonal; four rows in turn."""
+    d = u.shape[1]
+    for r in range(0, n, 4):
+        u0, u1, u2, u3 = u[r], u[r + 1], u[r + 2], u[r + 3]
+        for k in range(d):
+            v0, v1, v2, v3 = v[r, k], v[r + 1, k], v[r + 2, k], v[r + 3, k]
+            row = second[k]
+            for c in range(k, d):
+                row[c] -= (v0 * u0[c] + v1 * u1[c]) + (v2 * u2[c] + v3 * u3[c])
 
 
 def _edges(n: int) -> NDArray[np.int64]:
