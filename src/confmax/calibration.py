@@ -222,13 +222,15 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
     rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
     fold, out = rows.folds(), rows.proba.copy()
+    fitted = None
+    if found.kind in KINDS:
+        start = _parameters(found.calibrator, rows.proba.shape[1])
+        fitted = _on_others(rows, start, found.kind)
     for k in np.unique(fold):
         test, train = fold == k, fold != k
         calibrator: Any = found.calibrator
-        if train.any() and found.kind in KINDS:
-            a, b = getattr(calibrator, "a", None), getattr(calibrator, "b", None)
-            start = None if a is None or b is None else np.array([a, b])
-            calibrator = _calibrator(found.kind, _fitted(rows, found.kind, rows.weight * train, start), rows.floor)
+        if train.any() and fitted is not None:
+            calibrator = _calibrator(found.kind, fitted(train), rows.floor)
         elif train.any() and found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
             calibrator = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
         out[test] = apply_calibrator(calibrator, rows.proba[test])
@@ -302,20 +304,31 @@ def _calibrator(kind: str, theta: Array, floor: float) -> Temperature | VectorSc
     return VectorScaling(theta[0], theta[1], floor)
 
 
-def _of_kind(rows: Rows, start: Array, kind: str) -> _Fold:
-    """Return what fits a kind on training rows and scores it on test rows; it begins at the fit on all rows."""
+def _parameters(calibrator: Any, K: int) -> Array:
+    """Return powers and offsets (2, K) of a calibrator of one of the kinds."""
+    if isinstance(calibrator, Temperature):
+        return np.array([np.full(K, 1.0 / calibrator.temperature), np.zeros(K)])
+    return np.array([calibrator.a, calibrator.b])
+
+
+def _on_others(rows: Rows, start: Array, kind: str) -> Callable[[NDArray[np.bool_]], Array]:
+    """Return what fits a kind on training rows; it begins at ``start`` (2, K), the fit on all rows."""
     curvature = hessian_at(rows.z, rows.labels, rows.weight, start) if kind == "vector" else None
 
-    def losses(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
+    def theta(train: NDArray[np.bool_]) -> Array:
         weight = rows.weight * train
         if kind == "vector":
-            theta = fit_vector(rows.z, rows.labels, weight, start, curvature=curvature, tol=FOLD_TOL)
-        else:
-            power = fit_power(rows.z, rows.labels, weight, float(start[0, 0]), tol=FOLD_TOL)
-            theta = np.array([np.full(start.shape[1], power), np.zeros(start.shape[1])])
-        return row_losses(rows.z, rows.labels, theta, test)
+            return fit_vector(rows.z, rows.labels, weight, start, curvature=curvature, tol=FOLD_TOL)
+        power = fit_power(rows.z, rows.labels, weight, float(start[0, 0]), tol=FOLD_TOL)
+        return np.array([np.full(start.shape[1], power), np.zeros(start.shape[1])])
 
-    return losses
+    return theta
+
+
+def _of_kind(rows: Rows, start: Array, kind: str) -> _Fold:
+    """Return what fits a kind on training rows and scores it on test rows."""
+    fitted = _on_others(rows, start, kind)
+    return lambda train, test: row_losses(rows.z, rows.labels, fitted(train), test)
 
 
 def _of_object(rows: Rows, given: Any) -> _Fold:
