@@ -177,7 +177,7 @@ def test_folds_are_stratified_and_keep_equal_rows_together():
 @given(
     K=st.integers(2, 6),
     seed=st.integers(0, 10**6),
-    T=st.floats(0.2, 5),
+    T=st.floats(0.2, 5).filter(lambda T: T != 1.0),  # the identity leaves every bit, the floor too
     dtype=st.sampled_from([np.float32, np.float64]),
 )
 def test_transforms_are_probabilities_that_keep_their_argmax_under_a_temperature(K, seed, T, dtype):
@@ -190,8 +190,10 @@ def test_transforms_are_probabilities_that_keep_their_argmax_under_a_temperature
     for Q, powers, offsets in ((flat, np.full(K, 1 / T), np.zeros(K)), (tilted, a, b)):
         assert Q.dtype == dtype
         np.testing.assert_allclose(Q.sum(1), 1, atol=K * np.finfo(dtype).eps)
-        expected = softmax(powers * np.log(P.astype(float) + 1e-12) + offsets, axis=1)
-        np.testing.assert_allclose(Q, expected, rtol=10 * np.finfo(dtype).eps, atol=1e-30)
+        scores = powers * np.log(P.astype(float) + 1e-12) + offsets
+        # the last digit of a logarithm counts as often as a score is large
+        rtol = 10 * np.finfo(dtype).eps + 2 * np.abs(scores).max() * np.finfo(float).eps
+        np.testing.assert_allclose(Q, softmax(scores, axis=1), rtol=rtol, atol=1e-30)
     np.testing.assert_array_equal(VectorScaling(a, b).transform(P[17:18]), tilted[17:18])
 
 
