@@ -157,7 +157,7 @@ class Score:
         told = self.method if self.n_replicates else "no replicates"
         lines = [f"Score on {self.n_rows} rows ({told})"]
         references = self._references()
-        widths = [max(len(text) for text in ("rule", *self.rules)) + 2, 26, *(41 for _ in references)]
+        widths = [max(len(text) for text in ("rule", *self.rules)) + 4, 27, *(41 for _ in references)]
         for metric in self.metrics:
             header = [metric, "value", *(f"minus {base}" for base in references)]
             widths[0] = max(widths[0], len(metric) + 2)

@@ -1,0 +1,63 @@
+"""The pages tell the truth: their Python runs and prints what they say, every public name has its place in the API."""
+
+import contextlib
+import importlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import confmax
+
+DOCS = Path(__file__).parents[1] / "docs"
+# the walk of first-steps.md has a test of its own
+PAGES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in ("first-steps.md", "README.md"))
+BLOCK = re.compile(
+    r"(<!-- not run -->\n)?^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE
+)
+MODULES = ("calibration", "checks", "metrics", "optimize", "plotting", "theory")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_python_of_a_page_prints_what_the_page_says(name):
+    text = (DOCS / name).read_text()
+    assert text.count("```python\n") == len(BLOCK.findall(text))
+    namespace: dict = {}
+    for not_run, code, expected in BLOCK.findall(text):
+        printed = io.StringIO()
+        if not_run:
+            compile(code, name, "exec")
+            continue
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, name, "exec"), namespace)
+        assert [line.rstrip() for line in printed.getvalue().splitlines()] == expected.splitlines(), code
+
+
+def listed(page):
+    """Names in the tables of an API page."""
+    text = (DOCS / "api" / f"{page}.md").read_text()
+    return set(re.findall(r"^   (\w+)$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_of_a_module_is_in_its_page(module):
+    names = set(importlib.import_module(f"confmax.{module}").__all__)
+    names -= {"SOLVERS", "Form"}  # a table, which solvers.md tells in words, and the type of two words
+    assert names <= listed(module)
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = {path.stem for path in (DOCS / "api").glob("*.md")}
+    assert set(confmax.__all__) - {"__version__"} <= listed("confmax") | pages
+    module = importlib.import_module("confmax.populations")
+    own = {n for n, o in vars(module).items() if getattr(o, "__module__", "") == module.__name__ and n[0].islower()}
+    assert {name for name in own if not name.startswith("_")} <= listed("populations")
+
+
+def test_no_page_of_the_site_is_forgotten():
+    """Every page stands in a table of contents, which the strict build checks too where Sphinx is installed."""
+    text = (DOCS / "index.md").read_text() + (DOCS / "api" / "index.md").read_text()
+    for path in [*DOCS.glob("*.md"), *(DOCS / "api").glob("*.md")]:
+        if path.name not in ("index.md", "README.md"):
+            assert re.search(rf"^{re.escape(path.stem)}$", text.replace("api/", ""), re.MULTILINE), path
