@@ -16,7 +16,7 @@ import confmax
 
 project = "confmax"
 author = "the confmax authors"
-copyright = "the confmax authors, BSD-3-Clause"  # noqa: A001 (Sphinx's name)
+copyright = "the confmax authors, BSD-3-Clause"
 version = release = confmax.__version__
 
 extensions = [

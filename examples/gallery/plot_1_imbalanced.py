@@ -23,8 +23,8 @@ print(table["obs"].value_counts().to_dict())
 # %%
 # Tune for the geometric mean of the recalls
 # ------------------------------------------
-# ``argmax`` finds nine in ten of the very fast jobs and one in five of the moderate ones. The G-mean punishes that: it is
-# zero as soon as one recall is.
+# ``argmax`` finds nine in ten of the very fast jobs and one in five of the moderate ones. The G-mean punishes that: it
+# is zero as soon as one recall is.
 
 solution = confmax.maximize("g_mean", P[~test], y[~test], classes=classes)
 print(solution)

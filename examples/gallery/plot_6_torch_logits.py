@@ -56,8 +56,8 @@ print(decided.dtype, decided.device, decided[:10].tolist())
 print(confmax.score(["g_mean", "accuracy"], P_test.numpy(), y_test, solution))
 
 # %%
-# When this was written (torch 2.13), the tuned rule decided the test rows as ``p/prior`` does, .016 above ``argmax`` with
-# an interval that touches zero. Of a network that ranks the digits this well there is little more to gain than the
+# When this was written (torch 2.13), the tuned rule decided the test rows as ``p/prior`` does, .016 above ``argmax``,
+# with an interval that touches zero. Of a network that ranks the digits this well there is little more to gain than the
 # class sizes; what tuning adds here is a temperature, and the knowledge that nothing more is to be had.
 
 import matplotlib.pyplot as plt
