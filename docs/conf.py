@@ -71,6 +71,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "copyfile_regex": "",
     "show_signature": False,
+    "capture_repr": (),  # what is worth showing is printed
     "write_computation_times": False,  # its pages load scripts from the network
 }
 # matplotlib's own note that a backend without windows cannot show one

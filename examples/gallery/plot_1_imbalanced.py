@@ -44,7 +44,8 @@ print(f"beyond p/prior: {beyond.value:+.3f}, interval {beyond.low:+.3f} to {beyo
 #
 # What moved
 # ----------
-# Long jobs are found more often, at the expense of fast ones that are now called moderate or long.
+# Moderate jobs are found more than twice as often, and jobs that were called fast by mistake are called moderate. The
+# recall of the long ones does not change; very fast ones pay the price.
 
 from confmax.plotting import ConfusionChangeDisplay
 

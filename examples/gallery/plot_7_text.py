@@ -54,8 +54,8 @@ print(solution)
 print(confmax.score(["macro_f1", "accuracy"], P_test, y[test], solution))
 
 # %%
-# Here tuning pays: macro F1 and accuracy both rise, by more than their intervals' distance from zero. The interval of
-# macro F1 is wide because ``json`` has six test rows and a tenth of the weight.
+# Here tuning pays: macro F1 and accuracy both rise, and the intervals of both differences lie above zero. That of macro
+# F1 is wide because ``json`` has six test rows and a tenth of the weight.
 #
 # Package by package
 # ------------------

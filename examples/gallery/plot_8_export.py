@@ -8,6 +8,7 @@ have no confmax. All of them decide alike, and this example checks it.
 
 import json
 import tempfile
+import textwrap
 from pathlib import Path
 
 import duckdb
@@ -50,7 +51,7 @@ print(json.dumps(json.loads(path.read_text()), indent=1)[:400], "...")
 
 scores = pd.DataFrame(P_test, columns=["p0", "p1", "p2"])
 expression = rule.to_sql("duckdb", columns=["p0", "p1", "p2"])
-print(expression[:300], "...")
+print(textwrap.fill(expression, 100))
 in_sql = duckdb.sql(f"SELECT {expression} AS decision FROM scores").df()["decision"].to_numpy()
 
 # %%
