@@ -62,4 +62,7 @@ display.figure_.set_size_inches(11, 4)
 macro = confmax.maximize("macro_f1", P[~test], y[~test], classes=classes)
 both = {"for g_mean": solution, "for macro_f1": macro}
 print(confmax.score("macro_f1", P[test], y[test], rules=both, classes=classes))
-print("weights:", dict(zip(classes, np.round(macro.rule.gains.pair()[0][0], 2).tolist(), strict=True)))
+print(
+    "weights:",
+    dict(zip(classes, np.round(macro.rule.gains.pair()[0][0], 2).tolist(), strict=True)),
+)

@@ -16,7 +16,9 @@ import confmax
 
 X, y = load_digits(return_X_y=True)
 X_fit, X, y_fit, y = train_test_split(X, y, train_size=500, stratify=y, random_state=0)
-X_tune, X_test, y_tune, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
+X_tune, X_test, y_tune, y_test = train_test_split(
+    X, y, test_size=0.5, stratify=y, random_state=0
+)
 model = MultinomialNB().fit(X_fit, y_fit)
 P_tune, P_test = model.predict_proba(X_tune), model.predict_proba(X_test)
 
@@ -40,7 +42,9 @@ recalls = {
     "tuned": recall_score(y_test, solution.rule.predict(P_test), average=None),
 }
 print(
-    "on tuning rows:", {name: round(value, 3) for name, value in solution.baselines.items()}, round(solution.value, 3)
+    "on tuning rows:",
+    {name: round(value, 3) for name, value in solution.baselines.items()},
+    round(solution.value, 3),
 )
 
 # %%
@@ -51,7 +55,12 @@ import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
 for k, (name, values) in enumerate(recalls.items()):
-    axes.bar(np.arange(10) + 0.4 * (k - 0.5), values, 0.4, label=f"{name}, smallest {values.min():.2f}")
+    axes.bar(
+        np.arange(10) + 0.4 * (k - 0.5),
+        values,
+        0.4,
+        label=f"{name}, smallest {values.min():.2f}",
+    )
 axes.set(xlabel="digit", ylabel="recall on test rows", xticks=range(10), ylim=(0, 1.12))
 axes.legend(loc="upper right", ncols=2)
 
@@ -61,5 +70,9 @@ axes.legend(loc="upper right", ncols=2)
 # With ``confusion="model"`` the question has a provable answer: how large could the smallest recall be *if the
 # probabilities were right*? The gap is the distance to the best of all rules, mixtures included.
 
-ideal = confmax.maximize("min_recall", P_tune, y_tune, confusion="model", calibration="vector", randomized=True)
-print(f"{ideal.value:.4f}, and no rule exceeds {ideal.upper_bound:.4f} ({ideal.n_passes} passes)")
+ideal = confmax.maximize(
+    "min_recall", P_tune, y_tune, confusion="model", calibration="vector", randomized=True
+)
+print(
+    f"{ideal.value:.4f}, and no rule exceeds {ideal.upper_bound:.4f} ({ideal.n_passes} passes)"
+)

@@ -25,7 +25,9 @@ X_fit, X_test, y_fit, y_test = train_test_split(X, y, test_size=0.5, stratify=y,
 # ``MetricClassifierCV`` fits the model on five splits, tunes the rule on the out-of-fold probabilities, and fits the
 # model again on all rows. No row is given away for tuning.
 
-booster = LGBMClassifier(n_estimators=40, num_leaves=7, learning_rate=0.1, n_jobs=1, random_state=0, verbose=-1)
+booster = LGBMClassifier(
+    n_estimators=40, num_leaves=7, learning_rate=0.1, n_jobs=1, random_state=0, verbose=-1
+)
 tuned = confmax.MetricClassifierCV(booster, metric="macro_f1").fit(X_fit, y_fit)
 print(tuned.solution_)
 

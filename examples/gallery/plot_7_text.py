@@ -18,7 +18,18 @@ from sklearn.pipeline import make_pipeline
 
 import confmax
 
-packages = ["asyncio", "email", "http", "importlib", "json", "logging", "multiprocessing", "tkinter", "unittest", "xml"]
+packages = [
+    "asyncio",
+    "email",
+    "http",
+    "importlib",
+    "json",
+    "logging",
+    "multiprocessing",
+    "tkinter",
+    "unittest",
+    "xml",
+]
 library = Path(sysconfig.get_path("stdlib"))
 texts, y = [], []
 for package in packages:
@@ -63,13 +74,21 @@ print(confmax.score(["macro_f1", "accuracy"], P_test, y[test], solution))
 import matplotlib.pyplot as plt
 from sklearn.metrics import f1_score
 
-named = {"argmax": model.classes_[P_test.argmax(axis=1)], "tuned": solution.rule.classes[solution.rule.predict(P_test)]}
+named = {
+    "argmax": model.classes_[P_test.argmax(axis=1)],
+    "tuned": solution.rule.classes[solution.rule.predict(P_test)],
+}
 sizes = np.array([np.sum(y[test] == package) for package in packages])
 order = np.argsort(sizes)
 figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
 for k, (name, decided) in enumerate(named.items()):
     values = f1_score(y[test], decided, labels=packages, average=None, zero_division=0)
-    axes.barh(np.arange(len(packages)) + 0.4 * (k - 0.5), values[order], 0.4, label=f"{name}, mean {values.mean():.3f}")
+    axes.barh(
+        np.arange(len(packages)) + 0.4 * (k - 0.5),
+        values[order],
+        0.4,
+        label=f"{name}, mean {values.mean():.3f}",
+    )
 axes.set_yticks(range(len(packages)), [f"{packages[k]} ({sizes[k]})" for k in order])
 axes.set(xlabel="F1 on test rows", ylabel="package (rows)")
 axes.legend(loc="lower right")

@@ -75,7 +75,9 @@ ways = {"JSON": loaded.predict(P_test), "SQL": in_sql, "Python": in_python}
 try:
     from onnxruntime import InferenceSession
 
-    session = InferenceSession(rule.to_onnx("float64").SerializeToString(), providers=["CPUExecutionProvider"])
+    session = InferenceSession(
+        rule.to_onnx("float64").SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     ways["ONNX"] = session.run(None, {"proba": P_test})[0]
 except ImportError:
     print("onnx or onnxruntime is not installed")
