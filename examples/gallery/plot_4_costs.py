@@ -54,9 +54,9 @@ print(
 )
 
 # %%
-# The mean cost falls by a third: one malignant tumour of the test rows is called benign instead of four, and 28 patients
-# see a second reader instead of ten. The interval of the difference holds zero all the same. Three patients at 20 each make
-# the difference, and 171 rows hold too few of them to prove it.
+# The mean cost falls by a third: one malignant tumour of the test rows is called benign instead of four, and 28
+# patients see a second reader instead of ten. The interval of the difference holds zero all the same. Three patients
+# at 20 each make the difference, and 171 rows hold too few of them to prove it.
 #
 # Who is sent where
 # -----------------
