@@ -27,7 +27,14 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "README.md", "gallery/**/*.ipynb", "gallery/*.py", "gallery/*.zip"]
+exclude_patterns = [
+    "_build",
+    "README.md",
+    "sg_execution_times.rst",
+    "gallery/**/*.ipynb",
+    "gallery/*.py",
+    "gallery/*.zip",
+]
 default_role = "py:obj"
 
 # unresolved links of the pages are errors; docstrings put parameters and words into single backticks too

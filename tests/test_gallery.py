@@ -1,7 +1,8 @@
-"""The examples of the gallery run as scripts, warnings as errors, and draw a figure."""
+"""The examples of the gallery run as scripts, warnings as errors, draw a figure, and gain what their words say."""
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,11 +23,31 @@ NEEDS = {
     "plot_8_export.py": ("duckdb",),
     "plot_9_uncertainty.py": (),
 }
+# metric, rule, and what the text says of its difference to argmax: the interval lies above zero, below, or around it
+SAID = {
+    "plot_1_imbalanced.py": [("g_mean", "rule", ">"), ("accuracy", "rule", "<"), ("macro_f1", "for macro_f1", "=")],
+    "plot_2_ordinal_kappa.py": [("quadratic_kappa", "tuned", ">"), ("accuracy", "tuned", "<")],
+    "plot_3_worst_recall.py": [("min_recall", "rule", "="), ("accuracy", "rule", ">")],
+    "plot_4_costs.py": [("linear", "calibrated", "=")],
+    "plot_5_lightgbm.py": [("macro_f1", "rule", "=")],
+    "plot_6_torch_logits.py": [("g_mean", "rule", "=")],
+    "plot_7_text.py": [("macro_f1", "rule", ">"), ("accuracy", "rule", ">")],
+    "plot_8_export.py": [("min_recall", "rule", "=")],
+    "plot_9_uncertainty.py": [("f_beta(beta=2.0)", "rule", "="), ("accuracy", "rule", "<")],
+}
 DRAWN = "; import matplotlib.pyplot as plt; assert plt.get_fignums(), 'no figure'"
 
 
 def test_every_example_is_here():
     assert {path.name for path in GALLERY.glob("*.py")} == set(NEEDS)
+
+
+def verdict(printed, metric, rule):
+    """Where the interval of a rule's difference to argmax lies, read from the printed score."""
+    table = printed[re.search(rf"^  {re.escape(metric)} +value", printed, re.MULTILINE).end() :]
+    line = re.search(rf"^    {re.escape(rule)} .*", table, re.MULTILINE)[0]
+    low, high = map(float, re.findall(r"\[([^,]+), ([^]]+)\]", line)[1])
+    return ">" if low > 0 else "<" if high < 0 else "="
 
 
 @pytest.mark.parametrize("name", NEEDS)
@@ -46,5 +67,6 @@ def test_example(name, tmp_path):
         command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300, check=False
     )
     assert found.returncode == 0, found.stderr[-2000:]
-    assert "minus argmax" in found.stdout
+    for metric, rule, said in SAID[name]:
+        assert verdict(found.stdout, metric, rule) == said, (metric, rule, found.stdout)
     assert not list(tmp_path.iterdir())
