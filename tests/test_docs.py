@@ -34,6 +34,16 @@ def test_the_python_of_a_page_prints_what_the_page_says(name):
         assert [line.rstrip() for line in printed.getvalue().splitlines()] == expected.splitlines(), code
 
 
+@pytest.mark.parametrize("name", ["choosing-a-mode.md", "comparison.md", "solvers.md"])
+def test_figures_that_are_cited_stand_in_the_results(name):
+    """Those of four decimals or more: shorter ones are rounded. Measuring again must not leave old figures behind."""
+    results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text()
+    prose = BLOCK.sub("", (DOCS / name).read_text())
+    cited = re.findall(r"(?<![\w.])0?(\.\d{4,})(?!\w)", prose)
+    assert cited
+    assert [figure for figure in cited if "0" + figure not in results] == []
+
+
 def listed(page):
     """Names in the tables of an API page."""
     text = (DOCS / "api" / f"{page}.md").read_text()
