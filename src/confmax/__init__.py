@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confmax._version import __version__
 
 if TYPE_CHECKING:
-    from confmax import calibration, checks, metrics, optimize, plotting, populations, theory
+    from confmax import calibration, checks, metrics, optimize, plotting, populations, report, theory
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
     from confmax.oracle import open_table
     from confmax.rule import DecisionRule
@@ -32,12 +32,13 @@ __all__ = [
     "optimize",
     "plotting",
     "populations",
+    "report",
     "score",
     "theory",
 ]
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
-_MODULES = ("calibration", "checks", "metrics", "optimize", "plotting", "populations", "theory")
+_MODULES = ("calibration", "checks", "metrics", "optimize", "plotting", "populations", "report", "theory")
 _NAMES = {
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from confmax._html import solution_table
 from confmax._metric import Metric
 from confmax._polish import polished
+from confmax._report_method import Reports
 from confmax.blend import model_share
 from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
@@ -30,7 +31,7 @@ SHOWN = 20  # names of absent classes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
+class Solution(Reports):
     """What `maximize` found.
 
     Attributes

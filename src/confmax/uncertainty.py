@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,18 @@ from confmax.oracle._labels import encode_labels, vector
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, fit_metric
 
-__all__ = ["Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
+__all__ = ["Decided", "Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
 
 MOST_REPLICATES = 1_000_000
+
+
+class Decided(NamedTuple):
+    """What a rule that draws decides: decisions (A, n) as column numbers, the share (A,) of each line, and M."""
+
+    decisions: NDArray[np.int64]
+    shares: Array
+    n_decisions: int
+
 
 AnyMetric = str | Metric | Callable[[Array], float]
 
@@ -150,7 +159,7 @@ def score(
 def compare(
     table: Table,
     metrics: Mapping[str, Metric],
-    rules: Mapping[str, DecisionRule | ArrayLike],
+    rules: Mapping[str, DecisionRule | Decided | ArrayLike],
     *,
     n_replicates: int,
     level: float = 0.95,
@@ -231,8 +240,12 @@ def _value(metric: Metric, S: Confusion) -> Array:
 # --- rules and checks ------------------------------------------------------------------------------------------------
 
 
-def _decisions(name: str, rule: DecisionRule | ArrayLike, table: Table) -> tuple[NDArray[np.integer], Array, int]:
+def _decisions(
+    name: str, rule: DecisionRule | Decided | ArrayLike, table: Table
+) -> tuple[NDArray[np.integer], Array, int]:
     """Return the decisions (A, n) of a rule's atoms on raw probabilities, their weights (A,), and M."""
+    if isinstance(rule, Decided):
+        return rule
     if isinstance(rule, DecisionRule):
         found = decide(apply_calibrator(rule.calibrator, table.proba), rule.gains)
         return np.asarray(on_host(found) if is_tensor(found) else found), rule.weights, rule.n_decisions

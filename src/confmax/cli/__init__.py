@@ -1,5 +1,5 @@
 """The command line (extra ``cli``): click commands over `confmax.maximize`, tables in CSV, Parquet and NPZ."""
 
-from confmax.cli.exporting import confmax  # with the commands of all modules
+from confmax.cli.reporting import confmax  # with the commands of all modules
 
 __all__ = ["confmax"]

@@ -18,7 +18,7 @@ import click
 
 from confmax._rule_file import write_whole
 from confmax._version import __version__
-from confmax.cli import show, tasks
+from confmax.cli import reports, show, tasks
 from confmax.cli.columns import Asked
 from confmax.cli.demo import demonstrate
 from confmax.cli.files import EXTENSIONS, check_output, read_frame
@@ -243,8 +243,12 @@ def demo(out: Path, as_json: bool) -> None:
                    "the memory. Then FILE is Parquet: a file, a directory, or a pattern in quotes; or one .npy file, "
                    "with --label and --weight files beside it.")  # fmt: skip
 @click.option("-o", "--out", type=_PATH, default=Path("rule.json"), show_default=True, help="Where the rule goes.")
+@click.option("--report", type=_PATH, metavar="PAGE.html",
+              help="Also write a page that judges the rule: its figures are cross-fitted, every row decided by a rule "
+                   "tuned without its fold, one of five.")  # fmt: skip
+@click.option("--second", metavar="NAME", default="accuracy", show_default=True, help="Metric of the page's trade-off.")
 @_AS_JSON
-def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
+def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str, **more: Any) -> None:
     """Find the rule that maximises a metric on the rows of FILE.
 
     FILE is a table with one row per case and one column of probability per class. What is larger than memory is read
@@ -256,6 +260,7 @@ def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
       confmax tune scores.csv --label truth --metric f1 --positive yes
       confmax tune scores.csv --label truth --metric linear --costs costs.csv
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
+      confmax tune scores.csv --label truth --metric g_mean --report report.html
     """
     metric, params, costs = (more.pop(key) for key in ("metric", "params", "costs"))
     if metric is None and costs is None:
@@ -270,6 +275,7 @@ def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
     if more["calibration"] in ("temperature", "vector") and asked.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
+    reports.check_tune(report, out, asked.label)
     settings = {
         "confusion": more["confusion"],
         "calibration": None if more["calibration"] == "none" else more["calibration"],
@@ -281,11 +287,15 @@ def tune(file: Path, out: Path, as_json: bool, **more: Any) -> None:
     }
     with Bar("tuning", "passes") as bar:
         frame = large(file, more["in_parts"], bar.rows) or read_frame(file)
+        kept: list[Any] = []  # solution and rows
         rule, document = tasks.tune(
-            frame, asked, metric or "linear", params, costs, warn=warn, callback=bar.step, **settings
+            frame, asked, metric or "linear", params, costs, warn=warn, callback=bar.step, found=kept.extend, **settings
         )
     _save_rule(rule, out)
     document["rule_file"] = str(out)
+    if report is not None:
+        reports.tuned(report, file, *kept, second=second, settings=settings)
+        document["report_file"] = str(report)
     document["advice"] = in_words_of_options(document["advice"])
     if as_json:
         show.print_json(document)

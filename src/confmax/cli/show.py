@@ -203,6 +203,8 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
         f"Rule written to {document['rule_file']}. The values above are those of the rows that it was tuned on, so "
         f"they flatter it: run 'confmax score' on other rows."
     )
+    if "report_file" in document:
+        page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
 
 
 def show_score(page: Page, document: Document) -> None:

@@ -40,6 +40,7 @@ def tune(
     *,
     warn: Warn,
     callback: Callable[[Progress], Any] | None = None,
+    found: Callable[[tuple[Solution, Rows]], Any] | None = None,
     **settings: Any,
 ) -> tuple[DecisionRule, Document]:
     """Return the rule that maximises a metric on a file's rows, and what is to be told of it.
@@ -58,6 +59,8 @@ def tune(
         Takes sentences that the reader should see.
     callback : callable or None
         Takes each step's `Progress`.
+    found : callable or None
+        Takes the solution and the rows, for those who want more than the document.
     **settings
         Further keywords of `maximize`.
     """
@@ -78,6 +81,8 @@ def tune(
     rule = solution.rule
     if extra:
         rule = replace(rule, class_names=(*rows.classes, *extra))
+    if found is not None:
+        found((replace(solution, rule=rule), rows))
     return rule, {**_about(frame, asked, rows), **_found(solution, costs), "rule": json.loads(rule.to_json())}
 
 

@@ -1,0 +1,62 @@
+"""`confmax report`: a page that judges a saved rule on rows that it was not tuned on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from confmax.cli.columns import Asked
+from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _load_rule, _refuse_same, _table_options
+from confmax.cli.exporting import confmax
+from confmax.cli.files import check_output, read_frame
+from confmax.cli.reports import check_installed, judged
+from confmax.cli.show import Page, print_json
+from confmax.metrics import get
+
+__all__ = ["confmax", "report"]
+
+
+@confmax.command()
+@click.argument("rule", type=_PATH)
+@click.argument("file", type=_PATH)
+@click.option("--label", metavar="COL", required=True, help="Column of true classes.")
+@click.option("--metric", metavar="NAME", help="What to judge by.  [default: what the rule was tuned for]")
+@_PARAM
+@click.option("--second", metavar="NAME", default="accuracy", show_default=True, help="The metric of the trade-off.")
+@_table_options
+@click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
+              help="Bootstrap replicates of the intervals; 0 for values alone.")  # fmt: skip
+@click.option("--level", type=float, metavar="X", default=0.95, show_default=True, help="Coverage of the intervals.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+              help="Seed of the draws.")  # fmt: skip
+@click.option("-o", "--out", type=_PATH, default=Path("report.html"), show_default=True, help="Where the page goes.")
+@_AS_JSON
+def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
+    """Write an HTML page that judges RULE on the rows of FILE.
+
+    FILE must hold other rows than the rule was tuned on. The page needs no network: metrics with intervals and paired
+    differences, what the rule does in words, confusion matrices, calibration, trade-off and warnings.
+
+    \b
+    Example:
+      confmax report rule.json held_out.csv --label truth -o report.html
+      confmax report rule.json held_out.csv --label truth --second macro_f1
+    """
+    name, params, second = (more.pop(key) for key in ("metric", "params", "second"))
+    if params and name is None:
+        raise click.UsageError("--param belongs to --metric; give both")
+    settings = {"n_replicates": more.pop("replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
+    check_output(out)
+    _refuse_same(out, file)
+    _refuse_same(out, rule)
+    check_installed()
+    loaded = _load_rule(rule)
+    metric = None if name is None else get(name, **params)
+    rows = judged(out, loaded, read_frame(file), Asked(**more), metric, second, **settings)
+    document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
+    if as_json:
+        print_json(document)
+    else:
+        Page().items([("judged on", f"{file}, {rows.n_rows} rows"), ("written", str(out))])

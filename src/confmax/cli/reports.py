@@ -1,0 +1,122 @@
+"""What `tune --report` and `report` do: pages about the rows of a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from confmax import report
+from confmax._metric import Metric
+from confmax.cli.columns import Asked, Rows, read_rows
+from confmax.cli.frame import Frame
+from confmax.metrics import get
+from confmax.report import named
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+
+FOLDS = 5
+
+
+def check_installed() -> None:
+    """Refuse before anything is tuned, if pages cannot be written."""
+    if find_spec("vl_convert") is None:
+        raise ValueError(
+            "a report needs vl-convert-python, which holds the charts' library; install it with: pip install "
+            "'confmax[report]'"
+        )
+
+
+def check_tune(path: Path | None, out: Path, label: str | None) -> None:
+    """Refuse what `tune --report` cannot do, before anything is tuned."""
+    if path is None:
+        return
+    if label is None:
+        raise click.UsageError("--report counts labels; give --label, the column of true classes")
+    if path.absolute() == out.absolute():
+        raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
+    check_installed()
+
+
+def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str, settings: Mapping[str, Any]) -> None:
+    """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
+    if not hasattr(rows.proba, "shape") or rows.labels is None:
+        raise ValueError(
+            f"the rule is written, the report is not: {file} is read in parts and a report needs its rows in memory; "
+            f"judge the rule with confmax report on a file of other rows"
+        )
+    more = {key: value for key, value in settings.items() if key != "random_state"}
+    report.write_cross_fitted(
+        path,
+        solution.metric,
+        rows.proba,
+        rows.labels,
+        sample_weight=rows.weight,
+        classes=rows.classes,
+        folds=FOLDS,
+        second=get(second),
+        random_state=settings["random_state"],
+        source=file.name,
+        again=command_line(click.get_current_context()),
+        order_known=rows.order_known,
+        solution=solution,
+        **more,
+    )
+
+
+def judged(
+    path: Path, rule: DecisionRule, frame: Frame, asked: Asked, metric: Metric | None, second: str, **settings: Any
+) -> Rows:
+    """Write the page of a rule on a file's rows; return these."""
+    rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
+    tuned_for = named(rule.metric)
+    rule = rule if rule.class_names[: rule.n_classes] == rows.classes else rule.reordered(rows.classes)
+    report.write(
+        path,
+        rule,
+        rows.proba,
+        rows.labels if rows.labels is not None else (),
+        rows.weight,
+        metric=metric,
+        second=get(second),
+        source=frame.path.name,
+        again=command_line(click.get_current_context()),
+        order_known=rows.order_known or (tuned_for is not None and tuned_for.ordered),
+        **settings,
+    )
+    return rows
+
+
+def command_line(context: click.Context) -> str:
+    """Return the command of a context, with what was given on its line."""
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params.get(name)
+        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
+        if isinstance(value, tuple):
+            values = list(value) if parameter.multiple else [_with_commas(value)]
+        option = None
+        if isinstance(parameter, click.Option):
+            option = parameter.opts[-1]
+            if parameter.is_flag:
+                words.append(option)
+                continue
+        for one in values:
+            words += [*([] if option is None else [option]), f"{one:g}" if isinstance(one, float) else str(one)]
+    return shlex.join(words)
+
+
+def _with_commas(names: tuple[Any, ...]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()

@@ -1,0 +1,195 @@
+"""Everything a report says in numbers, as one frozen record; words, charts and page only show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax._estimator_steps import class_thresholds, spread_of
+from confmax._metric import Metric
+from confmax.confusion import Array
+from confmax.report._evidence import Evidence
+from confmax.report._metrics import PARTS, applicable, of_class
+from confmax.report._reliability import Reliability, reliability
+from confmax.report._trade import TradeOff, trade_off
+from confmax.rule import DecisionRule
+from confmax.uncertainty import Decided, Difference, Estimate, Score, compare, plain_rules
+
+CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A metric of argmax, p/prior and the tuned rule, with paired differences."""
+
+    name: str
+    description: str
+    argmax: Estimate
+    prior: Estimate
+    tuned: Estimate
+    difference: Difference
+    to_prior: Difference
+
+    @property
+    def verdict(self) -> str:
+        """Return "better", "worse", "unclear" (chance could do it), "same" or "unknown"."""
+        low, high = self.difference.low, self.difference.high
+        if not np.isfinite(self.difference.value):
+            return "unknown"
+        if low is None or high is None:
+            return "unknown"
+        if low > 0 or high < 0:
+            return "better" if low > 0 else "worse"
+        return "same" if low == high == 0 else "unclear"
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """A class: how many rows, what is decided, how well, before and after; estimates have intervals up to 20 classes.
+
+    ``threshold`` is the probability from which the class is decided, ``folds`` the smallest and largest of the folds.
+    """
+
+    name: str
+    n_rows: int
+    share: float
+    said_before: float
+    said_after: float
+    before: dict[str, Estimate]
+    after: dict[str, Estimate]
+    threshold: float
+    threshold_plain: float
+    folds: tuple[float, float] | None
+    spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """All numbers of a report.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        What is judged, with the rule.
+    metrics : tuple of MetricRow
+        The tuned metric first, then the second one.
+    classes : tuple of ClassRow
+        In column order.
+    before, after : ndarray (K, M)
+        Weights of rows by true class and decision, of argmax and of the tuned rule.
+    raw, calibrated : Reliability
+        Of the probabilities as given, and as the rule uses them.
+    trade : TradeOff or None
+        The way from argmax to the rule.
+    score : Score
+        All replicates.
+    single : Difference or None
+        Of a randomised rule: what its draws add to its most frequent rule alone, in the tuned metric.
+    """
+
+    evidence: Evidence
+    metrics: tuple[MetricRow, ...]
+    classes: tuple[ClassRow, ...]
+    before: Array
+    after: Array
+    raw: Reliability
+    calibrated: Reliability
+    trade: TradeOff | None
+    score: Score
+    single: Difference | None
+    second: str
+
+    @property
+    def main(self) -> MetricRow:
+        """The tuned metric."""
+        return self.metrics[0]
+
+    @property
+    def changed(self) -> float:
+        """Share of the weight whose decision is another one than argmax's."""
+        evidence = self.evidence
+        plain = pooled_argmax(evidence)
+        other = evidence.decided.decisions != plain[None]
+        each = evidence.decided.shares @ other
+        return float(np.average(each, weights=evidence.weight))
+
+
+def pooled_argmax(evidence: Evidence) -> NDArray[np.int64]:
+    """Return the most probable class (n,), ties to the largest index."""
+    P = evidence.table.proba
+    return np.asarray(P.shape[1] - 1 - P[:, ::-1].argmax(axis=1), dtype=np.int64)
+
+
+def figures(
+    evidence: Evidence, second: Metric, *, order_known: bool, n_replicates: int, level: float, seed: int
+) -> Figures:
+    """Compute all figures; one bootstrap serves every interval, so that all differences are paired."""
+    table = evidence.table
+    shown = applicable(table, evidence.metric, second, order_known=order_known)
+    K = table.n_classes
+    parts = [(part, k) for k in range(K) for part in PARTS]
+    own = {f"{part} of class {k}": of_class(part, k) for part, k in parts} if K <= CLASS_INTERVALS else {}
+    rules: dict[str, Any] = {**plain_rules(table), "rule": evidence.decided}
+    if evidence.single is not None:
+        rules["single"] = evidence.single
+    score = compare(table, {**shown, **own}, rules, n_replicates=n_replicates, level=level, seed=seed)
+    rows = tuple(_metric_row(score, name, metric.description) for name, metric in shown.items())
+    plain = Decided(pooled_argmax(evidence)[None], np.ones(1), evidence.decided.n_decisions)
+    before, after = evidence.counts(plain), evidence.counts(evidence.decided)
+    raw = reliability(table.proba, evidence.labels, evidence.weight)
+    same = evidence.proba is table.proba or np.array_equal(evidence.proba, table.proba)
+    calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
+    single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
+    return Figures(
+        evidence, rows, _class_rows(evidence, score if own else None, before, after), before, after, raw, calibrated,
+        trade_off(evidence, second), score, single, repr(second),
+    )  # fmt: skip
+
+
+def _metric_row(score: Score, name: str, description: str) -> MetricRow:
+    argmax, prior, tuned = (score.estimate(rule, name) for rule in ("argmax", "p/prior", "rule"))
+    minus = [score.difference("rule", base, name) for base in ("argmax", "p/prior")]
+    return MetricRow(name, description, argmax, prior, tuned, *minus)
+
+
+def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: Array) -> tuple[ClassRow, ...]:
+    table = evidence.table
+    K, total = table.n_classes, evidence.weight.sum()
+    n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
+    mean = table.mean_probability()
+    folds = evidence.rules if evidence.fold is not None else ()
+    plain = DecisionRule.from_weights(np.ones(K))
+    thresholds = class_thresholds([evidence.rule, plain, *folds], mean)
+    spread = spread_of(thresholds[2:])
+    rows = []
+    for k, name in enumerate(table.classes):
+        told = []
+        for rule, C in (("argmax", before), ("rule", after)):
+            values = {part: float(of_class_value(C, part, k)) for part in PARTS}
+            told.append(
+                {
+                    part: Estimate(value, None, None) if score is None else score.estimate(rule, f"{part} of class {k}")
+                    for part, value in values.items()
+                }
+            )
+        low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if len(folds) else None
+        rows.append(
+            ClassRow(
+                str(name), int(n_rows[k]), float(before[k].sum() / total), float(before[:, k].sum() / total),
+                float(after[:, k].sum() / total), told[0], told[1], float(thresholds[0, k]), float(thresholds[1, k]),
+                low_high, float(spread[k]),
+            )
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def of_class_value(C: Array, part: str, k: int) -> float:
+    """Return precision, recall or F1 of class k at counts (K, M)."""
+    rows, columns, hit = float(C[k].sum()), float(C[:, k].sum()), float(C[k, k])
+    below = {"precision": columns, "recall": rows, "f1": (rows + columns) / 2}[part]
+    if below > 0:
+        return hit / below
+    return np.nan if part == "recall" else 0.0

@@ -1,0 +1,136 @@
+"""The page: one HTML document that holds its own style, script, charts and numbers, and loads nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from confmax.report._charts import Chart, charts
+from confmax.report._figures import Figures
+from confmax.report._format import capital, interval, metric_name, number, rows
+from confmax.report._markup import Markup, join, script_json, tag
+from confmax.report._sections import Made, sections
+from confmax.report._warnings import warnings_of
+from confmax.report._words import against_prior, confidence, headline, price, verdict
+
+# nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
+
+
+def page(figures: Figures, made: Made) -> str:
+    """Return the document; the same figures give the same text."""
+    drawn = charts(figures)
+    parts = sections(figures, made, {name: holder(chart) for name, chart in drawn.items()})
+    title = made.title or f"{capital(metric_name(figures.main.name))} of a tuned decision rule"
+    body = [
+        tag("a", "Skip to the figures", cls="skip", href="#figures"),
+        tag("header", tag("p", f"confmax report · {made.source}", cls="eyebrow"), _top(figures)),
+        tag("main", _warnings(figures), _contents(parts), [part for _, part in parts], id="figures"),
+        tag("footer", tag("p", f"Made by confmax {made.version}. The page is complete: it loads nothing.")),
+    ]
+    head = [
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="generator" content="confmax">'),
+        tag("title", title),
+        Markup(f"<style>{_resource('page.css')}</style>"),
+    ]
+    specs = script_json({name: chart.spec for name, chart in drawn.items()})
+    scripts = [
+        Markup(f'<script type="application/json" id="specs">{specs}</script>'),
+        Markup(f"<script>{bundle()}</script>"),
+        Markup(f"<script>{_resource('page.js')}</script>"),
+    ]
+    document = tag("html", tag("head", head), tag("body", body, scripts), lang="en")
+    return f"<!DOCTYPE html>\n{document}\n"
+
+
+def holder(chart: Chart) -> Markup:
+    """Return the place that a chart is drawn into, an image with a name."""
+    return tag("div", cls="chart", data_chart=chart.name, role="img", aria_label=chart.told)
+
+
+@cache
+def bundle() -> str:
+    """Return Vega, Vega-Lite and their embedding as one script.
+
+    Raises
+    ------
+    ImportError
+        If vl-convert-python (extra ``confmax[report]``) is not installed.
+    """
+    try:
+        import vl_convert
+    except ModuleNotFoundError:
+        raise ImportError(
+            "reports need vl-convert-python, which holds the charts' library; install it with: pip install "
+            "'confmax[report]'"
+        ) from None
+    # a script element ends at the first of these, wherever it stands
+    text: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _resource(name: str) -> str:
+    return (files("confmax") / "report" / name).read_text(encoding="utf-8")
+
+
+def _top(figures: Figures) -> Markup:
+    main = figures.main
+    kind, told = verdict(figures)
+    values = f"{number(main.argmax.value)} → {number(main.tuned.value)}"
+    return join(
+        tag("h1", f"{capital(metric_name(main.name))}: {values}"),
+        tag("p", headline(figures), cls="lede"),
+        tag("p", told, cls=f"verdict {kind}"),
+        tag("p", " ".join(part for part in (against_prior(figures), price(figures)) if part)),
+        _tiles(figures),
+    )
+
+
+def _tiles(figures: Figures) -> Markup:
+    main = figures.main
+    tiles: list[tuple[str, str, str, str]] = [
+        ("tuned rule", number(main.tuned.value), interval(main.tuned.low, main.tuned.high), "main"),
+        ("argmax", number(main.argmax.value), interval(main.argmax.low, main.argmax.high), ""),
+        ("p/prior", number(main.prior.value), interval(main.prior.low, main.prior.high), ""),
+        (
+            "tuned minus argmax",
+            number(main.difference.value, sign=True),
+            interval(main.difference.low, main.difference.high, sign=True),
+            "",
+        ),
+    ]
+    shown: list[Any] = [
+        tag("div", tag("dt", name), tag("dd", value, tag("small", span) if span else None), cls=cls or None)
+        for name, value, span, cls in tiles
+    ]
+    n = figures.score.n_rows
+    shown.append(
+        tag(
+            "div",
+            tag("dt", "judged on"),
+            tag("dd", f"{n:,}", tag("small", f"{rows(n).split()[1]}, {confidence(figures)} intervals")),
+        )
+    )
+    return tag("dl", shown, cls="tiles")
+
+
+def _warnings(figures: Figures) -> Markup | None:
+    found = warnings_of(figures)
+    if not found:
+        return None
+    return tag(
+        "aside",
+        tag("h2", "Before you trust this", id="warnings"),
+        tag("ul", [tag("li", sentence) for sentence in found]),
+        cls="warnings",
+        aria_labelledby="warnings",
+    )
+
+
+def _contents(parts: list[tuple[str, Markup]]) -> Markup:
+    links = [tag("li", tag("a", name, href=f"#part-{k}")) for k, (name, _) in enumerate(parts)]
+    return tag("nav", tag("ul", links), aria_label="Contents")

@@ -1,0 +1,165 @@
+"""What a reader must know before trusting the figures, each as one plain sentence and only where it is true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from confmax import _draw
+from confmax.optimize import Status
+from confmax.report._figures import Figures
+from confmax.report._format import labels, listed, metric_name, number, percent, rows
+
+FEW = 30  # rows of a class below which its figures are loose
+MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
+LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
+SMALL = 0.005  # a loss of the metric below this is not worth a word
+COPIES = 0.1  # share of rows that have a twin
+DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
+
+
+def warnings_of(figures: Figures) -> tuple[str, ...]:
+    """Return the sentences, the gravest first."""
+    found = [told for check in CHECKS for told in [check(figures)] if told]
+    return tuple(found)
+
+
+def seen_rows(figures: Figures) -> str:
+    """The rows are those of the tuning."""
+    if not figures.evidence.seen:
+        return ""
+    return (
+        "These are the rows that the rule was tuned on, so every figure of the tuned rule is flattering. Judge it on "
+        "other rows, or let 'confmax tune --report' cross-fit."
+    )
+
+
+def absent(figures: Figures) -> str:
+    """Classes without rows."""
+    names = _names(figures, [row.n_rows == 0 for row in figures.classes])
+    if not names:
+        return ""
+    one = len(names) == 1
+    return (
+        f"No row has the label {listed(names)}: nothing is known about {'this class' if one else 'these classes'} "
+        f"here, and metrics that divide by class sizes are taken over the others."
+    )
+
+
+def few_rows(figures: Figures) -> str:
+    """Classes with few rows."""
+    few = [0 < row.n_rows < FEW for row in figures.classes]
+    if not any(few):
+        return ""
+    shown = labels([row.name for row in figures.classes])
+    told = [f"{name} ({row.n_rows})" for name, row, mine in zip(shown, figures.classes, few, strict=True) if mine]
+    return (
+        f"Too few rows of {listed(told)}: below {FEW} rows, precision, recall and the threshold of a class rest on "
+        f"single cases, and so do metrics that count all classes alike."
+    )
+
+
+def lost_classes(figures: Figures) -> str:
+    """Classes that bootstrap replicates lack."""
+    tail = (1 - figures.score.level) / 2
+    lost = {str(name): share for name, share in figures.score.absent.items() if share > tail}
+    if not lost:
+        return ""
+    name, share = max(lost.items(), key=lambda item: item[1])
+    return (
+        f"Class {labels([name])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of it: "
+        f"intervals of metrics that divide by class sizes are unreliable."
+    )
+
+
+def over_fitting(figures: Figures) -> str:
+    """The gain on the tuning rows is not found on other rows."""
+    solution, main = figures.evidence.solution, figures.main
+    if solution is None or solution.label_value is None or figures.evidence.fold is None:
+        return ""
+    inside = solution.label_value - main.argmax.value
+    outside = main.tuned.value - main.argmax.value
+    drop = inside - outside
+    if not math.isfinite(drop) or drop < SMALL or drop < LOST * inside:
+        return ""
+    return (
+        f"Over-fitting: on the rows that it was tuned on, the rule has {metric_name(main.name)} "
+        f"{number(solution.label_value)} ({number(inside, sign=True)} over argmax); on rows that it has not seen "
+        f"{number(main.tuned.value)} ({number(outside, sign=True)}). Expect the second."
+    )
+
+
+def unstable(figures: Figures) -> str:
+    """Thresholds differ between folds."""
+    loose = [row.folds is not None and row.spread > MUCH for row in figures.classes]
+    names = _names(figures, loose)
+    if not names:
+        return ""
+    row = max((row for row, mine in zip(figures.classes, loose, strict=True) if mine), key=lambda row: row.spread)
+    assert row.folds is not None
+    low, high = ("never" if math.isinf(each) else number(each) for each in row.folds)
+    return (
+        f"The rule varies between folds: the threshold of {labels([row.name])[0]} goes from {low} to {high}"
+        + (f", and those of {len(names) - 1} more classes vary much, too" if len(names) > 1 else "")
+        + ". More rows, or a metric that hangs less on rare classes, would settle it."
+    )
+
+
+def miscalibrated(figures: Figures) -> str:
+    """The probabilities that the rule uses are off."""
+    used = figures.calibrated
+    if not used.is_off:
+        return ""
+    after = "even after the rule's correction " if used is not figures.raw else ""
+    return (
+        f"The probabilities do not mean what they say: {after}the most probable class is right "
+        f"{number(used.ece)} more or less often than stated, on average ({number(used.ece_by_chance)} would be "
+        f"chance). The rule decides by them; a better calibrated model would help it."
+    )
+
+
+def useless_draws(figures: Figures) -> str:
+    """A randomised rule that gains nothing by its draws."""
+    if figures.single is None:
+        return ""
+    gain = figures.single
+    if gain.value > DRAWS and (gain.low is None or gain.low > 0):
+        return ""
+    return (
+        f"The rule draws at random and gains nothing clear by it: {number(gain.value, sign=True)} over its most "
+        f"frequent rule alone, on these rows. Tune with randomized=False (--randomized no)."
+    )
+
+
+def copies(figures: Figures) -> str:
+    """Rows that are equal."""
+    P = figures.evidence.table.proba
+    keys = _draw.row_keys(np.ascontiguousarray(P))
+    _, inverse, often = np.unique(keys, return_inverse=True, return_counts=True)
+    twins = float(np.mean(often[inverse.reshape(-1)] > 1))
+    if twins <= COPIES:
+        return ""
+    return (
+        f"{percent(twins)} of the rows have the same probabilities as another row ({rows(len(often))} differ). If they "
+        f"are copies of the same cases, the intervals are too narrow; a rule decides equal rows alike."
+    )
+
+
+def unfinished(figures: Figures) -> str:
+    """The search ended early."""
+    solution = figures.evidence.solution
+    if solution is None or solution.status not in (Status.MAX_PASSES, Status.TRUNCATED, Status.STOPPED):
+        return ""
+    return f"The search for the rule ended before it converged: {solution.status.value}."
+
+
+def _names(figures: Figures, which: list[bool]) -> list[str]:
+    shown = labels([row.name for row in figures.classes])
+    return [name for name, mine in zip(shown, which, strict=True) if mine]
+
+
+CHECKS: tuple[Callable[[Figures], str], ...] = (
+    seen_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated, useless_draws, copies, unfinished,
+)  # fmt: skip

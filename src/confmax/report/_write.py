@@ -1,0 +1,248 @@
+"""From rules and rows to a report's file: the checks of what is given, and the two ways to get evidence."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax._metric import Metric
+from confmax._rule_file import write_whole
+from confmax._version import __version__
+from confmax.confusion import Array
+from confmax.metrics import resolve
+from confmax.oracle import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
+from confmax.report._evidence import Evidence, cross_fitted, judged
+from confmax.report._figures import figures
+from confmax.report._metrics import named
+from confmax.report._page import bundle, page
+from confmax.report._sections import Made
+from confmax.rule import DecisionRule
+from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
+from confmax.uncertainty import check_bootstrap
+
+AnyMetric = str | Metric | Callable[[Array], float]
+AnyPath = str | os.PathLike[str]
+
+
+def write(
+    path: AnyPath,
+    rule: DecisionRule | Solution,
+    proba: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    metric: AnyMetric | None = None,
+    second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    random_state: int = 0,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
+) -> None:
+    """Write a report of a finished rule on labelled rows that it was not tuned on.
+
+    Parameters
+    ----------
+    path : path
+        Where the HTML page goes; it appears whole or not at all.
+    rule : DecisionRule or Solution
+        What is judged. With a solution the page also tells gap and convergence, and warns if the rows are those that
+        it was tuned on.
+    proba : array-like (n, K)
+        Raw class probabilities, columns in the order of ``rule.classes``.
+    y : array-like (n,)
+        True classes: names or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    metric : str, Metric, callable or None
+        What to judge by; default: what the rule was tuned for.
+    second : str, Metric or callable
+        The metric of the trade-off.
+    n_replicates, level, random_state
+        Of the bootstrap, as in `confmax.score`.
+    source : str
+        What the page calls the rows, such as the name of a file.
+    again : str or None
+        The command that makes the page again; default: this call.
+    order_known : bool or None
+        Whether metrics that depend on the order of the classes are shown; default: if the tuned one does, or the
+        classes are numbers.
+
+    Raises
+    ------
+    ValueError
+        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
+    ImportError
+        If vl-convert-python (extra ``confmax[report]``) is not installed.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
+    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
+    """
+    bundle()
+    solution = rule if isinstance(rule, Solution) else None
+    own = solution.rule if solution is not None else rule
+    if not isinstance(own, DecisionRule):
+        raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
+    chosen = _metric_of(own, solution, metric)
+    check_bootstrap(n_replicates, level)
+    table = _table(proba, y, sample_weight, own.class_names[: own.n_classes])
+    evidence = judged(table, chosen, own, solution)
+    given = again or f"solution.report({os.fspath(path)!r}, proba, y)"
+    settings: list[tuple[str, str]] = [("rule", f"tuned for {own.metric or 'a metric it does not name'}")]
+    _finish(path, evidence, resolve(second), n_replicates=n_replicates, level=level, seed=random_state, source=source,
+            again=given, settings=settings, order_known=order_known)  # fmt: skip
+
+
+def write_cross_fitted(
+    path: AnyPath,
+    metric: AnyMetric,
+    proba: ArrayLike,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    folds: int = 5,
+    second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    random_state: int = 0,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
+    solution: Solution | None = None,
+    **settings: Any,
+) -> Solution:
+    """Tune a rule on all rows, and write a report whose figures are of rules that were tuned without each fold.
+
+    Parameters
+    ----------
+    path : path
+        Where the HTML page goes; it appears whole or not at all.
+    metric, proba, y, sample_weight, classes, random_state
+        As for `confmax.maximize`.
+    folds : int
+        Number of folds, stratified by class, that depend on the content of the rows and the seed only.
+    second, n_replicates, level, source, again, order_known
+        As for `write`.
+    solution : Solution or None
+        What `maximize` found on these rows with these settings, if that is known already.
+    **settings
+        Further keywords of `confmax.maximize`, the same for all rows and for every fold.
+
+    Returns
+    -------
+    Solution
+        Of all rows.
+
+    Raises
+    ------
+    ValueError
+        For bad input, and if nothing can be tuned without one of the folds.
+    ImportError
+        If vl-convert-python (extra ``confmax[report]``) is not installed.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
+    """
+    bundle()
+    whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
+    if not (whole and 2 <= folds <= 100):
+        raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
+    check_bootstrap(n_replicates, level)
+    table = _table(proba, y, sample_weight, classes)
+    chosen = resolve(metric)
+    own = {"classes": table.classes, "random_state": random_state, **settings}
+
+    def tune(kept: NDArray[np.bool_] | slice) -> Solution:
+        assert table.labels is not None
+        weight = None if table.weight is None else table.weight[kept]
+        names = np.array(table.classes, dtype=object)[table.labels[kept]]
+        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **own)
+
+    found = tune(slice(None)) if solution is None else solution
+    evidence = cross_fitted(table, found, tune, n_folds=int(folds), seed=int(random_state))
+    told = [(name, str(value)) for name, value in settings.items() if name != "callback"]
+    pairs = [("metric", repr(found.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *told]
+    given = again or f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
+    _finish(path, evidence, resolve(second), n_replicates=n_replicates, level=level, seed=random_state, source=source,
+            again=given, settings=pairs, order_known=order_known)  # fmt: skip
+    return found
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _metric_of(rule: DecisionRule, solution: Solution | None, given: AnyMetric | None) -> Metric:
+    if given is not None:
+        return resolve(given)
+    if solution is not None:
+        return solution.metric
+    metric = named(rule.metric)
+    if metric is None:
+        raise ValueError(
+            f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which is not in the "
+            f"catalogue; pass metric=, what to judge it by"
+        )
+    return metric
+
+
+def _table(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None) -> Table:
+    if y is None:
+        raise ValueError("a report counts labels; pass y, the true class of every row")
+    if is_source(proba) or is_dask(proba) or is_spark(proba):
+        raise ValueError("a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows")
+    table = make_table(proba, y, weight, classes).dense("a report")
+    if table.n_classes > MAX_MATRIX_CLASSES:
+        raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
+                         f"confmax.score compares rules on more")  # fmt: skip
+    refuse_too_few_classes(table)
+    return table
+
+
+def _finish(
+    path: AnyPath,
+    evidence: Evidence,
+    second: Metric,
+    *,
+    n_replicates: int,
+    level: float,
+    seed: int,
+    source: str,
+    again: str,
+    settings: list[tuple[str, str]],
+    order_known: bool | None,
+) -> None:
+    table, metric = evidence.table, evidence.metric
+    gain = dict(metric.params).get("gain")
+    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
+    second.check_table(table.n_classes, table.n_classes)
+    known = order_known
+    if known is None:
+        known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
+    found = figures(evidence, second, order_known=known, n_replicates=int(n_replicates), level=level, seed=int(seed))
+    pairs = [
+        *settings,
+        ("bootstrap", f"{n_replicates:,} replicates of rows, level {level:g}"),
+        ("seed", str(seed)),
+        ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
+    ]
+    made = Made(source, __version__, tuple(pairs), again, evidence.rule.to_json())
+    write_whole(Path(path), page(found, made).encode())
