@@ -12,6 +12,7 @@ from confmax._estimator_steps import class_thresholds, spread_of
 from confmax._metric import Metric
 from confmax.confusion import Array
 from confmax.report._evidence import Evidence
+from confmax.report._format import labels
 from confmax.report._metrics import PARTS, applicable, of_class
 from confmax.report._reliability import Reliability, reliability
 from confmax.report._trade import TradeOff, trade_off
@@ -106,6 +107,12 @@ class Figures:
     def main(self) -> MetricRow:
         """The tuned metric."""
         return self.metrics[0]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the classes, then of further decisions, as they are shown."""
+        K, M = self.before.shape
+        return labels([str(name) for name in (*self.evidence.table.classes, *self.evidence.rule.class_names[K:M])])
 
     @property
     def changed(self) -> float:

@@ -13,7 +13,7 @@ MINUS = "−"
 _NAMES = {
     "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "informedness": "informedness", "f1": "F1",
     "f_beta": "F-beta", "jaccard": "Jaccard", "ams": "AMS", "fowlkes_mallows": "Fowlkes-Mallows",
-    "micro_f1": "micro F1", "micro_f1_once": "micro F1, errors counted once", "macro_f1": "macro F1",
+    "micro_f1": "micro F1", "micro_f1_once": "micro F1 (once)", "macro_f1": "macro F1",
     "macro_f_beta": "macro F-beta", "weighted_f1": "weighted F1", "macro_jaccard": "macro Jaccard",
     "macro_precision": "macro precision", "h_mean": "H-mean", "q_mean": "Q-mean", "g_mean": "G-mean",
     "min_recall": "smallest recall", "cohen_kappa": "Cohen's kappa", "linear_kappa": "linear kappa",

@@ -59,7 +59,7 @@ def table(caption: str, head: Sequence[Any], rows: Sequence[Sequence[Any]], mark
             content, cls = cell if isinstance(cell, tuple) else (cell, None)
             cells.append(tag("td", content, cls=cls))
         body.append(tag("tr", cells, cls=(marks[k] or None) if marks else None))
-    grid = tag("table", tag("caption", caption), tag("thead", tag("tr", columns)), tag("tbody", body))
+    grid = tag("table", tag("caption", tag("span", caption)), tag("thead", tag("tr", columns)), tag("tbody", body))
     return tag("div", grid, cls="box", tabindex="0", role="region", aria_label=caption)
 
 

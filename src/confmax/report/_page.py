@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from confmax.report._charts import Chart, charts
+from confmax.report._charts import charts
 from confmax.report._figures import Figures
 from confmax.report._format import capital, interval, metric_name, number, rows
 from confmax.report._markup import Markup, join, script_json, tag
@@ -21,7 +21,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 def page(figures: Figures, made: Made) -> str:
     """Return the document; the same figures give the same text."""
     drawn = charts(figures)
-    parts = sections(figures, made, {name: holder(chart) for name, chart in drawn.items()})
+    parts = sections(figures, made, drawn)
     title = made.title or f"{capital(metric_name(figures.main.name))} of a tuned decision rule"
     body = [
         tag("a", "Skip to the figures", cls="skip", href="#figures"),
@@ -45,11 +45,6 @@ def page(figures: Figures, made: Made) -> str:
     ]
     document = tag("html", tag("head", head), tag("body", body, scripts), lang="en")
     return f"<!DOCTYPE html>\n{document}\n"
-
-
-def holder(chart: Chart) -> Markup:
-    """Return the place that a chart is drawn into, an image with a name."""
-    return tag("div", cls="chart", data_chart=chart.name, role="img", aria_label=chart.told)
 
 
 @cache

@@ -10,7 +10,7 @@ from confmax._rule_text import coefficients, printable
 from confmax.report._figures import ClassRow, Figures, MetricRow
 from confmax.report._format import capital, count, interval, labels, listed, metric_name, number, percent, rows
 
-MOST_PRICES = 6
+MOST_PRICES = 4
 
 
 def confidence(figures: Figures) -> str:
@@ -78,7 +78,7 @@ def against_prior(figures: Figures) -> str:
         return f"It is also better than p/prior, which divides by class sizes and needs no tuning ({told})."
     if minus.high < 0:
         return f"p/prior, which only divides by class sizes, does better than the tuned rule here (difference {told})."
-    return f"Between it and p/prior, which only divides by class sizes, these rows cannot decide (difference {told})."
+    return f"Whether it beats p/prior, which only divides by class sizes, these rows cannot tell (difference {told})."
 
 
 def price(figures: Figures) -> str:
@@ -88,8 +88,9 @@ def price(figures: Figures) -> str:
     maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
     if worse:
         shown = listed([_change(row) for row in worse[:MOST_PRICES]], MOST_PRICES)
-        rest = f" {len(worse) - MOST_PRICES} more fall by more than chance." if len(worse) > MOST_PRICES else ""
-        told = f"The price, beyond chance: {shown}.{rest}"
+        more = len(worse) - MOST_PRICES
+        rest = f"; {more} more in the table below" if more > 0 else ""
+        told = f"The price, beyond chance: {shown}{rest}."
     else:
         told = "No other metric in the table falls by more than chance explains."
     if maybe:

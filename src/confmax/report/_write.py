@@ -15,7 +15,7 @@ from confmax._metric import Metric
 from confmax._rule_file import write_whole
 from confmax._version import __version__
 from confmax.confusion import Array
-from confmax.metrics import resolve
+from confmax.metrics import get, resolve
 from confmax.oracle import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
 from confmax.report._evidence import Evidence, cross_fitted, judged
 from confmax.report._figures import figures
@@ -234,6 +234,9 @@ def _finish(
     gain = dict(metric.params).get("gain")
     metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
     second.check_table(table.n_classes, table.n_classes)
+    if repr(second) == repr(metric):
+        # what the tuned metric costs in itself is nothing: what it costs rare classes is
+        second = get("balanced_accuracy" if metric.name != "balanced_accuracy" else "accuracy")
     known = order_known
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)

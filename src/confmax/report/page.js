@@ -10,9 +10,9 @@
       labelColor: "var(--soft)", titleColor: "var(--soft)", gridColor: "var(--line)", domainColor: "var(--line-strong)",
       tickColor: "var(--line-strong)", labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal"
     },
-    legend: { labelColor: "var(--ink)", titleColor: "var(--soft)", labelFontSize: 12 }
+    legend: { disable: true } // the keys are text of the page
   };
-  var options = { renderer: "svg", actions: false, config: config, tooltip: { theme: "custom" } };
+  var options = { mode: "vega-lite", renderer: "svg", actions: false, config: config, tooltip: { theme: "custom" } };
   var specs = JSON.parse(document.getElementById("specs").textContent);
   var views = [];
   function draw(box) {
