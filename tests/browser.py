@@ -1,4 +1,4 @@
-"""A page in headless Chromium, through its DevTools: what it says on the console, asks for, draws, and how wide it is."""
+"""A page in headless Chromium: what it says on the console, loads and draws, and how wide it is."""
 
 import json
 import shutil
@@ -12,17 +12,8 @@ PROBE = """
 <!DOCTYPE html><html><body style="margin:0">
 <iframe id="f" style="border:0;display:block;width:%(width)dpx;height:2000px"></iframe><pre id="found">none</pre>
 <script>
-var frame = document.getElementById("f"), told = {errors: []};
+var frame = document.getElementById("f"), told = {};
 frame.srcdoc = %(page)s;
-function hear(window) {
-  window.addEventListener("error", function (e) { told.errors.push(String(e.message)); });
-  window.addEventListener("unhandledrejection", function (e) { told.errors.push(String(e.reason)); });
-  window.document.addEventListener("securitypolicyviolation", function (e) { told.errors.push("policy: " + e.blockedURI); });
-  ["error", "warn"].forEach(function (kind) {
-    window.console[kind] = function () { told.errors.push(kind + ": " + Array.prototype.join.call(arguments, " ")); };
-  });
-}
-hear(frame.contentWindow);
 frame.addEventListener("load", function () {
   var page = frame.contentDocument, root = page.documentElement, window = frame.contentWindow, waited = 0;
   (function wait() {
@@ -30,17 +21,18 @@ frame.addEventListener("load", function () {
     if (root.dataset.drawn === undefined && waited++ < 200) { return setTimeout(wait, 50); }
     told.charts = boxes.length;
     told.drawn = boxes.filter(function (box) {
-      var svg = box.querySelector("svg"), marks = svg ? svg.querySelectorAll(".role-mark path, .role-mark text, .role-mark line") : [];
-      return svg && svg.getBoundingClientRect().width > 50 && marks.length > 0;
+      var svg = box.querySelector("svg");
+      return svg && svg.getBoundingClientRect().width > 50 && svg.querySelector(".role-mark path, .role-mark line");
     }).length;
     told.wider = boxes.filter(function (box) { return box.scrollWidth > box.clientWidth + 1; }).length;
     told.inner = window.innerWidth;
     told.width = Math.max(root.scrollWidth, page.body.scrollWidth);
     told.loaded = window.performance.getEntriesByType("resource").map(function (e) { return e.name; });
-    told.scripts = page.title;
+    told.title = page.title;
     told.headings = Array.from(page.querySelectorAll("h1,h2,h3")).map(function (h) { return +h.tagName[1]; });
     told.page = window.getComputedStyle(page.body).backgroundColor;
-    told.ink = (function (text) { return text ? window.getComputedStyle(text).fill : ""; })(page.querySelector(".chart svg text"));
+    var text = page.querySelector(".chart svg text");
+    told.ink = text ? window.getComputedStyle(text).fill : "";
     document.getElementById("found").textContent = JSON.stringify(told);
   })();
 });
@@ -49,7 +41,7 @@ frame.addEventListener("load", function () {
 
 
 def look(path, width=1400, dark=False, seconds=60):
-    """Open a report and return what was found: errors, charts, drawn, width, inner, loaded, headings, colours."""
+    """Open a report and return what was found: console, charts, drawn, width, inner, loaded, headings, colours."""
     page = json.dumps(Path(path).read_text()).replace("<", "\\u003c")
     with tempfile.TemporaryDirectory() as folder:
         probe = Path(folder) / "probe.html"

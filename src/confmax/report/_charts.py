@@ -175,8 +175,8 @@ def _trade(figures: Figures) -> Chart:
     ]
     key = (ARGMAX, PRIOR, TUNED)
     place = {
-        "x": along("x", metric_name(figures.second), zero=False),
-        "y": along("y", metric_name(main.name), zero=False),
+        "x": along("x", metric_name(figures.second), zero=False, padding=14),
+        "y": along("y", metric_name(main.name), zero=False, padding=14),
     }
     tip = tips({"what": "rule", "x": metric_name(figures.second), "y": metric_name(main.name)})
     layers: list[Spec] = [

@@ -115,8 +115,9 @@ def miscalibrated(figures: Figures) -> str:
     after = "even after the rule's correction " if used is not figures.raw else ""
     return (
         f"The probabilities do not mean what they say: {after}the most probable class is right "
-        f"{number(used.ece)} more or less often than stated, on average ({number(used.ece_by_chance)} would be "
-        f"chance). The rule decides by them; a better calibrated model would help it."
+        f"{100 * used.ece:.1f} percentage points more or less often than stated, on average "
+        f"({100 * used.ece_by_chance:.1f} would be chance). The rule decides by them; a better calibrated model would "
+        "help it."
     )
 
 

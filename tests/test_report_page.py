@@ -1,0 +1,244 @@
+"""The page: nothing loaded, nothing obeyed that a stranger wrote, the same bytes for the same input, every number twice."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.report._markup import Markup, join, script_json, tag
+from confmax.rule import DecisionRule
+from tests.report_helpers import sample
+
+pytest.importorskip("vl_convert")
+
+EVIL = ("</script><img src=x onerror=alert(1)>", '"><b onmouseover=alert(2)>', "\u202eevil\n& <!-- ")
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text outside of scripts and styles."""
+
+    VOID = ("meta", "img", "link", "br", "input", "base")
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.text = [], [], []
+        self.feed(text)
+        assert self.open == [], "every element is closed"
+
+    def handle_starttag(self, name, attributes):
+        self.elements.append((name, dict(attributes)))
+        if name not in self.VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, data):
+        if "script" not in self.open and "style" not in self.open:
+            self.text.append(data)
+
+    def of(self, name):
+        return [attributes for each, attributes in self.elements if each == name]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A page of a solution on other rows, its text and the solution."""
+    folder = tmp_path_factory.mktemp("page")
+    P, y = sample(800, sharp=1.5)
+    found = confmax.maximize("macro_f1", P[:400], y[:400])
+    found.report(folder / "page.html", P[400:], y[400:], n_replicates=199)
+    return (folder / "page.html").read_text(), found, P[400:], y[400:]
+
+
+def specs(text):
+    return json.loads(re.search(r'<script type="application/json" id="specs">(.*?)</script>', text, re.S)[1])
+
+
+def test_nothing_is_loaded(written):
+    text = written[0]
+    page = Page(text)
+    for name, attributes in page.elements:
+        assert "src" not in attributes and name not in ("link", "iframe", "img", "object", "base")
+        assert not attributes.get("href", "#").startswith(("http", "//"))
+    assert "@import" not in text and not re.search(r"url\(\s*['\"]?(http|//)", text)
+    policy = next(each for each in page.of("meta") if each.get("http-equiv") == "Content-Security-Policy")
+    assert policy["content"].startswith("default-src 'none'") and "http" not in policy["content"]
+    assert not any("url" in str(spec.get("data", {})) for spec in specs(text).values())
+
+
+def test_size_and_time(written, tmp_path):
+    assert len(written[0].encode()) < 3e6
+    began = time.perf_counter()
+    written[1].report(tmp_path / "again.html", written[2], written[3])
+    assert time.perf_counter() - began < 20  # 0.2 s where nothing else runs; this bound is for busy machines
+
+
+def test_the_same_input_gives_the_same_bytes(written, tmp_path):
+    np.savez(tmp_path / "rows.npz", P=written[2], y=written[3])
+    written[1].rule.save(tmp_path / "rule.json")
+    code = """
+import sys, numpy as np, confmax
+rows = np.load("rows.npz")
+confmax.report.write(sys.argv[1], confmax.DecisionRule.load("rule.json"), rows["P"], rows["y"], n_replicates=99, again="x")
+"""
+    for name in ("one.html", "other.html"):
+        subprocess.run(
+            [sys.executable, "-c", code, name], cwd=tmp_path, check=True, env={"PYTHONPATH": ":".join(sys.path)}
+        )
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "other.html").read_bytes()
+
+
+def test_landmarks_headings_tables_and_text_for_charts(written):
+    page = Page(written[0])
+    assert page.of("html")[0]["lang"] == "en" and len(page.of("title")) == 1
+    for name in ("header", "main", "nav", "footer", "h1"):
+        assert len(page.of(name)) == 1
+    levels = [int(name[1]) for name, _ in page.elements if re.fullmatch(r"h[1-6]", name)]
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for link in page.of("a"):
+        assert not link["href"].startswith("#") or link["href"][1:] in ids
+    assert page.of("a")[0]["class"] == "skip"
+    assert len(page.of("caption")) == len(page.of("table")) > 5
+    assert all(each.get("scope") in ("row", "col") for each in page.of("th"))
+    boxes = [each for each in page.of("div") if each.get("class") == "box"]
+    assert len(boxes) == len(page.of("table"))
+    assert all(each["tabindex"] == "0" and each["aria-label"] for each in boxes)
+    charts = [each for each in page.of("div") if each.get("class") == "chart"]
+    assert {each["data-chart"] for each in charts} == set(specs(written[0])) and len(charts) >= 6
+    assert all(each["role"] == "img" and len(each["aria-label"]) > 20 for each in charts)
+
+
+def test_numbers_of_the_page_are_those_of_score(written):
+    text, found, P, y = written
+    told = " ".join(Page(text).text)
+    scored = confmax.score(["macro_f1", "accuracy"], P, y, found, n_replicates=199)
+    for metric in ("macro_f1", "accuracy"):
+        estimate = scored.estimate("rule", metric)
+        assert f"{estimate.value:.3f}" in told and f"[{estimate.low:.3f}, {estimate.high:.3f}]" in told
+    minus = scored.difference("rule", "argmax", "macro_f1")
+    assert f"{abs(minus.value):.3f}" in told
+
+
+def test_every_number_of_a_chart_stands_in_a_table(written):
+    text = written[0]
+    told = " ".join(Page(text).text)
+    for name, key in (("changes", "value"), ("calibration", "seen"), ("trade", "y"), ("convergence", "value")):
+        for row in specs(text)[name]["data"]["values"]:
+            assert re.search(f"{abs(row[key]):.3f}|{abs(row[key]):.4f}|{abs(row[key]):.1e}", told), (name, row)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_names_of_strangers_are_text(tmp_path, K):
+    P, y = sample(300, K)
+    names = EVIL[:K]
+    rule = DecisionRule.from_weights(np.arange(1.0, K + 1), classes=names)
+    confmax.report.write(
+        tmp_path / "page.html", rule, P, np.array(names)[y], metric="macro_f1", n_replicates=99,
+        source="<script>alert(3)</script>.csv", again="<b>again</b>",
+    )  # fmt: skip
+    text = (tmp_path / "page.html").read_text()
+    page = Page(text)
+    assert not page.of("img") and not page.of("b")
+    assert len(page.of("script")) == 3 and not any("onerror" in each for _, each in page.elements)
+    assert "\u202e" not in text and "alert(3)" in " ".join(page.text)
+    shown = [row["name"] for row in specs(text)["recalls"]["data"]["values"]]
+    assert any("img src=x" in name for name in shown)
+
+
+def test_markup_escapes_all_but_markup():
+    assert tag("p", "a < b & c", tag("b", "\u202ex"), title='"') == (
+        '<p title="&quot;">a &lt; b &amp; c<b>\\u202ex</b></p>'
+    )
+    assert join("<", Markup("<i>"), None, ["&", [1]]) == "&lt;<i>&amp;1"
+    assert "<" not in script_json({"a": "</script><!--", "b": "&"})
+    assert json.loads(script_json({"a": "</script>\u2028"})) == {"a": "</script>\u2028"}
+
+
+def test_names_that_differ_only_in_what_is_not_shown_stay_apart(tmp_path):
+    P, y = sample(300)
+    names = np.array(["x" * 50 + end for end in "abc"])
+    rule = DecisionRule.from_weights([1.0, 2.0, 3.0], classes=names)
+    confmax.report.write(tmp_path / "page.html", rule, P, names[y], metric="macro_f1", n_replicates=99)
+    rows = specs((tmp_path / "page.html").read_text())["recalls"]["data"]["values"]
+    assert len({row["name"] for row in rows}) == 3
+
+
+def test_an_abstaining_rule_has_a_page(tmp_path):
+    P, y = sample(400)
+    cost = [[0, 1, 1, 0.3], [1, 0, 1, 0.3], [1, 1, 0, 0.3]]
+    found = confmax.maximize(confmax.metrics.get("linear", cost=cost), P, y)
+    found.report(tmp_path / "page.html", *sample(400, seed=4), n_replicates=99)
+    assert "3" in {
+        row["decided"] for row in specs((tmp_path / "page.html").read_text())["confusion-after"]["data"]["values"]
+    }
+
+
+def test_a_function_as_metric_and_absent_classes(tmp_path):
+    P, y = sample(400)
+    found = confmax.maximize(lambda C: C.diagonal().sum() ** 2, P, y)
+    found.report(tmp_path / "page.html", *sample(300, seed=4), n_replicates=99)
+    P, y = sample(300, seed=5)
+    found.report(tmp_path / "page.html", P, np.where(y == 2, 0, y), n_replicates=99, second="g_mean")
+    assert "No row has the label 2" in " ".join(Page((tmp_path / "page.html").read_text()).text)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"y": None}, "a report counts labels; pass y"),
+        ({"y": [0] * 300}, "y has weight in one class only"),
+        ({"n_replicates": 3}, "3 replicates cannot tell intervals"),
+        ({"second": "f1"}, "f1 is a metric of two classes"),
+        ({"metric": "nothing"}, "metric"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused(tmp_path, change, message):
+    P, y = sample(300)
+    given = {"path": tmp_path / "page.html", "rule": DecisionRule.from_weights([1, 2, 3]), "proba": P, "y": y,
+             "metric": "macro_f1", **change}  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        confmax.report.write(**given)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_rule_that_names_no_metric_needs_one(tmp_path):
+    P, y = sample(300)
+    with pytest.raises(ValueError, match="pass metric=, what to judge it by"):
+        confmax.report.write(tmp_path / "page.html", DecisionRule.from_weights([1, 2, 3]), P, y)
+
+
+def test_folds_that_cannot_be_tuned_are_told(tmp_path):
+    P, y = sample(300)
+    with pytest.raises(ValueError, match="folds is a whole number from 2 to 100; got 1"):
+        confmax.report.write_cross_fitted(tmp_path / "page.html", "g_mean", P, y, folds=1)
+    lonely = np.zeros(300, int)
+    lonely[0] = 1
+    with pytest.raises(ValueError, match="no rule can be tuned without fold . of 5"):
+        confmax.report.write_cross_fitted(tmp_path / "page.html", "g_mean", P[:, :2] / P[:, :2].sum(1)[:, None], lonely)
+
+
+def test_without_the_extra_one_sentence_tells_how_to_get_it(tmp_path):
+    code = """
+import sys
+sys.modules["vl_convert"] = None
+import numpy as np, confmax
+P = np.array([[0.9, 0.1], [0.2, 0.8]] * 20)
+try:
+    confmax.maximize("g_mean", P, [0, 1] * 20).report("page.html", P, [0, 1] * 20)
+except ImportError as error:
+    print(error)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    assert ran.stdout.count("\n") == 1 and "pip install 'confmax[report]'" in ran.stdout

@@ -1,0 +1,169 @@
+"""Warnings and verdicts of a report: each where it is true, and not where it is not."""
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.confusion import Gains
+from confmax.report import _warnings as told
+from confmax.report._words import (
+    against_prior, certificate, class_sentence, headline, how_it_decides, price, verdict,
+)  # fmt: skip
+from confmax.rule import DecisionRule
+from tests.report_helpers import cross_fit, judge, sample
+
+RULE = DecisionRule.from_weights([1.0, 1.7, 2.9], classes=["a", "b", "c"])
+NAMES = np.array(["a", "b", "c"])
+
+
+@pytest.fixture(scope="module")
+def calm():
+    """A rule on many rows of right probabilities, none of them its tuning rows."""
+    P, y = sample(4000, sizes=[3, 2, 1.5])
+    found = confmax.maximize("macro_f1", P[:2000], NAMES[y[:2000]])
+    return judge(found, P[2000:], NAMES[y[2000:]])
+
+
+def test_nothing_is_warned_of_where_nothing_is_wrong(calm):
+    assert told.warnings_of(calm) == ()
+
+
+def test_tuning_rows():
+    P, y = sample(500)
+    found = confmax.maximize("macro_f1", P, y)
+    assert "rows that the rule was tuned on" in told.seen_rows(judge(found, P, y))
+    assert "very 500 rows that the rule was tuned on" in headline(judge(found, P, y))
+    assert told.seen_rows(judge(found, *sample(500, seed=1))) == ""
+
+
+def test_absent_and_rare_classes(calm):
+    P, y = sample(300)
+    few = NAMES[np.where(y == 2, 0, y)]
+    few[:4] = "c"
+    found = judge(RULE, P, few)
+    assert "c (4)" in told.few_rows(found) and "a (" not in told.few_rows(found)
+    assert "Class c is so rare" in told.lost_classes(found)
+    few[:4] = "a"
+    assert told.absent(judge(RULE, P, few)).startswith("No row has the label c")
+    assert told.absent(calm) == told.few_rows(calm) == told.lost_classes(calm) == ""
+
+
+def test_over_fitting():
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.ones(3), 90)
+    y = rng.integers(0, 3, 90)  # no relation: what is found on labels is chance
+    found = cross_fit("macro_f1", P, y, confusion="labels", calibration=None, solver="coordinate_search")
+    assert told.over_fitting(found).startswith("Over-fitting") and "Expect the second" in told.over_fitting(found)
+    assert found.evidence.solution.label_value > found.main.tuned.value + 0.05
+    P, y = sample(3000)
+    assert told.over_fitting(cross_fit("macro_f1", P, y)) == ""
+
+
+def test_thresholds_that_vary():
+    P, y = sample(60, sizes=[5, 1, 0.15])
+    y[:3] = 2
+    found = cross_fit("min_recall", P, y, confusion="labels", calibration=None)
+    assert max(row.spread for row in found.classes) > told.MUCH
+    assert "varies between folds" in told.unstable(found)
+    P, y = sample(3000)
+    assert told.unstable(cross_fit("macro_f1", P, y)) == ""
+
+
+def test_miscalibration(calm):
+    P, y = sample(2000, sharp=3.0)
+    assert "do not mean what they say: the most" in told.miscalibrated(judge(RULE, P, NAMES[y]))
+    corrected = confmax.maximize("macro_f1", P[:1000], NAMES[y[:1000]], calibration="temperature")
+    assert told.miscalibrated(judge(corrected, P[1000:], NAMES[y[1000:]])) == ""
+    assert told.miscalibrated(calm) == ""
+
+
+def test_draws_that_gain_nothing(calm):
+    P, y = sample(800)
+    pair = Gains.reduced([[1.0, 1.7, 2.9], [1.0, 1.71, 2.9]])
+    found = judge(DecisionRule(pair, np.array([0.5, 0.5]), tuple(NAMES)), P, NAMES[y])
+    assert "draws at random and gains nothing" in told.useless_draws(found)
+    assert "draws between 2 rules" in " ".join(how_it_decides(found))
+    # both classes half of the time, of rows that cannot be told apart: only a draw has a smallest recall above zero
+    alike, labels = np.full((400, 2), 0.5), np.arange(400) % 2
+    coin = DecisionRule(Gains.constant(2, [0, 1]), np.array([0.5, 0.5]), (0, 1))
+    assert told.useless_draws(judge(coin, alike, labels, "min_recall")) == ""
+    assert told.useless_draws(calm) == ""
+
+
+def test_copies(calm):
+    P, y = sample(100)
+    assert "same probabilities as another row (100 rows differ)" in told.copies(
+        judge(RULE, np.repeat(P, 2, axis=0), NAMES[np.repeat(y, 2)])
+    )
+    assert told.copies(calm) == ""
+
+
+def test_a_search_that_ended_early():
+    P, y = sample(500)
+    rushed = confmax.maximize("g_mean", P, y, confusion="model", solver="frank_wolfe", max_passes=3)
+    assert "ended before it converged" in told.unfinished(judge(rushed, *sample(500, seed=2), metric="g_mean"))
+    done = confmax.maximize("g_mean", P, y, confusion="model")
+    assert told.unfinished(judge(done, *sample(500, seed=2), metric="g_mean")) == ""
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_that_is_worse_is_called_worse():
+    P, y = sample(2000)
+    found = judge(DecisionRule.from_weights([1.0, 30.0, 1.0]), P, y)
+    kind, sentence = verdict(found)
+    assert kind == "worse" and "WORSE than argmax" in sentence and "Do not use it" in sentence
+    assert " falls from " in headline(found) and found.main.difference.high < 0
+    assert "does better than the tuned rule" in against_prior(found)
+
+
+def test_a_rule_that_is_better_is_called_better_and_its_price_is_named():
+    P, y = sample(3000, sizes=[6, 1, 0.7])
+    found = judge(DecisionRule.from_weights([1.0, 4.0, 6.0]), P, y, "g_mean")
+    kind, sentence = verdict(found)
+    assert kind == "better" and "more than chance explains" in sentence and " rises from " in headline(found)
+    worse = [row.name for row in found.metrics if row.verdict == "worse"]
+    assert "accuracy" in worse and "accuracy from" in price(found)
+    assert found.main.difference.low > 0
+
+
+def test_what_chance_could_do_is_not_called_better():
+    P, y = sample(200)
+    for weights in ([1.0, 1.02, 1.0], [1.0, 1.0, 1.05]):
+        found = judge(DecisionRule.from_weights(weights), P, y)
+        kind, sentence = verdict(found)
+        assert kind == "unclear" and ("chance could explain" in sentence or "exactly as argmax" in sentence)
+
+
+def test_without_replicates_nothing_is_said_about_chance():
+    P, y = sample(200)
+    found = judge(RULE, P, NAMES[y], replicates=0)
+    assert "nothing can be said about chance" in verdict(found)[1] and "[" not in headline(found)
+    assert told.warnings_of(found) is not None
+
+
+def test_what_the_rule_does_in_words():
+    P, y = sample(500)
+    rule = DecisionRule.from_weights([1.0, 4.0], classes=["no", "yes"])
+    two, labels = P[:, :2] / P[:, :2].sum(1, keepdims=True), np.array(["no", "yes"])[np.minimum(y, 1)]
+    found = judge(rule, two, labels)
+    # 4 p > 1 - p
+    assert class_sentence(found, 1) == "yes is decided when its probability exceeds 0.200 (argmax: 0.500)."
+    three = judge(RULE, P, NAMES[y])
+    largest = int(np.argmax([row.share for row in three.classes]))
+    k = 2 if largest != 2 else 0
+    ratio = [1.0, 1.7, 2.9][largest] / [1.0, 1.7, 2.9][k]
+    assert f"{ratio:.3f} of the probability of {NAMES[largest]} is enough" in class_sentence(three, k)
+
+
+def test_a_certificate_is_told_only_where_there_is_one():
+    P, y = sample(400)
+    other = sample(400, seed=5)
+    proved = confmax.maximize("g_mean", P, y, confusion="model", calibration=None)
+    assert "Proved" in certificate(judge(proved, *other, metric="g_mean"))
+    assert f"{proved.upper_bound:.3f}" in certificate(judge(proved, *other, metric="g_mean"))
+    for mode, metric in (("labels", "g_mean"), ("blend", "g_mean"), ("model", "mcc")):
+        found = confmax.maximize(metric, P, y, confusion=mode, calibration=None)
+        assert "Nothing is proved" in certificate(judge(found, *other, metric=metric))
+    assert "A saved rule holds no proof" in certificate(judge(proved.rule, *other, metric="g_mean"))
