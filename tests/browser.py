@@ -47,8 +47,9 @@ def look(path, width=1400, dark=False, seconds=60):
         probe = Path(folder) / "probe.html"
         probe.write_text(PROBE % {"width": width, "page": page})
         command = [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-            f"--user-data-dir={folder}/profile", f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            "--no-first-run", f"--user-data-dir={folder}/profile",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             "--virtual-time-budget=20000", f"--window-size={max(width, 500)},2100", "--enable-logging=stderr", "--v=0",
             "--dump-dom", probe.as_uri(),
         ]  # fmt: skip

@@ -34,7 +34,7 @@ def test_tune_writes_the_rule_and_a_cross_fitted_page(tuned):
     assert "confmax report · hpc_cv.csv" in text and "3,467 rows" in text
     # the same metric by the rules of five folds
     assert re.search(r"G-mean rises from 0\.487 with argmax to 0\.57\d \[", text)
-    assert f"confmax tune {HPC} --label obs --metric g_mean --columns VF,F,M,L" in text
+    assert f"confmax tune {HPC} --label obs --metric g_mean --classes VF,F,M,L --columns VF,F,M,L" in text
     assert not [each for each in folder.iterdir() if each.name.startswith(".")]
 
 
@@ -44,7 +44,7 @@ def test_the_rule_is_that_of_all_rows(tuned, tmp_path):
     assert (tmp_path / "rule.json").read_bytes() == (folder / "rule.json").read_bytes()
 
 
-def test_the_page_is_the_same_again(tuned, tmp_path):
+def test_the_page_is_the_same_again(tuned):
     folder, _, given = tuned
     first = (folder / "page.html").read_bytes()
     run(*given)

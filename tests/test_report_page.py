@@ -1,4 +1,4 @@
-"""The page: nothing loaded, nothing obeyed that a stranger wrote, the same bytes for the same input, every number twice."""
+"""The page: nothing loaded, nothing obeyed that a stranger wrote, the same bytes again, every number twice."""
 
 import json
 import re
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -86,7 +87,8 @@ def test_the_same_input_gives_the_same_bytes(written, tmp_path):
     code = """
 import sys, numpy as np, confmax
 rows = np.load("rows.npz")
-confmax.report.write(sys.argv[1], confmax.DecisionRule.load("rule.json"), rows["P"], rows["y"], n_replicates=99, again="x")
+rule = confmax.DecisionRule.load("rule.json")
+confmax.report.write(sys.argv[1], rule, rows["P"], rows["y"], n_replicates=99, again="x")
 """
     for name in ("one.html", "other.html"):
         subprocess.run(
@@ -101,7 +103,7 @@ def test_landmarks_headings_tables_and_text_for_charts(written):
     for name in ("header", "main", "nav", "footer", "h1"):
         assert len(page.of(name)) == 1
     levels = [int(name[1]) for name, _ in page.elements if re.fullmatch(r"h[1-6]", name)]
-    assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     for link in page.of("a"):
@@ -222,7 +224,7 @@ def test_folds_that_cannot_be_tuned_are_told(tmp_path):
         confmax.report.write_cross_fitted(tmp_path / "page.html", "g_mean", P, y, folds=1)
     lonely = np.zeros(300, int)
     lonely[0] = 1
-    with pytest.raises(ValueError, match="no rule can be tuned without fold . of 5"):
+    with pytest.raises(ValueError, match=r"no rule can be tuned without fold \d of 5"):
         confmax.report.write_cross_fitted(tmp_path / "page.html", "g_mean", P[:, :2] / P[:, :2].sum(1)[:, None], lonely)
 
 

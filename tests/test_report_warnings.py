@@ -7,7 +7,13 @@ import confmax
 from confmax.confusion import Gains
 from confmax.report import _warnings as told
 from confmax.report._words import (
-    against_prior, certificate, class_sentence, headline, how_it_decides, price, verdict,
+    against_prior,
+    certificate,
+    class_sentence,
+    headline,
+    how_it_decides,
+    price,
+    verdict,
 )  # fmt: skip
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample

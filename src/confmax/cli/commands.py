@@ -275,7 +275,7 @@ def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str,
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
     if more["calibration"] in ("temperature", "vector") and asked.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
-    reports.check_tune(report, out, asked.label)
+    reports.check_tune(report, out, asked.label, second)
     settings = {
         "confusion": more["confusion"],
         "calibration": None if more["calibration"] == "none" else more["calibration"],

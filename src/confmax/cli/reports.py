@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from confmax import report
 from confmax._metric import Metric
 from confmax.cli.columns import Asked, Rows, read_rows
+from confmax.cli.files import check_output
 from confmax.cli.frame import Frame
 from confmax.metrics import get
 from confmax.report import named
@@ -34,7 +35,7 @@ def check_installed() -> None:
         )
 
 
-def check_tune(path: Path | None, out: Path, label: str | None) -> None:
+def check_tune(path: Path | None, out: Path, label: str | None, second: str) -> None:
     """Refuse what `tune --report` cannot do, before anything is tuned."""
     if path is None:
         return
@@ -42,6 +43,8 @@ def check_tune(path: Path | None, out: Path, label: str | None) -> None:
         raise click.UsageError("--report counts labels; give --label, the column of true classes")
     if path.absolute() == out.absolute():
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
+    check_output(path)
+    get(second)
     check_installed()
 
 
