@@ -19,7 +19,7 @@ from confmax.cli.columns import Asked, Rows, read_rows
 from confmax.cli.files import check_output
 from confmax.cli.frame import Frame
 from confmax.metrics import get
-from confmax.report import named
+from confmax.report._metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 

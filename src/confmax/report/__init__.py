@@ -4,7 +4,6 @@
 the figures from rules that were tuned without each fold. The page loads nothing; the same input gives the same page.
 """
 
-from confmax.report._metrics import named
 from confmax.report._write import write, write_cross_fitted
 
-__all__ = ["named", "write", "write_cross_fitted"]
+__all__ = ["write", "write_cross_fitted"]

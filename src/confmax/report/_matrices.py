@@ -89,6 +89,7 @@ def _matrix(figures: Figures, name: str, shares: Array, title: str) -> Chart:
 def _axis(field: str, names: list[str]) -> Spec:
     axis = {"labelLimit": 80, "ticks": False, "domain": False, "labelPadding": 5}
     if field == "decided":
-        axis |= {"labelAngle": 0 if len(names) <= MOST_WRITTEN and max(map(len, names)) <= SHORT else -45}
+        few = len(names) <= MOST_WRITTEN
+        axis |= {"labelAngle": -90 if not few else 0 if max(map(len, names)) <= SHORT else -45}
         axis["labelOverlap"] = False
     return {"field": field, "type": "nominal", "sort": names, "title": field, "axis": axis, "scale": {"domain": names}}

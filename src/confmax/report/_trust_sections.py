@@ -29,7 +29,14 @@ def trade(figures: Figures, drawn: Charts) -> Markup:
         tag(
             "p",
             f"Weights can be taken part of the way. The line shows what that gives: {main} upwards, {second} to the "
-            f"right, from argmax through the tuned rule to half as far again.{note} Who needs both can stop earlier.",
+            f"right, from argmax through the tuned rule to half as far again.{note} If both matter, stop "
+            f"part of the way.",
+        ),
+        tag(
+            "p",
+            "The line is counted on these rows and has no intervals: where few rows change, it wanders, and its best "
+            "point would flatter itself.",
+            cls="soft",
         ),
         figure(drawn, "trade", f"{capital(main)} against {second}; up and to the right is better."),
         details(
@@ -86,8 +93,8 @@ def _folds(figures: Figures) -> Markup:
         tag(
             "p",
             f"On the rows that it was tuned on, the saved rule has {metric_name(main.name)} {seen}; decided by rules "
-            f"that have not seen them, the same rows have {number(main.tuned.value)}. By the difference, "
-            f"values on tuning rows flatter.",
+            f"that have not seen them, the same rows have {number(main.tuned.value)}. The difference is "
+            f"how much values on tuning rows flatter.",
         ),
         details(
             "The rules of the folds",

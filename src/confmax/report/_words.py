@@ -75,7 +75,8 @@ def against_prior(figures: Figures) -> str:
         return ""
     told = f"{number(minus.value, sign=True)} {interval(minus.low, minus.high, sign=True)}"
     if minus.low > 0:
-        return f"It is also better than p/prior, which divides by class sizes and needs no tuning ({told})."
+        also = "also " if figures.main.verdict == "better" else ""
+        return f"It is {also}better than p/prior, which divides by class sizes and needs no tuning ({told})."
     if minus.high < 0:
         return f"p/prior, which only divides by class sizes, does better than the tuned rule here (difference {told})."
     return f"Whether it beats p/prior, which only divides by class sizes, these rows cannot tell (difference {told})."

@@ -100,7 +100,9 @@ def write(
     check_bootstrap(n_replicates, level)
     table = _table(proba, y, sample_weight, own.class_names[: own.n_classes])
     evidence = judged(table, chosen, own, solution)
-    given = again or f"solution.report({os.fspath(path)!r}, proba, y)"
+    call = "solution.report({})" if solution is not None else "confmax.report.write({})"
+    first = "" if solution is not None else ", rule"
+    given = again or call.format(f"{os.fspath(path)!r}{first}, proba, y")
     settings: list[tuple[str, str]] = [("rule", f"tuned for {own.metric or 'a metric it does not name'}")]
     _finish(path, evidence, resolve(second), n_replicates=n_replicates, level=level, seed=random_state, source=source,
             again=given, settings=settings, order_known=order_known)  # fmt: skip
