@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import confmax
+from confmax.report._format import number
 from confmax.report._markup import Markup, join, script_json, tag
 from confmax.rule import DecisionRule
 from tests.report_helpers import sample
@@ -135,7 +136,7 @@ def test_every_number_of_a_chart_stands_in_a_table(written):
     told = " ".join(Page(text).text)
     for name, key in (("changes", "value"), ("calibration", "seen"), ("trade", "y"), ("convergence", "value")):
         for row in specs(text)[name]["data"]["values"]:
-            assert re.search(f"{abs(row[key]):.3f}|{abs(row[key]):.4f}|{abs(row[key]):.1e}", told), (name, row)
+            assert number(abs(row[key])) in told, (name, row)
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -244,3 +245,16 @@ except ImportError as error:
         env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     assert ran.stdout.count("\n") == 1 and "pip install 'confmax[report]'" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    "value, shown",
+    [(0.12345, "0.123"), (-0.5, "−0.500"), (0.00034, "0.0003"), (7.6e-6, "0.000008"), (0.0, "0.000"), (1e-17, "0.000"),
+     (-1e-17, "0.000"), (float("nan"), "–"), (None, "–"), (float("inf"), "–")],
+)  # fmt: skip
+def test_numbers_as_people_read_them(value, shown):
+    assert number(value) == shown
+
+
+def test_signs_are_shown_of_what_is_not_zero():
+    assert [number(value, sign=True) for value in (0.2, -0.2, 0.0, 2e-6)] == ["+0.200", "−0.200", "0.000", "+0.000002"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 
 from confmax._rule_text import printable
 
@@ -39,7 +40,8 @@ def number(value: float | None, sign: bool = False) -> str:
     size = abs(value)
     digits = f"{size:.3f}"
     if 0 < size < 5e-4:
-        digits = f"{size:.1e}" if size < 5e-5 else f"{size:.4f}"
+        # one digit that is not zero; what is smaller still is rounding
+        digits = f"{size:.4f}" if size >= 5e-5 else f"{Decimal(f'{size:.0e}'):f}" if size >= 1e-9 else "0.000"
     before = MINUS if value < 0 and float(digits) != 0 else ("+" if sign and float(digits) != 0 else "")
     return before + digits
 

@@ -10,6 +10,7 @@ from confmax.report._spec import Chart, Spec, most_changed, spec, tall
 
 MOST_CELLS, MOST_WRITTEN = 30, 8  # classes of a matrix, of one with numbers in it
 STEPS = 9  # of its colours
+MOST_BESIDE = 12  # columns of matrices that stand three in a line
 SHORT = 4  # letters of names that stand upright under their columns
 
 
@@ -91,5 +92,5 @@ def _axis(field: str, names: list[str]) -> Spec:
     if field == "decided":
         few = len(names) <= MOST_WRITTEN
         axis |= {"labelAngle": -90 if not few else 0 if max(map(len, names)) <= SHORT else -45}
-        axis["labelOverlap"] = False
+        axis["labelOverlap"] = len(names) > MOST_BESIDE
     return {"field": field, "type": "nominal", "sort": names, "title": field, "axis": axis, "scale": {"domain": names}}

@@ -21,6 +21,7 @@ ORDER = (
     "g_mean", "h_mean", "q_mean", "cohen_kappa", "linear_kappa", "quadratic_kappa", "mcc", "f1", "jaccard",
     "fowlkes_mallows", "ams", "micro_f1", "micro_f1_once", "informedness",
 )  # fmt: skip
+OF_TWO = ("linear_kappa", "quadratic_kappa", "micro_f1")  # of two classes these are Cohen's kappa and F1
 PARTS = ("precision", "recall", "f1")
 
 
@@ -31,6 +32,7 @@ def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool
     for name in ORDER:
         metric = metrics.get(name)
         fits = not (metric.binary and K != 2) and (order_known or not metric.ordered)
+        fits = fits and not (K == 2 and name in OF_TWO)
         if fits and (metric.statistics != "matrix" or K <= MAX_MATRIX_CLASSES):
             if metric.ordered and tuned.ordered and tuned.classes is not None:
                 metric = replace(metric, classes=tuned.classes)  # in the order that the tuned one counts them

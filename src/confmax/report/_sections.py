@@ -10,7 +10,7 @@ import numpy as np
 from confmax.report._figures import ClassRow, Figures
 from confmax.report._format import capital, count, interval, labels, metric_name, number, percent
 from confmax.report._markup import Markup, details, join, table, tag
-from confmax.report._matrices import largest_change, shown_classes
+from confmax.report._matrices import MOST_BESIDE, largest_change, shown_classes
 from confmax.report._parts import Charts, colour_scale, figure
 from confmax.report._trust_sections import calibration, trade, trust
 from confmax.report._words import (
@@ -224,7 +224,7 @@ def _confusions(figures: Figures, drawn: Charts) -> Markup:
             "diagonal, blue in the difference is good; elsewhere it is a mistake made more often.",
         ),
         more,
-        tag("div", pictures, cls="three"),
+        tag("div", pictures, cls="three" if len(columns) <= MOST_BESIDE else "two"),
         parts,
     )
 
