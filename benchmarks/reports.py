@@ -106,10 +106,10 @@ def main():
         "reports",
         f"`python -m benchmarks.reports FOLDER`, one thread, seconds of processor time. A process tunes {METRIC}, "
         f"writes the report of the rule on the test rows (with the bundling of the charts' script, about 1.5 s, once "
-        f"per process), then the cross-fitted one on the tuning rows, in which five more rules are tuned: at 100 classes "
-        f"that is most of its time. 1000 replicates. The last column is what headless Chromium says of both pages, at "
-        f"400 px in light and at 1400 px in dark colours: no word on the console, nothing loaded, every chart drawn, "
-        f"neither page nor chart wider than its place. Required: under 5 s and "
+        f"per process), then the cross-fitted one on the tuning rows, in which five more rules are tuned: at 100 "
+        f"classes that is most of its time. 1000 replicates. The last column is what headless Chromium says of both "
+        f"pages, at 400 px in light and at 1400 px in dark colours: no word on the console, nothing loaded, every "
+        f"chart drawn, neither page nor chart wider than its place. Required: under 5 s and "
         f"3 MB a report.\n\n" + "\n".join(lines) + "\n",
     )
 

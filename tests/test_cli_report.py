@@ -103,3 +103,16 @@ from confmax.__main__ import main; main()
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1, ran.stderr
     assert "pip install 'confmax[report]'" in ran.stderr
     assert sys.modules["vl_convert"] is not None
+
+
+def test_costs_and_their_rule(tmp_path):
+    path, costs = small(tmp_path), tmp_path / "costs.csv"
+    costs.write_text("a,b,c,later\n0,1,4,0.5\n1,0,1,0.5\n4,1,0,0.5\n")
+    run(
+        "tune", path, "--label", "y", "--costs", costs, "-o", tmp_path / "rule.json", "--report", tmp_path / "page.html"
+    )
+    text = told(tmp_path / "page.html")
+    assert "Mean gain goes from" in text or "Mean gain rises from" in text or "Mean gain falls from" in text
+    assert "later" in text  # the decision that is no class
+    _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "-o", tmp_path / "other.html", code=2)
+    assert "give --metric, what to judge it by" in stderr

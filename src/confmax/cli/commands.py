@@ -49,6 +49,7 @@ _WORDS = (
     (r"^tol must", "--tol must"),
     (r"^level is", "--level is"),
     (r"\bpass stratified=True", "give --stratified"),
+    (r"\bpass metric=, what", "give --metric, what"),
 )
 
 

@@ -24,7 +24,10 @@ def basis(figures: Figures) -> str:
     n = rows(figures.score.n_rows)
     if evidence.fold is not None:
         folds = len(evidence.solutions)
-        return f"on {n}, cross-fitted in {folds} folds: every row is decided by a rule that was tuned without its fold"
+        return (
+            f"on {n}, cross-fitted in {folds} folds: every row is decided by a rule that was tuned without its fold (the "
+            f"rule that is kept is tuned on all rows)"
+        )
     if evidence.seen:
         return f"on the very {n} that the rule was tuned on"
     return f"on the {n} given, which must be rows that the rule was not tuned on"
