@@ -92,8 +92,8 @@ def _folds(figures: Figures) -> Markup:
     return join(
         tag(
             "p",
-            f"On all rows, on which it was tuned, the rule that is kept has {metric_name(main.name)} {seen}; decided by rules "
-            f"that have not seen them, the same rows have {number(main.tuned.value)}. The difference is "
+            f"On all rows, on which it was tuned, the rule that is kept has {metric_name(main.name)} {seen}; decided "
+            f"by rules that have not seen them, the same rows have {number(main.tuned.value)}. The difference is "
             f"how much values on tuning rows flatter.",
         ),
         details(

@@ -25,8 +25,8 @@ def basis(figures: Figures) -> str:
     if evidence.fold is not None:
         folds = len(evidence.solutions)
         return (
-            f"on {n}, cross-fitted in {folds} folds: every row is decided by a rule that was tuned without its fold (the "
-            f"rule that is kept is tuned on all rows)"
+            f"on {n}, cross-fitted in {folds} folds: every row is decided by a rule that was tuned without its fold "
+            f"(the rule that is kept is tuned on all rows)"
         )
     if evidence.seen:
         return f"on the very {n} that the rule was tuned on"
