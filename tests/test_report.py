@@ -9,6 +9,7 @@ from confmax.confusion import Gains
 from confmax.oracle import make_table
 from confmax.report._evidence import pooled, tuned_on
 from confmax.report._figures import pooled_argmax
+from confmax.report._matrices import limits, shown_classes
 from confmax.report._metrics import named
 from confmax.report._reliability import reliability
 from confmax.report._trade import way
@@ -191,3 +192,17 @@ def test_the_metric_that_a_rule_names(metric):
 
 def test_what_is_no_metric_of_the_catalogue_is_none():
     assert named("linear") is named("mine(f=2)") is named("") is named("f_beta(beta=x)") is None
+
+
+def test_matrices_show_the_most_changed_classes_and_say_their_limits():
+    P, y = sample(3000, 40)
+    weights = np.ones(40)
+    weights[[3, 17]] = 30.0
+    found = judge(DecisionRule.from_weights(weights), P, y, replicates=0)
+    kept = shown_classes(found)
+    assert len(kept) == 30 and {3, 17} <= set(kept) and kept == sorted(kept)
+    before, after = (
+        reference.confusion_matrix(y, d, normalize="true")[np.ix_(kept, kept)]
+        for d in (P.argmax(1), (P * weights).argmax(1))
+    )
+    assert limits(found) == pytest.approx((max(before.max(), after.max()), np.abs(after - before).max()))

@@ -27,12 +27,13 @@ def row_shares(C: Array) -> Array:
     return np.divide(C, total, out=np.full_like(C, np.nan), where=total > 0)
 
 
-def largest_change(figures: Figures) -> float:
-    """Return the largest change of a share among the classes that are shown."""
+def limits(figures: Figures) -> tuple[float, float]:
+    """Return the largest share, of both rules, and its largest change among the classes that are shown."""
     kept = shown_classes(figures)
     columns = [*kept, *range(len(figures.classes), figures.after.shape[1])]
-    change = (row_shares(figures.after) - row_shares(figures.before))[np.ix_(kept, columns)]
-    return max(float(np.nanmax(np.abs(change))), 1e-9)
+    before, after = (row_shares(C)[np.ix_(kept, columns)] for C in (figures.before, figures.after))
+    found = (np.nanmax([before, after]), np.nanmax(np.abs(after - before)))
+    return max(float(found[0]), 1e-9), max(float(found[1]), 1e-9)
 
 
 def matrices(figures: Figures) -> list[Chart]:
@@ -57,10 +58,10 @@ def _matrix(figures: Figures, name: str, shares: Array, title: str) -> Chart:
         if np.isfinite(shares[i, j])
     ]
     signed = name == "difference"
-    most = largest_change(figures) if signed else 1.0
+    most = limits(figures)[int(signed)]
     scale = {
         "type": "quantize",
-        "domain": [-most, most] if signed else [0, 1],
+        "domain": [-most if signed else 0.0, most],
         "range": [f"var(--{'change' if signed else 'share'}-{k})" for k in range(STEPS)],
     }
     tip = [

@@ -10,7 +10,7 @@ import numpy as np
 from confmax.report._figures import ClassRow, Figures
 from confmax.report._format import capital, count, interval, labels, metric_name, number, percent
 from confmax.report._markup import Markup, details, join, table, tag
-from confmax.report._matrices import MOST_BESIDE, largest_change, shown_classes
+from confmax.report._matrices import MOST_BESIDE, limits, shown_classes
 from confmax.report._parts import Charts, colour_scale, figure
 from confmax.report._trust_sections import calibration, trade, trust
 from confmax.report._words import (
@@ -213,8 +213,9 @@ def _confusions(figures: Figures, drawn: Charts) -> Markup:
             f"Of {K} classes these are the {len(kept)} with the most rows decided otherwise; decisions for the others "
             f"are left out of the pictures and the counts.",
         )
-    most = largest_change(figures)
-    share, change = colour_scale("share", "0", "1"), colour_scale("change", f"−{number(most)}", f"+{number(most)}")
+    top, most = limits(figures)
+    share = colour_scale("share", "0", number(top))
+    change = colour_scale("change", f"−{number(most)}", f"+{number(most)}")
     chart = (("before", "Argmax", share), ("after", "Tuned rule", share), ("difference", "Difference", change))
     pictures = [figure(drawn, f"confusion-{name}", caption, scale) for name, caption, scale in chart]
     return join(
