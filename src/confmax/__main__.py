@@ -18,6 +18,9 @@ def main() -> None:
             f"error: the command line needs {error.name}; install it with: pip install 'confmax[cli]'", file=sys.stderr
         )
         sys.exit(2)
+    except KeyboardInterrupt:  # while the libraries are loaded
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     for stream in (sys.stdout, sys.stderr):
         # a class name that the terminal's encoding lacks must not end the run
         if hasattr(stream, "reconfigure"):

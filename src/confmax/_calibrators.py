@@ -20,6 +20,8 @@ LARGEST = 1e6  # of any parameter
 class Temperature:
     """``softmax(log(p + floor) / T)``: above one flattens, below one sharpens, neither changes which class is largest.
 
+    Source: Guo, Pleiss, Sun and Weinberger, *On Calibration of Modern Neural Networks* (2017); the floor is confmax's.
+
     Attributes
     ----------
     temperature : float
@@ -71,6 +73,8 @@ class Temperature:
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorScaling:
     """``softmax(a_k log(p_k + floor) + b_k)``: a power and an offset per class.
+
+    Source: Guo et al. (2017), as for `Temperature`, on logarithms of probabilities.
 
     Attributes
     ----------

@@ -162,6 +162,11 @@ def ratio_factor(name: str, priors: ArrayLike) -> float:
     priors : array-like (K,)
         Class priors.
 
+    Raises
+    ------
+    ValueError
+        If the metric has no such factor, or the priors are none.
+
     Examples
     --------
     >>> from confmax.theory import ratio_factor

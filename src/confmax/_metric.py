@@ -55,15 +55,17 @@ class Metric:
     smoother : str or None
         The parameter that makes it differentiable everywhere.
     dual : callable or None
-        Its bound from an answer to any gain (`confmax.bounds`).
+        Its bound from an answer (K,) to any gain (K,) (`confmax.bounds`).
     transform : {"log", "inverse", "square"} or None
         Unsmoothed, it is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2, T the recalls.
     ratios : callable or None
         Row sums to the ratios of affine functions that it is a sum of (`confmax.ratios`).
     value_only : callable or None
-        Values without derivatives, where these cost much more (user functions).
+        Values (B,) without derivatives, where these cost much more (user functions).
     admit : callable or None
         A further check of a table's numbers of classes and decisions (user functions).
+    description : str
+        In words, for lists.
     """
 
     name: str
@@ -142,7 +144,8 @@ class Metric:
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
         """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
 
-        None for metrics that read the whole matrix. Source: `gain_structure`, the identity before the table.
+        ``C`` (K, M) are fractions. None for metrics that read the whole matrix. Source: `gain_structure`, the
+        identity before the table.
         """
         first = self.at(self._confusion(C))
         if first.matrix is not None:
@@ -179,26 +182,26 @@ class Metric:
         return FirstOrder(first.value, *parts)
 
     def values(self, S: Confusion) -> Array:
-        """Return the values at the statistics ``S``, which may be a batch, without derivatives: for line searches."""
+        """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
         if self.value_only is None:
             return self.at(S).value
         return self.value_only(S if self.classes is None else S.select(self._index), **dict(self.params))
 
     def gains(self, first: FirstOrder) -> Gains:
-        """Return the gradient as one gain, reduced where the metric allows."""
+        """Return the gradient in ``first`` as one gain, reduced where the metric allows."""
         if first.matrix is not None:
             return Gains.from_matrix(first.matrix)
         return Gains.reduced(first.diagonal, first.columns)
 
     def slope(self, first: FirstOrder, direction: Confusion, origin: Confusion) -> float:
-        """Return ``<gradient, direction - origin>``; both must have the same row sums."""
+        """Return ``<gradient, direction - origin>``, the gradient in ``first``; both must have the same row sums."""
         if first.matrix is not None and direction.matrix is not None and origin.matrix is not None:
             return float((first.matrix * (direction.matrix - origin.matrix)).sum())
         along = first.diagonal @ (direction.diagonal - origin.diagonal)
         return float(along + first.columns @ (direction.columns - origin.columns))
 
     def upper_bound(self, first: FirstOrder, S: Confusion, V: Confusion) -> float | None:
-        """Bound the metric over all rules, given an exact oracle's answer V to the gradient ``first`` at S.
+        """Return a bound over all rules from an exact oracle's answer ``V`` to the gradient ``first`` at ``S``.
 
         None where the structure gives no bound from one answer.
         """
@@ -218,7 +221,7 @@ class Metric:
         return float(parts.bounds(np.array([first.value]), slope * parts.denominators(S))[0])
 
     def as_ratios(self, rows: Array, n_decisions: int) -> Ratios | None:
-        """Return the ratios of affine functions that the metric is a sum of at row sums (K,), None if it is none."""
+        """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
         if self.ratios is None:
             return None
         if self.classes is None:
@@ -232,7 +235,7 @@ class Metric:
         return self.dual is not None and not dict(self.params).get("rho")
 
     def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
-        """Return the differentiable stand-in with parameter ``rho`` (paper, Table 2); itself where it has none."""
+        """Return the differentiable stand-in with ``rho`` and ``smoothing`` (paper, Table 2); itself if it has none."""
         if self.smoother is None or rho == 0.0:
             return self
         change = {self.smoother: rho}
@@ -241,7 +244,7 @@ class Metric:
         return replace(self, params=tuple({**dict(self.params), **change}.items()))
 
     def over(self, classes: Sequence[int]) -> Metric:
-        """Return the same metric computed over the listed classes, in that order."""
+        """Return the same metric over ``classes``, in that order; a ValueError if it cannot leave any out."""
         if self.classes is not None:
             raise ValueError(f"{self.name} is already restricted to the classes {self.classes}")
         positions = tuple(int(k) for k in classes)
@@ -250,7 +253,7 @@ class Metric:
         return replace(self, classes=positions)
 
     def check_table(self, n_classes: int, n_decisions: int) -> None:
-        """Refuse a table of ``n_classes`` columns that the metric is not defined for."""
+        """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
         given = n_classes if self.classes is None else len(self.classes)
         if self.classes is not None and max(self.classes) >= n_classes:
             raise ValueError(

@@ -11,6 +11,18 @@ Constant = float | Literal["vapnik"]
 def split_sizes(m: int, alpha: float) -> tuple[int, int]:
     """Return the sizes of S' and S'': ``m2 = ceil(alpha m)`` and ``m1 = m - m2``, exactly (errata A).
 
+    Parameters
+    ----------
+    m : int
+        Rows of the whole sample.
+    alpha : float
+        Share of S'', in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or a part would have no rows.
+
     Examples
     --------
     >>> from confmax.theory import split_sizes
@@ -42,6 +54,11 @@ def confusion_radius(n_rows: int, n_classes: int, *, delta: float = 0.05, consta
     -------
     float
         An entry of a confusion matrix lies in [0, 1]: a radius of 1 or more says nothing.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
 
     Examples
     --------

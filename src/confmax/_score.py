@@ -15,7 +15,15 @@ PLAIN = ("argmax", "p/prior")  # what others are compared with
 
 
 class Estimate(NamedTuple):
-    """The value of a metric, and the interval ``[low, high]`` of its bootstrap (None without replicates)."""
+    """The value of a metric, and the interval of its bootstrap.
+
+    Attributes
+    ----------
+    value : float
+        On all rows.
+    low, high : float or None
+        Ends of the interval; None without replicates.
+    """
 
     value: float
     low: float | None
@@ -25,7 +33,14 @@ class Estimate(NamedTuple):
 class Difference(NamedTuple):
     """One rule's value minus another's on the same rows, its interval, and how often it is greater.
 
-    ``better`` is the share of replicates, from 0 to 1, in which the rule's value is strictly greater.
+    Attributes
+    ----------
+    value : float
+        On all rows.
+    low, high : float or None
+        Ends of the interval; None without replicates.
+    better : float or None
+        Share of replicates, from 0 to 1, in which the rule's value is strictly greater.
     """
 
     value: float
@@ -84,7 +99,7 @@ class Score:
         return f"{self.level:.4g} percentile intervals of {self.n_replicates} bootstrap replicates of {rows}"
 
     def estimate(self, rule: str, metric: str | None = None) -> Estimate:
-        """Return a rule's value with its interval; ``metric`` may be left out where there is only one.
+        """Return the value of ``rule`` with its interval; ``metric`` may be left out where there is only one.
 
         Raises
         ------
@@ -95,7 +110,7 @@ class Score:
         return Estimate(float(self.values[m, r]), *_interval(self.replicates[m, r], self.level))
 
     def difference(self, rule: str, to: str = "argmax", metric: str | None = None) -> Difference:
-        """Return a rule's value minus that of the rule ``to``, paired: both on the same rows of every replicate.
+        """Return the value of ``rule`` minus that of ``to`` by ``metric``, paired: on the same rows of every replicate.
 
         Raises
         ------

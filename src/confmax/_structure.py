@@ -19,7 +19,24 @@ def random_rows(rng: np.random.Generator, n_classes: int) -> Array:
 
 
 def random_confusion(rng: np.random.Generator, rows: Array, n_decisions: int) -> Array:
-    """Return a random confusion matrix (K, M) with the given row sums, better than chance on average."""
+    """Return a random confusion matrix (K, M) with the given row sums, better than chance on average.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where the numbers come from.
+    rows : ndarray (K,)
+        Row sums.
+    n_decisions : int
+        M.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confmax.checks import random_confusion
+    >>> random_confusion(np.random.default_rng(0), np.array([0.7, 0.3]), 2).sum(axis=1).round(12).tolist()
+    [0.7, 0.3]
+    """
     K = len(rows)
     spread = rng.dirichlet(np.ones(n_decisions), size=K)
     return (0.6 * spread + 0.4 * np.eye(K, n_decisions)) * rows[:, None]

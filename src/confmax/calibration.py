@@ -239,7 +239,20 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
 
 
 def log_loss(table: Table) -> float | None:
-    """Return the weighted mean log loss of a table in nats, entries below 1e-12 counting as 1e-12; None unlabelled."""
+    """Return the weighted mean log loss of a table in nats, entries below 1e-12 counting as 1e-12; None unlabelled.
+
+    Parameters
+    ----------
+    table : Table
+        From `confmax.oracle.make_table`.
+
+    Examples
+    --------
+    >>> from confmax.calibration import log_loss
+    >>> from confmax.oracle import make_table
+    >>> round(log_loss(make_table([[0.5, 0.5], [0.5, 0.5]], [0, 1])), 6)
+    0.693147
+    """
     if table.labels is None:
         return None
     of_truth = np.maximum(table.probability_of(table.labels).astype(np.float64), FLOOR)
@@ -247,7 +260,7 @@ def log_loss(table: Table) -> float | None:
 
 
 def check_calibration(kind: Any) -> None:
-    """Refuse what is no calibration: neither a word, None, nor an object with ``fit`` and ``transform``."""
+    """Refuse (ValueError) a ``kind`` that is neither a word, None, nor an object with ``fit`` and ``transform``."""
     if kind is None or isinstance(kind, (Temperature, VectorScaling)):
         return
     word = isinstance(kind, str) and kind in ("auto", *KINDS)

@@ -23,7 +23,26 @@ __all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "
 def random_table(
     rng: np.random.Generator, n: int, n_classes: int, *, ties: bool = False, weights: bool = False
 ) -> Table:
-    """Return a random table whose labels are drawn from its probabilities; ``ties`` rounds these to tenths."""
+    """Return a random table whose labels are drawn from its probabilities; ``ties`` rounds these to tenths.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where the numbers come from.
+    n, n_classes : int
+        Rows, and columns K.
+    ties : bool
+        Whether probabilities are tenths, so that many scores are equal.
+    weights : bool
+        Whether rows have weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confmax.checks import random_table
+    >>> random_table(np.random.default_rng(0), 5, 3).proba.shape
+    (5, 3)
+    """
     P = rng.dirichlet(np.ones(n_classes), size=n)
     if ties:
         P = np.round(P, 1) + 1e-3

@@ -31,6 +31,11 @@ class Confusion:
         Column sums: how often each decision is taken, fractions of all weight.
     matrix : ndarray (..., K, M) or None
         C itself, kept only where a metric asks for it.
+
+    Examples
+    --------
+    >>> Confusion.from_matrix([[0.5, 0.1], [0.2, 0.2]]).columns.round(6).tolist()
+    [0.7, 0.3]
     """
 
     rows: Array
@@ -46,13 +51,15 @@ class Confusion:
 
     @classmethod
     def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool = False) -> Confusion:
-        """Return the confusion of deciding at random, every decision with probability ``1 / n_decisions``."""
+        """Return the confusion, with its ``matrix`` or not, of deciding at random at row sums ``rows`` (K,).
+
+        Every one of ``n_decisions`` is as likely."""
         full = np.repeat(rows[:, None] / n_decisions, n_decisions, axis=1) if matrix else None
         return cls(rows, rows / n_decisions, np.full(n_decisions, rows.sum() / n_decisions), full)
 
     @classmethod
     def stack(cls, parts: Sequence[Confusion]) -> Confusion:
-        """Join single confusions into one batch."""
+        """Join single confusions ``parts`` into one batch."""
         matrices = [part.matrix for part in parts if part.matrix is not None]
         matrix = np.stack(matrices) if matrices else None
         return cls(
@@ -64,7 +71,7 @@ class Confusion:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Confusion]) -> Confusion:
-        """Join batches of the same row sums into one."""
+        """Join batches ``parts`` of the same row sums into one."""
         matrices = [part.matrix for part in parts if part.matrix is not None]
         return cls(
             parts[0].rows,
@@ -95,7 +102,7 @@ class Confusion:
         return Confusion(rows, weights @ self.diagonal, weights @ self.columns, matrix)
 
     def toward(self, other: Confusion, steps: Array) -> Confusion:
-        """Return ``(1 - t) * self + t * other`` for every ``t`` in ``steps`` (B,), as a batch."""
+        """Return ``(1 - t) * self + t *`` the confusion ``other`` for every ``t`` in ``steps`` (B,), as a batch."""
         t = steps[:, None]
         matrix = None
         if self.matrix is not None and other.matrix is not None:
@@ -108,7 +115,7 @@ class Confusion:
         )
 
     def along(self, other: Confusion, steps: Array) -> Confusion:
-        """Return ``(1 - t) * self + t * other`` for the steps (B, G) of each of two batches of B, as (B, G)."""
+        """Return ``(1 - t) * self + t *`` the batch ``other`` for ``steps`` (B, G) of each of B, as (B, G)."""
         t = steps[:, :, None]
 
         def between(first: Array, second: Array) -> Array:
@@ -124,7 +131,7 @@ class Confusion:
         return Confusion(rows, diagonal, columns, matrix)
 
     def select(self, classes: Sequence[int] | NDArray[np.intp]) -> Confusion:
-        """Return the statistics of the listed classes only, in that order."""
+        """Return the statistics of the listed ``classes`` (k,) only, in that order."""
         index = np.asarray(classes, dtype=np.intp)
         matrix = None if self.matrix is None else self.matrix[..., index[:, None], index]
         return Confusion(self.rows[..., index], self.diagonal[..., index], self.columns[..., index], matrix)
@@ -138,6 +145,20 @@ class Gains:
     ``score_j(p) = sum_i G[i, j] p_i`` (``full`` of shape (B, K, M)); the other form is None. In reduced gains ``x_j``
     is ``p_j``, or with a ``power`` of 1 or 2 the expected distance of the classes, ``sum_i |i - j|^power p_i``: what
     the weighted kappas need, for all j together in O(K).
+
+    Attributes
+    ----------
+    a, b : ndarray (B, K) or None
+        Weights and offsets.
+    full : ndarray (B, K, M) or None
+        The matrices.
+    power : {0, 1, 2}
+        Of the distance; 0 for probabilities.
+
+    Examples
+    --------
+    >>> Gains.reduced([1.0, 4.0]).coefficients()
+    (array([[1., 4.]]), array([[0., 0.]]))
     """
 
     a: Array | None = None
@@ -147,7 +168,7 @@ class Gains:
 
     @classmethod
     def reduced(cls, a: ArrayLike, b: ArrayLike | None = None, *, power: int = 0) -> Gains:
-        """Return reduced gains from ``a`` and ``b`` of shape (K,) or (B, K); ``b`` is zero if left out."""
+        """Return reduced gains of a ``power`` from ``a`` and ``b`` (K,) or (B, K); ``b`` is zero if left out."""
         scale = np.atleast_2d(np.asarray(a, dtype=np.float64))
         offset = np.zeros_like(scale) if b is None else np.atleast_2d(np.asarray(b, dtype=np.float64))
         scale, offset = (np.ascontiguousarray(part) for part in np.broadcast_arrays(scale, offset))
@@ -161,12 +182,12 @@ class Gains:
 
     @classmethod
     def constant(cls, n_classes: int, decisions: Sequence[int]) -> Gains:
-        """Return the gains whose maximiser decides the same class for every row, one per entry of ``decisions``."""
+        """Return gains on ``n_classes``, one per entry of ``decisions``, whose maximiser decides it for every row."""
         return cls.reduced(np.zeros((len(decisions), n_classes)), np.eye(n_classes)[list(decisions)])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Gains]) -> Gains:
-        """Join batches; unless all are reduced in the same way, all become full."""
+        """Join batches ``parts``; unless all are reduced in the same way, all become full."""
         powers = {part.power for part in parts if part.full is None}
         if all(part.full is None for part in parts) and len(powers) == 1:
             scales, offsets = zip(*(part.coefficients() for part in parts), strict=True)
@@ -192,7 +213,7 @@ class Gains:
         return _features(a.shape[1], self.power) * a[:, None, :] + b[:, None, :]
 
     def dot(self, S: Confusion) -> Array:
-        """Return ``<G, C>`` (B,) of each gain with each confusion of a batch of B, or with one confusion."""
+        """Return ``<G, C>`` (B,) of each gain with each confusion of a batch ``S`` of B, or with one."""
         if self.full is None and self.power == 0:
             a, b = self.pair()
             return np.asarray((a * S.diagonal).sum(axis=-1) + (b * S.columns).sum(axis=-1))

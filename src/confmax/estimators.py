@@ -63,7 +63,7 @@ class MetricClassifierCV(RuleClassifier):
         they may be Dask collections if its ``predict_proba`` gives one for them.
     refit : bool
         Whether to fit the estimator again, on all rows. False keeps the model of the only split; "prefit" needs it.
-    calibration, confusion, randomized
+    calibration, confusion, randomized : str, bool or object
         As for `confmax.maximize`.
     labels : sequence or None
         All class labels in the order that a metric such as ``quadratic_kappa`` counts them in; needed where such a
@@ -239,7 +239,7 @@ class MetricClassifierCV(RuleClassifier):
         return splits
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the tuned metric on rows X (n, d) with true classes y (n,); greater is better.
+        """Return the tuned metric on rows ``X`` (n, d) with true classes ``y`` (n,); ValueError for unknown ones.
 
         It is ``solution_.metric`` of the confusion matrix with these labels, weighted by ``sample_weight`` (n,); of
         the expected matrix, without any draw, if the rule is randomised.

@@ -117,7 +117,14 @@ def names() -> list[str]:
 
 
 def aliases() -> dict[str, str]:
-    """Return scikit-learn's scorer names with the catalogue's name of each."""
+    """Return scikit-learn's scorer names with the catalogue's name of each.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> confmax.metrics.aliases()["f1_macro"]
+    'macro_f1'
+    """
     return dict(_ALIASES)
 
 
@@ -165,7 +172,24 @@ def get(name: str, **params: Any) -> Metric:
 
 
 def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
-    """Return a `Metric` from a name, a metric or a function of C."""
+    """Return a `Metric` from a name, a metric or a function of C.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        A name as for `get`, or a function of C (K, M) as for `from_function`.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, or not known.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> confmax.metrics.resolve("f1_macro")
+    macro_f1
+    """
     if isinstance(metric, Metric):
         return metric
     if callable(metric):

@@ -33,16 +33,16 @@ class Population(Protocol):
         """Whether eta(X) has a density on the simplex (the paper's Assumption A)."""
 
     def eta(self, X: ArrayLike) -> Array:
-        """Return the class probabilities (n, K) at the points X (n, d)."""
+        """Return the class probabilities (n, K) at the points ``X`` (n, d)."""
 
     def sample(self, n: int, rng: np.random.Generator | int) -> tuple[Array, NDArray[np.int64]]:
-        """Draw X (n, d) and y (n,)."""
+        """Draw ``n`` points X (n, d) and their classes y (n,) with a generator or seed ``rng``."""
 
     def points(self, per_class: int = PER_CLASS) -> tuple[Array, Array]:
-        """Return points (N, d) and weights (N,) that stand for the distribution of X."""
+        """Return points (N, d) and weights (N,) that stand for the distribution of X, ``per_class`` of each class."""
 
     def table(self, per_class: int = PER_CLASS) -> Table:
-        """Return the table of eta at these points, with their weights."""
+        """Return the table of eta at these points, ``per_class`` of each class, with their weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,11 @@ class FinitePopulation:
         Probability of each point, in any unit; None: all alike.
     features : array-like (N, d) or None
         The points, all different; None: the numbers 0..N-1 as one feature.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not belong together, or numbers are no probabilities.
 
     Examples
     --------
@@ -135,6 +140,11 @@ class GaussianMixture:
     covariances : array-like (d, d) or (K, d, d) or None
         Covariance, shared or of each class; None: the identity, for which logistic regression is well specified.
 
+    Raises
+    ------
+    ValueError
+        If shapes do not belong together, or a number is out of range.
+
     Examples
     --------
     >>> from confmax.populations import GaussianMixture
@@ -179,7 +189,7 @@ class GaussianMixture:
         return bool(np.linalg.matrix_rank(slopes[1:] - slopes[0]) == K - 1)
 
     def eta(self, X: ArrayLike) -> Array:
-        """Return the class probabilities (n, K) at the points X (n, d)."""
+        """Return the class probabilities (n, K) at the points ``X`` (n, d)."""
         asked = _points(X, self.means.shape[1])
         lower = np.linalg.cholesky(self.covariances)
         score = np.empty((len(asked), len(self.priors)))
@@ -225,6 +235,8 @@ def population_confusion(
 ) -> Array:
     """Return the confusion matrix (K, M) of a rule on a population: ``C[i, j] = E eta_i(X) h_j(X)``.
 
+    The paper's ``conf[h, D]`` (Section 2).
+
     Parameters
     ----------
     population : Population
@@ -255,14 +267,27 @@ def population_confusion(
 
 
 def continuous_example() -> GaussianMixture:
-    """Return three classes, priors .6, .3, .1, that satisfy the paper's Assumption A (unit Gaussians in the plane)."""
+    """Return three classes, priors .6, .3, .1, that satisfy the paper's Assumption A (unit Gaussians in the plane).
+
+    Examples
+    --------
+    >>> from confmax.populations import continuous_example
+    >>> continuous_example().priors.round(6).tolist()
+    [0.6, 0.3, 0.1]
+    """
     return GaussianMixture([0.6, 0.3, 0.1], [[0.0, 0.0], [1.5, 0.0], [0.5, 1.5]])
 
 
 def atoms_example() -> FinitePopulation:
-    """Return three classes on three points: Assumption A fails, and mixtures beat all deterministic rules by .09.
+    """Return three classes on three points: Assumption A fails, and mixtures win by .09 (Theorem 2 needs A).
 
     The points are unit vectors, so that a linear model can learn eta exactly.
+
+    Examples
+    --------
+    >>> from confmax.populations import atoms_example
+    >>> atoms_example().satisfies_continuity
+    False
     """
     return FinitePopulation([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.7, 0.1, 0.2]], [0.2, 0.6, 0.2], np.eye(3))
 
@@ -271,6 +296,12 @@ def coin() -> FinitePopulation:
     """Return the population of the paper's remark: one point, ``eta = (1/2, 1/2)``.
 
     The H-mean's optimum 1/2 needs a coin; every deterministic rule has 0.
+
+    Examples
+    --------
+    >>> from confmax.populations import coin
+    >>> coin().eta([[0]]).tolist()
+    [[0.5, 0.5]]
     """
     return FinitePopulation([[0.5, 0.5]])
 

@@ -57,6 +57,7 @@ class DecisionRule(Exports):
         Seed of the draws of a randomised rule.
     calibrator : Temperature, VectorScaling, other object with ``transform``, or None
         Applied to the probabilities first, by every method here: pass them raw, as they were when the rule was tuned.
+        One of another number of classes is a ValueError.
 
     Examples
     --------
@@ -87,7 +88,7 @@ class DecisionRule(Exports):
     def from_weights(
         cls, weights: ArrayLike, offsets: ArrayLike | None = None, *, classes: Sequence[Any] | None = None
     ) -> DecisionRule:
-        """Return the rule ``argmax_j weights_j p_j + offsets_j``; ``weights`` and ``offsets`` have shape (K,)."""
+        """Return the rule of ``weights`` p + ``offsets``, (K,) each, named ``classes``; ValueError if unfit."""
         scale = np.asarray(weights, dtype=np.float64)
         shift = np.zeros(scale.shape) if offsets is None else np.asarray(offsets, dtype=np.float64)
         if scale.ndim != 1 or len(scale) < 2 or shift.shape != scale.shape:
@@ -194,7 +195,7 @@ class DecisionRule(Exports):
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw; for a tensor, on its device.
 
-        For a Dask array or DataFrame, a lazy one.
+        ``proba`` and ValueError as for `predict`. For a Dask array or DataFrame, a lazy one.
         """
         if is_dask(proba):
             from confmax import _lazy
@@ -257,7 +258,7 @@ class DecisionRule(Exports):
         return _spark_rule.thresholds(self.gains, calibrated=self.calibrator is not None)
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
-        """Return the exact confusion of the rule on the oracle's table; one pass.
+        """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.
 
         Decisions are always those of `predict` on the raw probabilities. A raw table is calibrated as the rule says,
         for the truth of a model confusion too; on a table that is calibrated already, the truth stays as it is.
@@ -271,7 +272,7 @@ class DecisionRule(Exports):
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
-        """Return the same rule for columns in another order of the same names.
+        """Return the same rule for columns in the order ``class_names`` of the same names.
 
         Raises
         ------
@@ -303,7 +304,7 @@ class DecisionRule(Exports):
         return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator)
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return probabilities (n, K) as `predict` reads them: columns in the order of `classes`, rows that sum to one.
+        """Return ``proba`` (n, K) as `predict` reads it: columns in the order of `classes`, rows that sum to one.
 
         Raises
         ------
@@ -335,7 +336,7 @@ class DecisionRule(Exports):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DecisionRule:
-        """Return the rule in a JSON text.
+        """Return the rule in a JSON ``text``.
 
         Raises
         ------
@@ -345,12 +346,12 @@ class DecisionRule(Exports):
         return cls(*_rule_file.parse(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rule to a JSON file; the file appears whole or not at all."""
+        """Write the rule to the JSON file ``path``; it appears whole or not at all."""
         _rule_file.write_whole(Path(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DecisionRule:
-        """Read a rule that `save` wrote.
+        """Read a rule that `save` wrote to ``path``.
 
         Raises
         ------

@@ -243,7 +243,9 @@ def maximize(
 def check_settings(
     confusion: Any, calibration: Any, randomized: Any, random_state: Any, *, tol: Any = 0.0, max_passes: Any = None
 ) -> None:
-    """Refuse settings of `maximize` that are none of the words, or out of range."""
+    """Refuse, by a ValueError, settings of `maximize` that are none of the words, or out of range.
+
+    ``confusion``, ``calibration``, ``randomized``, ``random_state``, ``tol`` and ``max_passes`` as there."""
     if confusion not in CONFUSIONS:
         raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
     check_calibration(calibration)
@@ -284,7 +286,9 @@ def _priors(table: Table) -> list[Array]:
 
 
 def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
-    """Return the metric for this table: its class order known, absent classes left out where it divides by priors."""
+    """Return ``metric`` for ``table``: class order known, absent classes left out where it divides by priors.
+
+    ``explicit``: whether the order was given; a ValueError where it must be and was not."""
     if metric.ordered and not explicit and any(isinstance(name, str) for name in table.classes):
         shown = ", ".join(map(repr, table.classes[:6]))
         raise ValueError(

@@ -102,6 +102,11 @@ def linear_regret_bound(gain: ArrayLike, eta_error: float, *, form: Form = "tigh
     Bound
         Vacuous from an error of 1 on: no rule loses more than the largest difference within a row.
 
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or ``form`` unknown.
+
     Examples
     --------
     >>> from confmax.theory import linear_regret_bound
@@ -144,7 +149,9 @@ def brute_force_bound(
         Rows of the whole sample, and K (the paper's n).
     alpha : float
         Fraction of the sample on which confusion matrices are measured.
-    delta, constant
+    delta : float
+        Probability of failure, as in `confusion_radius`.
+    constant : "vapnik" or float
         As in `confusion_radius`.
     form : {"tightened", "printed"}
         Printed: with the factor ``n^2`` that the statement lacks and needs (E14). Tightened: no two confusion
@@ -155,6 +162,11 @@ def brute_force_bound(
     Bound
         Vacuous at usual sizes with the explicit constant: even for two classes ``n^2 r`` is above 1 below about
         24 000 rows of S''.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or ``form`` unknown.
 
     Examples
     --------
@@ -198,6 +210,11 @@ def frank_wolfe_bound(
     Bound
         Vacuous for a metric in [0, 1] until about ``T = 8 beta``.
 
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or ``form`` unknown.
+
     Examples
     --------
     >>> from confmax.theory import frank_wolfe_bound
@@ -240,7 +257,9 @@ def bayes_cg_bound(
         Rows of the whole sample, and K (the paper's n).
     alpha, kappa : float
         The algorithm's split and rounds.
-    delta, constant
+    delta : float
+        Probability of failure, as in `confusion_radius`.
+    constant : "vapnik" or float
         As in `confusion_radius`.
     form : {"tightened", "printed"}
         See the module.
@@ -302,8 +321,14 @@ def smoothed_bound(
     ----------
     constants : SmoothingConstants
         From `smoothing_constants`.
-    eta_error, m, n_classes, alpha, kappa, delta, constant, form
+    eta_error, alpha, kappa, delta : float
         As in `bayes_cg_bound`.
+    m, n_classes : int
+        As in `bayes_cg_bound`.
+    constant : "vapnik" or float
+        As in `confusion_radius`.
+    form : {"tightened", "printed"}
+        See the module.
 
     Returns
     -------

@@ -70,7 +70,8 @@ def score(
         What to judge, called "rule" in the result: a rule, or decisions that were made elsewhere, in the names of
         ``y``: those of another method, or of rules that were tuned on other folds.
     rules : mapping or None
-        More of these, by name. One that is called "argmax" or "p/prior" takes the place of that rule.
+        More of these, by name: rules, solutions, or decisions (n,). One that is called "argmax" or "p/prior" takes
+        the place of that rule.
     sample_weight : array-like (n,) or None
         Non-negative weights.
     classes : sequence or None
@@ -166,7 +167,10 @@ def compare(
     stratified: bool = False,
     seed: int = 0,
 ) -> Score:
-    """Return the score of rules for the columns of a labelled table; `score` without its checks and warnings."""
+    """Return the score of ``rules`` for the columns of a labelled ``table``; `score` without its checks and warnings.
+
+    ``metrics`` and ``rules`` (rules, or decisions (n,) as names) go by name; ``n_replicates``, ``level``,
+    ``stratified`` and ``seed`` are the bootstrap's. Decisions that are no classes are a ValueError."""
     assert table.labels is not None
     labels, weight = table.labels, table.weight
     decided, mixtures, sizes = [], [], []
@@ -198,7 +202,7 @@ def compare(
 
 
 def plain_rules(table: Table) -> dict[str, DecisionRule]:
-    """Return what people decide without tuning: argmax(p), and argmax(p / prior) by the class sizes of the table."""
+    """Return what people decide without tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
     prior = table.label_weight()
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
     return dict(zip(PLAIN, map(DecisionRule.from_weights, (np.ones(len(prior)), inverse)), strict=True))
@@ -311,7 +315,7 @@ def _distinct(chosen: Sequence[Metric]) -> dict[str, Metric]:
 
 
 def check_bootstrap(n_replicates: Any, level: Any) -> None:
-    """Refuse numbers of replicates that cannot tell intervals of a level."""
+    """Refuse, by a ValueError, an ``n_replicates`` that cannot tell intervals of a ``level``."""
     whole = isinstance(n_replicates, (int, np.integer)) and not isinstance(n_replicates, bool)
     if not (whole and 0 <= n_replicates <= MOST_REPLICATES):
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
@@ -333,7 +337,7 @@ def _check_draws(stratified: Any, random_state: Any) -> None:
 
 
 def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
-    """Return what a reader of the intervals should know; ``undefined``: also which values there are not."""
+    """Return what readers of ``found`` for ``metrics`` should know; ``undefined``: also which values there are not."""
     told = []
     tail, sizes_matter = (
         (1 - found.level) / 2,

@@ -1,18 +1,11 @@
-"""The command line: `confmax demo`, `tune`, `apply`, `score` and `metrics`.
-
-Every error of the user's making ends here as one sentence on stderr and exit code 2; other exceptions are bugs and keep
-their traceback.
-"""
+"""The command line: `confmax demo`, `tune`, `apply`, `score` and `metrics`, and the options that commands share."""
 
 from __future__ import annotations
 
 import csv
-import re
-import sys
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -20,84 +13,16 @@ from confmax._rule_file import write_whole
 from confmax._version import __version__
 from confmax.cli import reports, show, tasks
 from confmax.cli.columns import Asked
+from confmax.cli.completers import column_names, metric_names, rule_files, solver_names
 from confmax.cli.demo import demonstrate
 from confmax.cli.files import EXTENSIONS, check_output, read_frame
+from confmax.cli.group import OneSentence, in_words_of_options, warn
 from confmax.cli.large import SHARE, large
-from confmax.cli.show import Bar, Page, clean
+from confmax.cli.show import Bar, Page
 from confmax.rule import DecisionRule
 from confmax.uncertainty import check_bootstrap
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-# the library speaks of its arguments; here they have other names
-_WORDS = (
-    (r"\bpass classes= with\b", "give --classes with"),
-    (r"\bpass keys=, an identifier per row,", "name a column of identifiers with --key"),
-    (r"\bpass y, or use confusion='model'", "give --label, or --confusion model"),
-    (r"\bconfusion='(\w+)'", r"--confusion \1"),
-    (r"\bconfmax\.metrics\.names\(\) lists them", "'confmax metrics' lists them"),
-    (r"\btune with randomized=False", "tune with --randomized no"),
-    (r"^to_(sql|onnx|python) (?=writes|cannot)", r"--to \1 "),
-    (r"\bsample_weight\b", "the weight column"),
-    (r"\bof y\b", "of the label column"),
-    (r"\by has\b", "the label column has"),
-    (r"\bproba has\b", "the table of probabilities has"),
-    (r"\bsolver is 'auto', 'polished', a solver, or one of", "--solver is auto, polished, or one of"),
-    (r"\bmax_passes is a positive integer or None", "--max-passes is a positive whole number"),
-    (r"\b(raise|lower) max_passes\b", r"\1 --max-passes"),
-    (r"\bor tol$", "or --tol"),
-    (r"^tol must", "--tol must"),
-    (r"^level is", "--level is"),
-    (r"\bpass stratified=True", "give --stratified"),
-    (r"\bpass metric=, what", "give --metric, what"),
-)
-
-
-def in_words_of_options(message: str) -> str:
-    """Return a library's sentence on one line, its arguments called as the options are."""
-    for pattern, words in _WORDS:
-        message = re.sub(pattern, words, message)
-    return clean(" ".join(message.split()))
-
-
-def warn(message: str) -> None:
-    """Print a warning on stderr, on one line."""
-    click.echo(f"warning: {in_words_of_options(message)}", err=True)
-
-
-def _fail(message: str) -> NoReturn:
-    counted = " (rows are counted from 0, after the names)" if re.search(r"\brow \d+ of\b", message) else ""
-    click.echo(f"error: {in_words_of_options(message)}{counted}", err=True)
-    sys.exit(2)
-
-
-class OneSentence(click.Group):
-    """A group whose errors are one sentence each."""
-
-    def main(
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any
-    ) -> NoReturn:
-        """Run a command and end the process; ``standalone_mode`` is click's and has no effect here."""
-        extra["standalone_mode"] = False
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda message, *_rest, **_more: warn(str(message))
-                code = super().main(args, prog_name, *rest, **extra)
-        except click.UsageError as error:
-            path = error.ctx.command_path if error.ctx is not None else "confmax"
-            _fail(f"{error.format_message().rstrip('.')}; '{path} --help' tells more")
-        except click.ClickException as error:
-            _fail(error.format_message())
-        except click.Abort:
-            click.echo("interrupted", err=True)
-            sys.exit(130)
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            _fail(f"{where}{error.strerror or error}; check the path and its permissions")
-        except ValueError as error:
-            _fail(str(error))
-        sys.exit(code if isinstance(code, int) else 0)
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
@@ -139,11 +64,26 @@ _COLUMNS = click.option("--columns", callback=_names, metavar="A,B,C",
 def _table_options(command: _Command) -> _Command:
     """Add the options that say what a file's columns mean."""
     for option in (
-        click.option("--weight", metavar="COL", help="Column of sample weights."),
+        click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
         _COLUMNS,
         click.option("--positive", metavar="NAME", help="The positive one of two classes."),
         click.option("--classes", callback=_names, metavar="A,B,C",
                      help="Class names in order; needed for metrics that depend on the order."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _bootstrap_options(command: _Command) -> _Command:
+    """Add the options of bootstrap intervals."""
+    for option in (
+        click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+                     help="Seed of the draws."),
+        click.option("--stratified", is_flag=True, help="Draw within classes: the rows of each were fixed."),
+        click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
+                     help="Coverage of the intervals."),
+        click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
+                     help="Bootstrap replicates of the intervals; 0 for values alone."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -217,8 +157,11 @@ def demo(out: Path, as_json: bool) -> None:
 
 @confmax.command()
 @click.argument("file", type=_PATH)
-@click.option("--label", metavar="COL", help="Column of true classes. Without it the model confusion is used.")
-@click.option("--metric", metavar="NAME", help="What to maximise; 'confmax metrics' lists the names.")
+@click.option("--label", metavar="COL", shell_complete=column_names,
+              help="Column of true classes. Without it the model confusion is used.")  # fmt: skip
+@click.option(
+    "--metric", metavar="NAME", shell_complete=metric_names, help="What to maximise; 'confmax metrics' lists the names."
+)
 @_PARAM
 @click.option("--costs", type=_PATH, metavar="FILE.csv",
               help="Costs for the metric linear: one row per true class, one column per decision, numbers. A first row "
@@ -231,7 +174,8 @@ def demo(out: Path, as_json: bool) -> None:
 @click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
               show_default=True, help="How probabilities are corrected first, on the labels; auto: as cross-validated "
                                       "log loss says. The rule applies it by itself.")  # fmt: skip
-@click.option("--solver", default="auto", show_default=True, metavar="NAME", help="Which algorithm.")
+@click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=solver_names,
+              help="Which algorithm.")  # fmt: skip
 @click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
               help="Whether the rule may draw; auto: only where that gains more than 0.001.")  # fmt: skip
 @click.option(
@@ -305,11 +249,12 @@ def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str,
 
 
 @confmax.command()
-@click.argument("rule", type=_PATH)
+@click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.argument("file", type=_PATH)
 @click.option("-o", "--out", type=_PATH, required=True, help=f"Where the decisions go: {', '.join(EXTENSIONS)}.")
 @_COLUMNS
-@click.option("--key", metavar="COL", help="Column of identifiers that a randomised rule draws from.")
+@click.option("--key", metavar="COL", shell_complete=column_names,
+              help="Column of identifiers that a randomised rule draws from.")  # fmt: skip
 @_AS_JSON
 def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str | None, as_json: bool) -> None:
     """Decide every row of FILE by RULE.
@@ -331,18 +276,14 @@ def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str 
 
 @confmax.command()
 @click.argument("file", type=_PATH)
-@click.option("--label", metavar="COL", required=True, help="Column of true classes.")
-@click.option("--rule", type=_PATH, metavar="RULE", help="A rule file to score beside argmax and p/prior.")
-@click.option("--metric", "names", multiple=True, metavar="NAME", help="Only this metric; may be repeated.")
+@click.option("--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes.")
+@click.option("--rule", type=_PATH, metavar="RULE", shell_complete=rule_files,
+              help="A rule file to score beside argmax and p/prior.")  # fmt: skip
+@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
+              help="Only this metric; may be repeated.")  # fmt: skip
 @_PARAM
 @_table_options
-@click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
-              help="Bootstrap replicates of the intervals; 0 for values alone.")  # fmt: skip
-@click.option("--level", type=float, metavar="X", default=0.95, show_default=True, help="Coverage of the intervals.")
-@click.option("--stratified", is_flag=True, help="Draw within classes: the rows of each were fixed.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the draws."
-)
+@_bootstrap_options
 @_AS_JSON
 def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     """Score argmax, p/prior and a rule on the labels of FILE.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from confmax import metrics
 from confmax.cli.columns import Asked, read_rows
+from confmax.cli.crossfit import cross_fitted
 from confmax.cli.files import read_frame
 from confmax.confusion import Array
 from confmax.oracle import make_oracle, make_table
@@ -24,7 +25,6 @@ __all__ = ["CLASSES", "METRICS", "demonstrate", "held_out_values", "label_confus
 
 METRICS = ("g_mean", "macro_f1", "min_recall", "cohen_kappa")
 CLASSES = ("VF", "F", "M", "L")
-# per run: the demonstration makes eighty, and is to be over in seconds
 
 Fit = Callable[[NDArray[Any], NDArray[Any]], DecisionRule]
 
@@ -61,9 +61,7 @@ def held_out_values(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[An
     """
     proba, labels, folds = table
     pooled = np.zeros((len(CLASSES), len(CLASSES)))
-    for fold in np.unique(folds):
-        held_out = folds == fold
-        rule = fit(proba[~held_out], labels[~held_out])
+    for held_out, rule in cross_fitted(lambda kept: fit(proba[kept], labels[kept]), folds):
         pooled += label_confusion(rule, proba[held_out], labels[held_out])
     return metrics.get(metric).value(pooled / pooled.sum())
 

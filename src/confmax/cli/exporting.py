@@ -10,6 +10,7 @@ import click
 from confmax._rule_file import write_whole
 from confmax.cli.columns import listed
 from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, _refuse_same, confmax
+from confmax.cli.completers import rule_files
 from confmax.cli.files import check_output
 from confmax.cli.show import Page, print_json
 
@@ -19,7 +20,7 @@ _SETTINGS = {"sql": ("dialect", "columns"), "onnx": ("dtype", "opset"), "python"
 
 
 @confmax.command()
-@click.argument("rule", type=_PATH)
+@click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.option("--to", "language", type=click.Choice(list(_SETTINGS)), required=True, help="What to write.")
 @click.option("--dialect", metavar="NAME", help="Of SQL: duckdb, sqlite, or with the extra confmax[sql] others.")
 @click.option("--columns", callback=_names, metavar="A,B,C",
@@ -35,7 +36,7 @@ _SETTINGS = {"sql": ("dialect", "columns"), "onnx": ("dtype", "opset"), "python"
               help="Where it goes. Without it, SQL and Python are printed.")  # fmt: skip
 @_AS_JSON
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
-    """Write RULE as an SQL expression, an ONNX model or a Python function.
+    """Write RULE as SQL expression, ONNX model or Python function.
 
     Each decides the class index from one probability per class, like 'confmax apply'. Rules that draw have no such
     form.

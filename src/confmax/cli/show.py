@@ -10,7 +10,9 @@ from types import TracebackType
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +24,8 @@ from confmax.rule import DecisionRule
 __all__ = ["Bar", "Page", "clean", "print_json", "show_apply", "show_demo", "show_metrics", "show_score", "show_tune"]
 
 PIPED_WIDTH = 200  # a pipe has no width; lines are for programs and pagers
+COLUMN_GAP = 3  # between columns on a terminal
+LEAST_PROSE = 30  # columns of text below which a table is no table
 SHOW_AFTER = 0.5  # seconds: shorter work needs no bar
 
 Document = dict[str, Any]
@@ -93,7 +97,43 @@ class Page:
             self.console.print(Text(clean(line)), soft_wrap=True)
 
     def table(self, names: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True, best: int = -1) -> None:
-        """Print a table: the first column left, numbers right, the column ``best`` bold."""
+        """Print a table: the first column left, numbers right, the column ``best`` bold.
+
+        Where a terminal is too narrow, numbers go to several tables below each other, or one row below the other.
+        """
+        for columns in self._fitting(names, rows, right):
+            if columns:
+                self._grid([names[k] for k in columns], [[row[k] for k in columns] for row in rows], right,
+                           columns.index(best) if best in columns else -1)  # fmt: skip
+                continue
+            for row in rows:
+                self.say(row[0], "bold")
+                for name, cell in zip(names[1:], row[1:], strict=True):
+                    if cell:
+                        indent = 2 if right else 4
+                        told = Text(clean(f"{name}  {cell}" if right else cell), no_wrap=False)
+                        self.console.print(Padding(told, (0, 0, 0, indent)))
+
+    def _fitting(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: bool) -> list[list[int]]:
+        """Return the columns of the tables that fit beside each other; an empty list stands for rows as blocks."""
+        every = list(range(len(names)))
+        if not self.is_terminal:
+            return [every]
+        widths = [max(cell_len(clean(row[k])) for row in (names, *rows)) + COLUMN_GAP for k in every]
+        room = self.console.width
+        if not right:  # the last column is prose, which folds
+            return [every] if sum(widths[:-1]) + LEAST_PROSE <= room else [[]]
+        if widths[0] + max(widths[1:]) > room:
+            return [[]]
+        groups: list[list[int]] = [[0]]
+        for k in every[1:]:
+            if sum(widths[j] for j in groups[-1]) + widths[k] > room:
+                groups.append([0])
+            groups[-1].append(k)
+        # a table per column is none
+        return [[]] if len(groups) > 1 and max(map(len, groups)) < 3 else groups
+
+    def _grid(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: bool, best: int) -> None:
         grid = Table(box=box.SIMPLE_HEAD if self.is_terminal else None, pad_edge=False, header_style="bold")
         for k, name in enumerate(names):
             is_number = right and k > 0

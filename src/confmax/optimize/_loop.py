@@ -102,11 +102,11 @@ class Problem:
         return self.metric.statistics == "matrix"
 
     def ask(self, gains: Gains) -> Confusion:
-        """Return the oracle's answers (a batch); one pass."""
+        """Return the oracle's answers to ``gains`` (a batch); one pass."""
         return self.oracle.maximize(gains, matrix=self.needs_matrix)
 
     def value(self, confusion: Confusion) -> float:
-        """Return the objective at one confusion, NaN as minus infinity."""
+        """Return the objective at one ``confusion``, NaN as minus infinity."""
         value = float(self.metric.values(confusion))
         return -math.inf if math.isnan(value) else value
 
@@ -139,13 +139,13 @@ class Solver(Protocol):
         """Passes allowed when the caller sets no limit."""
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Raise ValueError for a problem that it cannot solve."""
+        """Raise ValueError for a ``metric`` on ``n_rows`` of ``n_classes`` columns that it cannot solve."""
 
     def init(self, problem: Problem) -> Any:
-        """Return the first state."""
+        """Return the first state for a ``problem``."""
 
     def step(self, problem: Problem, state: Any) -> tuple[Any, Step]:
-        """Return the next state and what the step offers."""
+        """Return the state after ``state`` for a ``problem``, and what the step offers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,9 @@ def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
 def baselines(
     oracle: CountingOracle, priors: Sequence[Array], n_decisions: int, *, matrix: bool, more: Gains | None = None
 ) -> list[Mixture]:
-    """Return argmax(p), argmax(p / prior) for every prior given, and the rules of ``more``, evaluated together."""
+    """Return argmax(p), argmax(p / prior) for each of ``priors`` (K,), and the rules of ``more``: one ``oracle`` pass.
+
+    They choose from ``n_decisions``; ``matrix``: with whole confusion matrices."""
     K = len(oracle.rows)
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > 0) for prior in priors]
     gains = Gains.reduced(np.array(scales))
@@ -192,10 +194,17 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
 
     Parameters
     ----------
-    solver, problem
-        What to run on what. The problem's starting rules take part from the beginning.
+    solver : Solver
+        What to run.
+    problem : Problem
+        On what. The problem's starting rules take part from the beginning.
     callback : callable or None
         Called with a `Progress` after every step; a true result stops the run.
+
+    Returns
+    -------
+    Outcome
+        The best rules found, the bound, and how the run ended.
     """
     keeper = _Keeper(problem)
     state = solver.init(problem)

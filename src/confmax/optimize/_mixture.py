@@ -36,12 +36,16 @@ class Mixture:
 
     @classmethod
     def single(cls, gain: Gains, confusion: Confusion) -> Mixture:
-        """Return the deterministic rule of one gain."""
+        """Return the deterministic rule of one ``gain`` with its ``confusion``."""
         return cls((gain,), np.ones(1), confusion, (confusion,))
 
     @classmethod
     def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool) -> Mixture:
-        """Return the rule that decides at random: an inner point, where every metric of the catalogue is smooth."""
+        """Return the rule that decides at random: an inner point, where every metric of the catalogue is smooth.
+
+        ``rows`` (K,) are row sums; it chooses from ``n_decisions``, with the whole ``matrix`` or without. A ValueError
+        if these are too many.
+        """
         _refuse_many_constants(len(rows), n_decisions)
         gains = Gains.constant(len(rows), range(n_decisions)) if n_decisions == len(rows) else None
         if gains is None:
@@ -55,7 +59,7 @@ class Mixture:
         return cls(atoms, np.full(n_decisions, 1 / n_decisions), mean, parts)
 
     def toward(self, gain: Gains, confusion: Confusion, step: float) -> Mixture:
-        """Return ``(1 - step) * self + step * gain``; atoms without weight are dropped."""
+        """Return ``(1 - step) * self + step * gain``, the gain's ``confusion`` given, without empty atoms."""
         if step >= 1.0:
             return Mixture.single(gain, confusion)
         if step <= 0.0:
@@ -65,7 +69,7 @@ class Mixture:
         return Mixture((*self.atoms, gain), np.append(self.weights * (1.0 - step), step), mixed, parts)
 
     def reduced(self, metric: Metric) -> Mixture:
-        """Return a mixture of at most d of these atoms, d the number of free statistics (Caratheodory).
+        """Return a mixture of at most d of these atoms, d the free statistics of ``metric`` (Caratheodory).
 
         While more than d + 1 atoms have weight, the weights move along a vector that changes no statistic that the
         metric reads, until one of them is zero. A last such step, which lets the statistics follow the metric's
@@ -96,7 +100,7 @@ class Mixture:
         return Mixture(tuple(self.atoms[int(k)] for k in index), share, Confusion.stack(chosen).mix(share), chosen)
 
     def gathered(self) -> tuple[Gains, Array]:
-        """Return the atoms as one batch with their weights, equal gains merged, weights of rounding size dropped."""
+        """Return the atoms as one batch with their weights (A,), equal gains merged, those of rounding size dropped."""
         gains = Gains.concatenate(self.atoms)
         parts = [part for part in (gains.a, gains.b, gains.full) if part is not None]
         totals: dict[bytes, tuple[int, float]] = {}

@@ -51,6 +51,13 @@ class CoordinateSearch:
     The cuts lie strictly between adjacent breakpoints; of cuts with equal values the middle of the widest interval is
     taken. Breakpoints closer than the rounding of the table's dtype are one.
 
+    Not of the paper; what it gains on rows that were not searched is in `benchmarks/RESULTS.md`, section polish.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range; by `check`, for what it cannot solve.
+
     Examples
     --------
     >>> import confmax

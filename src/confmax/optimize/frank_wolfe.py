@@ -46,6 +46,11 @@ class FrankWolfe:
     -----
     Theorem 9 (with erratum E16) bounds the regret after T open-loop rounds by ``8 beta / (T + 2)``.
 
+    Raises
+    ------
+    ValueError
+        If a setting is out of range; by `check`, for what it cannot solve.
+
     Examples
     --------
     >>> import confmax
@@ -90,7 +95,7 @@ class FrankWolfe:
         return FrankWolfeState(moved, state.round + 1), Step(moved, (vertex,), bound, status)
 
     def surrogate(self, metric: Metric, j: int) -> Metric:
-        """Return the metric whose gradient is used in round j."""
+        """Return the stand-in for ``metric`` whose gradient is used in round ``j``."""
         if self.rho is not None:
             return metric.smoothed(self.rho, self.smoothing)
         return metric.smoothed(0.5 / math.sqrt(j)) if metric.name == "min_recall" else metric
@@ -116,6 +121,11 @@ class BayesCG:
     -----
     Round 1 has step 1, so the initial rule only fixes the first gradient (note on Theorem 9 in the errata). The best
     rule met is returned, as on labels the last one may be worse.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range; by `check`, for what it cannot solve.
 
     Examples
     --------

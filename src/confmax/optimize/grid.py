@@ -44,6 +44,11 @@ class BruteForce:
     max_operations : float
         Refuse grids that need more than this many operations (gains x rows x coefficients).
 
+    Raises
+    ------
+    ValueError
+        If a setting is out of range; by `check`, for what it cannot solve.
+
     Examples
     --------
     >>> import confmax
@@ -70,7 +75,7 @@ class BruteForce:
             raise ValueError(f"max_operations of BruteForce is a positive number; got {self.max_operations!r}")
 
     def n_gains(self, form: GainForm, n_classes: int, n_decisions: int | None = None) -> int:
-        """Return the number of gains in the grid."""
+        """Return the number of gains of a ``form`` for ``n_classes`` and ``n_decisions`` in the grid."""
         m, K = self.resolution, n_classes
         normalised = m**K - (m - 1) ** K  # at least one coefficient at the end of its range
         if form == "matrix":

@@ -58,7 +58,7 @@ class ThresholdSearch:
 
 
 def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Confusion]:
-    """Return the best rule of one threshold, and the confusions of all of them (batch); counts as a pass.
+    """Return a ``metric``'s best rule of one threshold and the confusions of all (batch); a pass of the ``oracle``.
 
     Of a table in parts, the best on the rows at hand.
     """

@@ -129,5 +129,5 @@ def make_oracle(
 
 
 def same_estimate(oracle: Oracle, table: Table) -> Oracle:
-    """Return the default oracle over another table, for the same estimate of the confusion."""
+    """Return the default oracle over another ``table``, for the same estimate of the confusion as ``oracle``."""
     return BACKENDS[table.backend](table, oracle.model_share)

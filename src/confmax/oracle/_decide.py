@@ -16,7 +16,23 @@ from confmax.oracle._tensors import is_tensor
 
 
 def decide(proba: Any, gains: Gains) -> NDArray[Any]:
-    """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
+    """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index.
+
+    Parameters
+    ----------
+    proba : ndarray, tensor or csr_array (n, K)
+        Checked probabilities.
+    gains : Gains
+        B of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confmax.confusion import Gains
+    >>> from confmax.oracle import decide
+    >>> decide(np.array([[0.7, 0.3], [0.2, 0.8]]), Gains.reduced([[1.0, 1.0], [1.0, 3.0]])).tolist()
+    [[0, 1], [1, 1]]
+    """
     if is_tensor(proba):
         from confmax.oracle import _torch
 
@@ -29,7 +45,7 @@ def decide(proba: Any, gains: Gains) -> NDArray[Any]:
 
 
 def decide_given(proba: ArrayLike, gains: Gains, classes: Sequence[Any] | None = None) -> NDArray[np.int64] | None:
-    """Return the decisions (n,) of one gain on probabilities that nobody has checked, checked in the same scan.
+    """Return decisions (n,) of one of ``gains`` on unchecked ``proba`` (n, K), a frame by ``classes``.
 
     None where they are no array or not of the gain's number of classes: `checked_probabilities` says what they are.
 

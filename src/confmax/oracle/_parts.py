@@ -349,7 +349,7 @@ def _column_totals(table: Table) -> Array:
 
 
 def distinct_labels(source: Source) -> NDArray[Any]:
-    """Return the distinct labels of all parts."""
+    """Return the distinct labels (m,) of all parts of ``source``."""
     found: dict[Any, None] = {}
     for values in source.run(_distinct_of, labels_only=True):
         found.update(dict.fromkeys(values))

@@ -32,4 +32,4 @@ class Oracle(Protocol):
         """The table that the oracle reads."""
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return, for each gain of the batch, the confusion of ``argmax_j score_j``; one scan of the table."""
+        """Return, for each of ``gains``, the confusion of ``argmax_j score_j``, its ``matrix`` if asked; one scan."""

@@ -13,7 +13,7 @@ from confmax.oracle._table import Table, is_sparse
 
 
 def sampled(table: Table, fraction: float) -> Table:
-    """Return about this fraction of a table's rows (0 < fraction < 1), chosen by a hash of their probabilities."""
+    """Return about this ``fraction`` of the rows of ``table``, in (0, 1), chosen by a hash of their probabilities."""
     below = int(fraction * 2.0**32)
     if table.backend == "torch":
         from confmax.oracle._torch_predict import row_words
@@ -30,7 +30,7 @@ def sampled(table: Table, fraction: float) -> Table:
 
 
 def rows_of(table: Table, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
-    """Return the chosen rows (a mask or indices) as a table."""
+    """Return the ``chosen`` rows (n,) of ``table``, a mask or indices, as a table."""
     labels = None if table.labels is None else table.labels[chosen]
     weight = None if table.weight is None else table.weight[chosen]
     dense = table.backend == "numba" and chosen.dtype == np.intp

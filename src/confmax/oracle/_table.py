@@ -23,7 +23,7 @@ class Calibrator(Protocol):
     """A map of probabilities (n, K) to probabilities (n, K), row by row."""
 
     def transform(self, proba: NDArray[Any]) -> ArrayLike:
-        """Return the calibrated probabilities (n, K)."""
+        """Return the calibrated probabilities (n, K) of ``proba`` (n, K)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,9 @@ class Table:
     classes : tuple
         Names of the columns; 0..K-1 when nothing else is known.
     calibrator : Calibrator or None
-        What made ``proba`` from the probabilities of ``raw``, the table as it was given; None for that table itself.
+        What made ``proba`` from the probabilities of ``raw``; None for that table itself.
+    raw : Table or None
+        The table as it was given, where this one is calibrated.
     totals : ndarray (K,) or None
         The sum of each column, where the check has told it.
     draws : ndarray (n,) of uint32 or None
@@ -60,7 +62,7 @@ class Table:
     draws: NDArray[np.uint32] | None = None
 
     def calibrated(self, calibrator: Calibrator | None) -> Table:
-        """Return the table of the raw probabilities under a calibrator; of the raw ones themselves for None."""
+        """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
@@ -126,12 +128,12 @@ class Table:
         return self.column_sums(self.weight) / self.weight_total
 
     def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
-        """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
+        """Return the sums of ``p`` by class (K,), with ``spread`` of ``p (1 - p)``, by ``weight`` (n,), in float64."""
         P = self.proba.astype(np.float64) * (1.0 - self.proba) if spread else self.proba
         return check_rows(P, np.inf, np.inf)[0] if weight is None else weighted_totals(P, weight)
 
     def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its decision (n,), zero for a decision that is no class."""
+        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
         own = decision < self.n_classes
         hit = self.proba[np.arange(self.n_rows), np.where(own, decision, 0)]
         return np.where(own, hit, hit.dtype.type(0))
@@ -158,10 +160,22 @@ def make_table(
     classes : sequence or None
         Class names in column order. Default: the sorted labels when there are K of them, else 0..K-1.
 
+    Returns
+    -------
+    Table
+        In memory as it came where possible.
+
     Raises
     ------
     ValueError
         For anything that is not such a table; the sentence names the first offending row.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table([[0.8, 0.2], [0.4, 0.6]], ["no", "yes"])
+    >>> table.classes, table.labels.tolist()
+    (('no', 'yes'), [0, 1])
     """
     source = as_source(proba, y, sample_weight, classes)
     if source is not None:
@@ -220,11 +234,25 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     A frame whose columns are named like ``classes`` is read in the order of ``classes``. A scipy.sparse matrix becomes
     a csr_array, a torch tensor stays one.
 
+    Parameters
+    ----------
+    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
+        What is to be checked.
+    classes : sequence or None
+        Names of the columns of a frame, in the order that is wanted.
+
     Raises
     ------
     ValueError
         For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
         else than one.
+
+    Examples
+    --------
+    >>> from confmax.oracle import checked_probabilities
+    >>> checked_probabilities([[1, 0], [0.5, 0.5]])
+    array([[1. , 0. ],
+           [0.5, 0.5]])
     """
     return _checked(proba, classes)[0]
 
@@ -246,7 +274,7 @@ def _checked(
 
 
 def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
-    """Return what a calibrator makes of checked probabilities (n, K), checked in turn, in the same dtype.
+    """Return what ``calibrator`` makes of checked ``proba`` (n, K), checked in turn, in the same dtype.
 
     Raises
     ------
@@ -283,17 +311,17 @@ def _calibrated(
 
 
 def is_sparse(proba: Any) -> bool:
-    """Whether this is a table of scipy.sparse, found out without importing it."""
+    """Whether ``proba`` is of scipy.sparse, found out without importing it."""
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(proba).__mro__)
 
 
 def is_source(proba: Any) -> bool:
-    """Whether this is a table that `open_table` has opened."""
+    """Whether ``proba`` is a table that `open_table` has opened."""
     return getattr(proba, "is_confmax_source", False) is True
 
 
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
-    """Return which classes carry weight (K,), by labels if there are any; at least two must.
+    """Return which classes of ``table`` carry weight (K,), by labels if there are any; at least two must.
 
     Raises
     ------

@@ -32,6 +32,11 @@ class ConfusionChangeDisplay:
     normalize : {"true", "all"}
         Whether rows sum to one, or all entries.
 
+    Raises
+    ------
+    ValueError
+        If ``normalize`` is neither.
+
     Examples
     --------
     >>> import confmax
@@ -59,7 +64,10 @@ class ConfusionChangeDisplay:
         normalize: str = "true",
         ax: Any = None,
     ) -> ConfusionChangeDisplay:
-        """Draw the confusions on a table (n, K): counted on labels (n,), or expected from the probabilities."""
+        """Draw the confusions of ``solution`` on ``proba`` (n, K): counted on ``y`` (n,), or expected without it.
+
+        ``sample_weight`` (n,) weighs the rows; ``normalize`` as above; ``ax`` are three axes, or None for new ones.
+        """
         rule = solution.rule
         before, after = (_confusion(each, rule, proba, y, sample_weight) for each in (_argmax(rule), rule))
         assert before.matrix is not None and after.matrix is not None
@@ -69,11 +77,11 @@ class ConfusionChangeDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> ConfusionChangeDisplay:
-        """Draw the confusions of a fitted classifier on rows X (n, d) with true classes y (n,)."""
+        """Draw those of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,), ``settings`` as above."""
         return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
-        """Draw three matrices into three axes."""
+        """Draw three matrices into three axes ``ax``."""
         self.figure_, self.ax_ = axes_of(ax, 3)
         rows = self.before.sum(axis=1, keepdims=True) if self.normalize == "true" else 1.0
         before, after = (
@@ -154,7 +162,9 @@ class TradeOffDisplay:
         sample_weight: ArrayLike | None = None,
         ax: Any = None,
     ) -> TradeOffDisplay:
-        """Draw the way on a table (n, K): by labels (n,), without them as the probabilities expect it.
+        """Draw the way of ``solution`` on ``proba`` (n, K): by labels ``y`` (n,), without them as ``proba`` expects it.
+
+        ``other`` is the second metric, ``sample_weight`` (n,) weighs the rows, ``ax`` None makes new axes.
 
         Raises
         ------
@@ -177,11 +187,11 @@ class TradeOffDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> TradeOffDisplay:
-        """Draw the way of a fitted classifier on rows X (n, d) with true classes y (n,)."""
+        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,), ``settings`` as above."""
         return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
-        """Draw into axes."""
+        """Draw into axes ``ax``, new ones by default."""
         self.figure_, self.ax_ = axes_of(ax)
         at = int(np.argmin(np.abs(self.steps - 1.0)))
         self.ax_.plot(self.other, self.tuned, "-", color="tab:blue", alpha=0.6)

@@ -40,7 +40,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the history of a run."""
+        """Draw the history of the run of ``solution`` into ``ax``."""
         steps = solution.history
         # where labels take part a run may have had bounds, which prove nothing of the solution
         proved = solution.upper_bound is not None
@@ -51,11 +51,11 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the history of the run of a fitted `MetricClassifierCV`."""
+        """Draw the history of the run of ``estimator``, a fitted `MetricClassifierCV`, into ``ax``."""
         return cls.from_solution(fitted(estimator), ax=ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw into axes; the band between value and bound is what is not known of the optimum."""
+        """Draw into axes ``ax``; the band between value and bound is what is not known of the optimum."""
         self.figure_, self.ax_ = axes_of(ax)
         # the starting rules are known from the first pass on
         x = np.append(self.passes, self.passes[-1] + 0.5)

@@ -42,7 +42,7 @@ class WeightsDisplay:
 
     @classmethod
     def from_rule(cls, rule: DecisionRule, *, others: Sequence[DecisionRule] = (), ax: Any = None) -> WeightsDisplay:
-        """Draw a rule's weights, with those of other rules around them; of a mixture its most frequent rule.
+        """Draw the weights of ``rule`` into ``ax``, with those of ``others``; of a mixture its most frequent rule.
 
         Raises
         ------
@@ -56,16 +56,16 @@ class WeightsDisplay:
 
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> WeightsDisplay:
-        """Draw the weights of a solution's rule."""
+        """Draw the weights of the rule of ``solution`` into ``ax``."""
         return cls.from_rule(solution.rule, ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> WeightsDisplay:
-        """Draw the weights of a fitted classifier, with those of its ``fold_rules_`` where it has any."""
+        """Draw the weights of a fitted ``estimator`` into ``ax``, with those of its ``fold_rules_``, if any."""
         return cls.from_rule(fitted(estimator).rule, others=getattr(estimator, "fold_rules_", ()), ax=ax)
 
     def plot(self, ax: Any = None) -> WeightsDisplay:
-        """Draw into axes: weights on a log scale, offsets beside them if there are any."""
+        """Draw into axes ``ax``: weights on a log scale, offsets beside them if there are any."""
         used = bool(self.offsets.any())
         self.figure_, axes = axes_of(ax, 2) if used else axes_of(ax)
         panels = (
@@ -135,7 +135,7 @@ class DecisionRegionsDisplay:
         n: int = 150,
         ax: Any = None,
     ) -> DecisionRegionsDisplay:
-        """Draw the regions of a rule, ``n`` grid points along a side, with rows (n, 3) of which y (n,) are the classes.
+        """Draw the regions of ``rule`` into ``ax`` by ``n`` points a side, with rows ``proba`` (n, 3) of ``y`` (n,).
 
         Raises
         ------
@@ -157,19 +157,19 @@ class DecisionRegionsDisplay:
 
     @classmethod
     def from_solution(cls, solution: Solution, *args: Any, **settings: Any) -> DecisionRegionsDisplay:
-        """Draw the regions of a solution's rule; arguments as in `from_rule`."""
+        """Draw the regions of the rule of ``solution``; ``args`` and ``settings`` as in `from_rule`."""
         return cls.from_rule(solution.rule, *args, **settings)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any = None, y: ArrayLike | None = None, **settings: Any
     ) -> DecisionRegionsDisplay:
-        """Draw the regions of a fitted classifier, with rows X (n, d) and their true classes y (n,)."""
+        """Draw those of a fitted ``estimator``, rows ``X`` (n, d) of ``y`` (n,); ``settings`` as in `from_rule`."""
         proba = None if X is None else estimator.predict_proba(X)
         return cls.from_rule(fitted(estimator).rule, proba, y, **settings)
 
     def plot(self, ax: Any = None) -> DecisionRegionsDisplay:
-        """Draw into axes: corners are the sure rows."""
+        """Draw into axes ``ax``: corners are the sure rows."""
         from matplotlib import colormaps
         from matplotlib.colors import ListedColormap
 

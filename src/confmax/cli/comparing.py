@@ -1,0 +1,287 @@
+"""`confmax compare`: what tuning for each of several metrics gains, and what it costs in the others.
+
+For every metric a rule is tuned and judged on rows that it was not tuned on: five folds by the content of the rows,
+each decided by the rule tuned on the other four. So every row has one decision per metric, all are counted on the same
+rows, and the bootstrap compares them in pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from confmax import metrics as catalogue
+from confmax._folds import stratified_folds
+from confmax._metric import Metric
+from confmax.cli.columns import Asked, Rows, listed, read_rows
+from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
+from confmax.cli.completers import column_names, metric_names, rule_files
+from confmax.cli.crossfit import held_out_decisions
+from confmax.cli.files import read_frame
+from confmax.cli.frame import Frame
+from confmax.cli.group import warn
+from confmax.cli.show import Bar, Page, _show_source, number, print_json
+from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed
+from confmax.oracle import Table, make_table
+from confmax.rule import DecisionRule
+from confmax.solution import maximize
+from confmax.uncertainty import Score, check_bootstrap, compare, doubts, plain_rules
+
+__all__ = ["compare_rules", "comparison"]
+
+N_FOLDS = 5
+SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
+OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
+
+
+@confmax.command("compare")
+@click.argument("file", type=_PATH)
+@click.option("--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes.")
+@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
+              help="Tune for this metric and judge by it; may be repeated. Default: five that suit the "
+                   "classes.")  # fmt: skip
+@_PARAM
+@click.option("--rule", "rules", type=_PATH, multiple=True, metavar="RULE", shell_complete=rule_files,
+              help="A rule file to set beside the tuned rules; may be repeated.")  # fmt: skip
+@_table_options
+@_bootstrap_options
+@_AS_JSON
+def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
+    """Tune for several metrics and judge every rule by each of them.
+
+    Rows of FILE are cut into five folds; what decides a fold was tuned on the other four, so no rule is judged on rows
+    that it was tuned on. 'for NAME' is such a rule. Rules given with --rule are applied as they are: FILE should hold
+    other rows than those they were tuned on.
+
+    \b
+    Example:
+      confmax compare validation.csv --label truth
+      confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
+      confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
+    """
+    names, params, rules = more.pop("names"), more.pop("params"), more.pop("rules")
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    settings = {"n_replicates": more.pop("replicates"), "seed": more.pop("seed")}
+    settings |= {key: more.pop(key) for key in ("level", "stratified")}
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    for name in names:
+        catalogue.get(name, **params) if name != "linear" else _refuse_linear()
+    if len(set(rules)) < len(rules):
+        raise click.UsageError("--rule names a file twice; name each rule once")
+    loaded = {str(path): _load_rule(path) for path in rules}
+    with Bar("comparing", "rules") as bar:
+        document = comparison(
+            read_frame(file), Asked(**more), names, params, loaded, progress=bar.update, warn=warn, **settings
+        )
+    if as_json:
+        print_json(document)
+    else:
+        _show(Page(), document)
+
+
+def _refuse_linear() -> None:
+    raise ValueError("compare has no table of costs for linear; confmax tune --costs shows its values")
+
+
+# --- the comparison --------------------------------------------------------------------------------------------------
+
+
+def comparison(
+    frame: Frame,
+    asked: Asked,
+    names: Sequence[str],
+    params: Mapping[str, Any],
+    rules: Mapping[str, DecisionRule],
+    *,
+    warn: Callable[[str], None],
+    progress: Callable[[int, int], Any] | None = None,
+    **settings: Any,
+) -> Document:
+    """Return every rule's value by every metric, on rows that it was not tuned on.
+
+    Parameters
+    ----------
+    frame, asked
+        The file, and which columns of it are meant.
+    names : sequence of str
+        Metrics to tune for; none for those that suit the classes.
+    params : mapping
+        Parameters of the metric, if there is one only.
+    rules : mapping
+        Further rules, by the names of their files.
+    warn : callable
+        Takes sentences that the reader should see.
+    progress : callable or None
+        Takes the number of rules that were tuned, and of all.
+    **settings
+        Of the bootstrap, as `uncertainty.compare` takes them.
+    """
+    first = next(iter(rules.values()), None)
+    rows = read_rows(frame, asked, () if first is None else first.class_names[: first.n_classes])
+    for note in rows.notes:
+        warn(note)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    _tell_rare(table, warn)
+    chosen = _chosen(names, params, rows)
+    judges = _with_accuracy(chosen)
+    judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
+    tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
+    for path, rule in rules.items():
+        judged[path], tuned_for[path] = _placed(path, rule, rows.classes), rule.metric
+    found = compare(table, judges, judged, **settings)
+    for sentence in doubts(found, judges, undefined=False):
+        warn(sentence)
+    return {
+        **_about(frame, asked, rows),
+        "folds": N_FOLDS,
+        "metrics": list(found.metrics),
+        "rules": [
+            _told(found, name, tuned_for.get(name), cross_fitted=name.startswith("for ")) for name in found.rules
+        ],
+        "best": _best(found),
+        "intervals": _bootstrap(found),
+    }
+
+
+def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict[str, Metric]:
+    """Return the metrics to tune for."""
+    if not names:
+        fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
+        usual = [each for each in fitting if not _not_applicable(each, rows, order_known=rows.order_known)]
+        return {repr(each): each for each in usual}
+    chosen = [catalogue.get(name, **params) for name in names]
+    for metric in chosen:
+        why = _not_applicable(metric, rows, order_known=rows.order_known)
+        if why:
+            raise ValueError(_order_needed(metric, rows) if "order" in why else f"{metric.name} does not apply: {why}")
+    if len({repr(each) for each in chosen}) < len(chosen):
+        raise ValueError("--metric names a metric twice; name each once")
+    return {repr(each): each for each in chosen}
+
+
+def _with_accuracy(chosen: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Return the metrics to judge by: what a rule costs is most often asked in accuracy."""
+    return {**chosen, **({} if "accuracy" in chosen else {"accuracy": catalogue.get("accuracy")})}
+
+
+def _cross_fitted(
+    table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+) -> dict[str, Any]:
+    """Return the held-out decisions (n,) of the rules tuned for every metric, as names."""
+    folds = stratified_folds(table, N_FOLDS, seed)
+    labels, done = rows.labels, 0
+    assert labels is not None
+    found = {}
+    for name, metric in chosen.items():
+
+        def fit(kept: Any, metric: Metric = metric) -> DecisionRule:
+            nonlocal done
+            if progress is not None:
+                progress(done, N_FOLDS * len(chosen))
+            done += 1
+            weight = None if rows.weight is None else rows.weight[kept]
+            with warnings.catch_warnings():
+                # of the whole table it is told once
+                warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
+                return maximize(
+                    metric, rows.proba[kept], labels[kept], sample_weight=weight, classes=rows.classes,
+                    random_state=seed,
+                ).rule  # fmt: skip
+
+        found[f"for {name}"] = held_out_decisions(fit, folds, rows.proba)
+    return found
+
+
+def _tell_rare(table: Table, warn: Callable[[str], None]) -> None:
+    """Warn of classes that some fold, or all rows, are without."""
+    assert table.labels is not None
+    counts = np.bincount(table.labels, minlength=table.n_classes)
+    absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
+    if absent:
+        warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes are taken over the others")
+    if rare:
+        warn(f"few rows have the label {listed(rare)}: what is tuned without a fold knows little of them")
+
+
+def _placed(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+    own = rule.class_names[: rule.n_classes]
+    if set(own) != set(classes):
+        raise ValueError(
+            f"the rule {path} decides between {listed(own)} and the classes here are {listed(classes)}; compare rules "
+            f"of the same classes"
+        )
+    return rule if own == classes else rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
+
+
+def _told(found: Score, rule: str, tuned_for: str | None, *, cross_fitted: bool) -> Document:
+    """Return one rule's values, with replicates also intervals and differences to argmax."""
+    entries = {metric: rules[rule] for metric, rules in found.to_dict()["metrics"].items()}
+    told: Document = {
+        "rule": rule,
+        "tuned_for": tuned_for,
+        "cross_fitted": cross_fitted,
+        "values": {metric: entry["value"] for metric, entry in entries.items()},
+    }
+    if found.n_replicates:
+        told["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if rule != "argmax":
+        told["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
+    return told
+
+
+def _best(found: Score) -> dict[str, list[str]]:
+    """Return the rules with the largest value, by metric."""
+    best = {}
+    for metric, values in zip(found.metrics, found.values, strict=True):
+        known = values[np.isfinite(values)]
+        top = known.max() if len(known) else np.nan
+        best[metric] = [rule for rule, value in zip(found.rules, values, strict=True) if value == top]
+    return best
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _show(page: Page, document: Document) -> None:
+    _show_source(page, document)
+    page.say()
+    names = document["metrics"]
+    page.say("Values; * is the best of its column", "bold")
+    page.table(["rule", *names], [[each["rule"], *_values(each, document["best"])] for each in document["rules"]])
+    intervals = document["intervals"]
+    page.say()
+    if intervals is not None:
+        page.say("Difference to argmax, with its interval", "bold")
+        others = [each for each in document["rules"] if "minus_argmax" in each]
+        page.table(["rule", *names], [[each["rule"], *_differences(each)] for each in others])
+        page.say()
+    page.say(
+        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and judged on the "
+        f"one left out, {document['folds']} times. p/prior takes the class sizes from these same rows."
+    )
+    if any(not each["cross_fitted"] and each["tuned_for"] is not None for each in document["rules"]):
+        page.say(
+            "Rules of --rule are applied as they are: if they were tuned on these rows, their values flatter them."
+        )
+    if intervals is not None:
+        page.say(f"In brackets: {intervals['method']}; where they exclude 0, chance hardly explains the difference.")
+    file, label = document["file"], document["label"]
+    page.say(f"To make a rule of all rows: confmax tune {file} --label {label} --metric NAME -o rule.json")
+
+
+def _values(told: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
+    return [number(value) + ("*" if told["rule"] in best[metric] else " ") for metric, value in told["values"].items()]
+
+
+def _differences(told: Document) -> list[str]:
+    return [
+        "-" if minus["value"] is None else f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"
+        for minus in told["minus_argmax"].values()
+    ]

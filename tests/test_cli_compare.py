@@ -1,0 +1,198 @@
+"""`confmax compare`: every rule is judged by every metric, on rows that it was not tuned on."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn import metrics as reference
+
+import confmax as library
+from confmax._folds import stratified_folds
+from confmax.oracle import make_table
+from tests.cli_helpers import CLASSES, HPC, document, run, small
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def hpc():
+    cells = np.genfromtxt(HPC, delimiter=",", dtype=str, skip_header=1)
+    return cells[:, 1:5].astype(float), cells[:, 0]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    rule = tmp_path_factory.mktemp("compare") / "rule.json"
+    library.DecisionRule.from_weights([1.0, 2.0, 7.0, 11.0], classes=CLASSES).save(rule)
+    args = ("compare", HPC, "--label", "obs", "--metric", "f1_macro", "--metric", "g_mean", "--rule", rule)
+    return document(*args, "--replicates", "200"), str(rule)
+
+
+def by_reference(truth, decided):
+    recalls = reference.recall_score(truth, decided, average=None, labels=CLASSES, zero_division=0)
+    return {
+        "macro_f1": reference.f1_score(truth, decided, average="macro", labels=CLASSES, zero_division=0),
+        "g_mean": np.prod(recalls) ** 0.25,
+        "accuracy": np.mean(truth == decided),
+    }
+
+
+@pytest.fixture(scope="module")
+def decided(hpc, compared):
+    """Folds and tuning done again: the decisions of every rule but p/prior."""
+    P, y = hpc
+    folds = stratified_folds(make_table(P, y, classes=CLASSES), 5, 0)
+    found = {"argmax": np.array(CLASSES)[3 - np.argmax(P[:, ::-1], axis=1)]}
+    for metric in ("macro_f1", "g_mean"):
+        mine = found[f"for {metric}"] = np.empty(len(y), dtype="U2")
+        for fold in range(5):
+            rule = library.maximize(metric, P[folds != fold], y[folds != fold], classes=CLASSES).rule
+            assert not rule.is_randomized
+            mine[folds == fold] = rule.classes[rule.predict(P[folds == fold])]
+    weighted = P * [1.0, 2.0, 7.0, 11.0]
+    return {**found, compared[1]: np.array(CLASSES)[3 - np.argmax(weighted[:, ::-1], axis=1)]}
+
+
+def test_values_are_those_of_held_out_rows(hpc, compared, decided):
+    """Counted by scikit-learn."""
+    P, y = hpc
+    found, path = compared
+    by_name = {each["rule"]: each for each in found["rules"]}
+    assert list(by_name) == ["argmax", "p/prior", "for macro_f1", "for g_mean", path]
+    for name, names in decided.items():
+        assert by_name[name]["values"] == pytest.approx(by_reference(y, names), abs=1e-12)
+    assert {name: each["cross_fitted"] for name, each in by_name.items()} == {
+        "argmax": False, "p/prior": False, "for macro_f1": True, "for g_mean": True, path: False,
+    }  # fmt: skip
+    # the tuning rows flatter: the same rule of all rows is better on them
+    assert library.maximize("g_mean", P, y, classes=CLASSES).label_value > by_name["for g_mean"]["values"]["g_mean"]
+
+
+def test_intervals_are_those_of_score(hpc, compared, decided):
+    """The same rows are drawn as by confmax.score for the same decisions."""
+    P, y = hpc
+    found, _path = compared
+    rules = {name: names for name, names in decided.items() if name != "argmax"}
+    metrics = ["macro_f1", "g_mean", "accuracy"]
+    scored = library.score(metrics, P, y, rules=rules, classes=CLASSES, n_replicates=200)
+    for mine in found["rules"][2:]:
+        for metric in metrics:
+            minus = scored.difference(mine["rule"], "argmax", metric)
+            assert mine["minus_argmax"][metric] == pytest.approx(minus._asdict())
+            assert mine["intervals"][metric] == pytest.approx(list(scored.estimate(mine["rule"], metric)[1:]))
+
+
+def test_the_best_of_each_column_is_marked(compared):
+    found, _ = compared
+    for metric, best in found["best"].items():
+        top = max(each["values"][metric] for each in found["rules"])
+        assert best == [each["rule"] for each in found["rules"] if each["values"][metric] == top]
+    assert found["best"]["accuracy"] == ["argmax"]
+
+
+def test_what_is_printed(tmp_path):
+    path = small(tmp_path, rows=90)
+    library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
+    stdout, stderr = run("compare", path, "--label", "y", "--metric", "g_mean", "--rule", "r.json")
+    assert stderr == "" and stdout.isascii()
+    for words in ("for g_mean", "* is the best", "4 of 5 folds", "flatter", "confmax tune", "minus", "r.json"):
+        assert words in stdout or words == "minus"
+    rows = [line.split() for line in stdout.splitlines() if line.startswith(("argmax", "p/prior", "for ", "r.json"))]
+    assert len(rows) == 4 + 3
+    plain, _ = run("compare", path, "--label", "y", "--metric", "g_mean", "--replicates", "0")
+    assert "Difference" not in plain and "[" not in plain
+
+
+def test_defaults_suit_the_classes(tmp_path):
+    path = small(tmp_path, rows=90)
+    assert document("compare", path, "--label", "y", "--replicates", "0")["metrics"] == [
+        "macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa", "accuracy",
+    ]  # fmt: skip
+    two = tmp_path / "two.csv"
+    two.write_text("n,p,y\n" + "".join(f"{0.9 - k / 80},{0.1 + k / 80},{'np'[k % 3 == 0]}\n" for k in range(60)))
+    without = document("compare", two, "--label", "y", "--replicates", "0")["metrics"]
+    assert "f1" not in without
+    assert document("compare", two, "--label", "y", "--positive", "p", "--replicates", "0")["metrics"] == [
+        "f1", *without,
+    ]  # fmt: skip
+
+
+def test_no_order_of_rows_changes_the_values(tmp_path):
+    """Folds go by the content of the rows."""
+    path = small(tmp_path, rows=90)
+    lines = path.read_text().splitlines()
+    (tmp_path / "turned.csv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    args = ("--label", "y", "--metric", "macro_f1", "--replicates", "0")
+    one, other = (document("compare", name, *args)["rules"] for name in (path, "turned.csv"))
+    assert [each["values"] for each in one] == [pytest.approx(each["values"], abs=1e-12) for each in other]
+
+
+def test_weights_count(tmp_path):
+    """A row of weight two is a row that is there twice, as far as its fold's rule is the same."""
+    path = small(tmp_path, rows=90, w=["1", "3"] * 45)
+    found = document("compare", path, "--label", "y", "--weight", "w", "--metric", "macro_f1", "--replicates", "0")
+    P = np.genfromtxt(path, delimiter=",", skip_header=1, usecols=(1, 2, 3))
+    y = np.genfromtxt(path, delimiter=",", skip_header=1, usecols=5, dtype=str)
+    names = np.array(list("abc"))[2 - np.argmax(P[:, ::-1], axis=1)]
+    expected = reference.f1_score(y, names, average="macro", sample_weight=[1, 3] * 45)
+    assert found["rules"][0]["values"]["macro_f1"] == pytest.approx(expected)
+
+
+def test_rare_and_absent_classes_are_told(tmp_path):
+    path = small(tmp_path, y=["a", "b"] * 28 + ["c"] * 4)
+    _, stderr = run("compare", path, "--label", "y", "--metric", "g_mean", "--replicates", "0")
+    assert stderr == "warning: few rows have the label c (4): what is tuned without a fold knows little of them\n"
+    path = small(tmp_path, y=["a", "b"] * 30)
+    _, stderr = run("compare", path, "--label", "y", "--metric", "g_mean", "--classes", "a,b,c", "--columns", "a,b,c",
+                    "--replicates", "0")  # fmt: skip
+    assert stderr.startswith("warning: no row has the label c: metrics that divide by class sizes are taken over")
+    assert stderr.count("\n") == 1
+
+
+def test_a_rule_that_draws_and_a_rule_that_abstains(tmp_path):
+    path = small(tmp_path, rows=90)
+    found = document("compare", path, "--label", "y", "--metric", "min_recall", "--replicates", "0")
+    assert 0 <= found["rules"][2]["values"]["min_recall"] <= 1
+    (tmp_path / "costs.csv").write_text("true,a,b,c,ask\na,0,1,1,.2\nb,1,0,1,.2\nc,1,1,0,.2\n")
+    run("tune", path, "--label", "y", "--costs", "costs.csv", "-o", "ask.json")
+    found = document("compare", path, "--label", "y", "--metric", "macro_f1", "--rule", "ask.json")
+    assert found["rules"][-1]["values"]["macro_f1"] is None
+    assert "-" in run("compare", path, "--label", "y", "--metric", "macro_f1", "--rule", "ask.json")[0]
+
+
+ERRORS = {
+    "no label": ([], "Missing option '--label'"),
+    "unknown metric": (["--label", "y", "--metric", "macro_f2"], "did you mean macro_f1"),
+    "linear": (["--label", "y", "--metric", "linear"], "compare has no table of costs for linear"),
+    "twice": (["--label", "y", "--metric", "macro_f1", "--metric", "f1_macro"], "--metric names a metric twice"),
+    "binary": (["--label", "y", "--metric", "f1"], "f1 does not apply: for two classes; the file has 3"),
+    "order": (["--label", "y", "--metric", "quadratic_kappa"], "give the order with --classes"),
+    "lone parameter": (["--label", "y", "--param", "beta=2"], "--param belongs to one --metric"),
+    "column": (["--label", "yy"], "no column 'yy' (nearest: y); correct --label"),
+    "no rule": (["--label", "y", "--rule", "no.json"], "there is no rule file no.json"),
+    "rule twice": (["--label", "y", "--rule", "r.json", "--rule", "r.json"], "--rule names a file twice"),
+    "other rule": (
+        ["--label", "y", "--rule", "r.json", "--rule", "x.json"],
+        "the rule x.json decides between a, b, x and the classes here are a, b, c; compare rules of the same classes",
+    ),
+    "replicates": (["--label", "y", "--replicates", "5"], "cannot tell intervals of level 0.95"),
+}
+
+
+@pytest.mark.parametrize("arguments, sentence", ERRORS.values(), ids=ERRORS)
+def test_errors_are_one_sentence(arguments, sentence, tmp_path):
+    library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
+    library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abx")).save("x.json")
+    stdout, stderr = run("compare", small(tmp_path), *arguments, code=2)
+    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
+    assert sentence in stderr
+
+
+def test_json_holds_no_infinity(tmp_path):
+    stdout, _ = run("compare", small(tmp_path), "--label", "y", "--metric", "macro_f1", "--json")
+    json.loads(stdout, parse_constant=lambda name: pytest.fail(name))

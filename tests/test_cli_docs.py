@@ -1,0 +1,140 @@
+"""docs/command-line.md says what is there: commands, options, exit codes, and every key of every JSON document."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import confmax as library
+from confmax.calibration import Temperature
+from confmax.confusion import Gains
+from tests.cli_helpers import HPC, cli, document, small
+
+pytest.importorskip("pyarrow")
+PAGE = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text()
+KINDS = {
+    "string": str, "boolean": bool, "integer": int, "number": (int, float), "list": list, "object": dict,
+    "rule": dict, "null": type(None),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def documented(name):
+    table = PAGE.split(f"<!-- keys: {name} -->\n")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", table, re.MULTILINE)
+    assert len(rows) == table.strip().count("\n") - 1 == len(dict(rows))
+    return dict(rows)
+
+
+def fits(value, told):
+    for kind in told.split(" or "):
+        whole = kind in ("integer", "number") and isinstance(value, bool)
+        if isinstance(value, KINDS[kind]) and not whole:
+            return True
+    return False
+
+
+def walk(value, path, keys, seen):
+    """Compare a document with the documented keys; add what was met to ``seen``."""
+    if path:
+        step = re.sub(r"\[\]$", "", path)
+        if step == path and (path in keys or not path.endswith("{}")):
+            assert path in keys, f"{path} is not documented"
+            assert fits(value, keys[path]), f"{path} is {value!r}, not {keys[path]}"
+            seen.add(path)
+    if isinstance(value, dict) and keys.get(path) != "rule":
+        named = any(key.startswith(f"{path}{{}}") for key in keys)
+        for key, inner in value.items():
+            walk(inner, f"{path}{{}}" if named else f"{path}.{key}".lstrip("."), keys, seen)
+    elif isinstance(value, list) and any(key.startswith(f"{path}[].") for key in keys):
+        for inner in value:
+            walk(inner, f"{path}[]", keys, seen)
+
+
+def rules():
+    library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
+    draws = Gains.reduced([[1, 1, 1], [1, 2, 9]], np.zeros((2, 3)))
+    library.DecisionRule(draws, np.array([0.25, 0.75]), tuple("abc"), "min_recall", 5).save("d.json")
+    table = Gains(full=np.eye(3)[None])
+    library.DecisionRule(table, np.ones(1), tuple("abc"), "x", 0, Temperature(2.0)).save("t.json")
+    run = ("tune", HPC, "--label", "obs", "--metric", "g_mean", "-o", "v.json")
+    assert document(*run)["calibration"]["kind"] == "vector"
+
+
+def outputs():
+    path = small(Path(), rows=90)
+    rules()
+    labelled = (path, "--label", "y", "--weight", "w")
+    costs = Path("costs.csv")
+    costs.write_text("true,a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n")
+    return {
+        "demo": [("demo",)],
+        "tune": [
+            ("tune", *labelled, "--metric", "macro_f1"), ("tune", path, "--metric", "g_mean", "--columns", "a,b,c"),
+            ("tune", *labelled, "--costs", costs), ("tune", *labelled, "--metric", "mcc", "--confusion", "model"),
+        ],
+        "compare": [
+            ("compare", *labelled, "--metric", "g_mean", "--rule", "r.json"),
+            ("compare", *labelled, "--metric", "g_mean", "--replicates", "0"),
+        ],
+        "apply": [("apply", "r.json", path, "-o", "out.csv")],
+        "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0")],
+        "explain": [("explain", f"{name}.json", *more) for name in "rdtv" for more in ((),)]
+        + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],
+        "export": [("export", "r.json", "--to", "python", "-o", "r.py")],
+        "metrics": [("metrics",)],
+    }  # fmt: skip
+
+
+def rare(name):
+    """Keys that these runs cannot show."""
+    return {"compare": {"intervals.absent{}"}, "score": {"intervals.absent{}"}}.get(name, set())
+
+
+def test_documented_keys_are_those_of_the_output():
+    runs = outputs()
+    assert {*runs, "completion"} == set(cli.confmax.commands)
+    for name, lines in runs.items():
+        keys, seen = documented(name), set()
+        if name in ("tune", "apply", "score", "compare"):
+            keys = {**documented("source"), **keys}
+        for line in lines:
+            walk(document(*line), "", keys, seen)
+        assert set(keys) - seen <= rare(name), name
+
+
+def test_a_key_that_is_not_documented_would_be_found():
+    with pytest.raises(AssertionError, match="more is not documented"):
+        walk({"more": 1}, "", {"less": "integer"}, set())
+    with pytest.raises(AssertionError, match="not string"):
+        walk({"less": 1}, "", {"less": "string"}, set())
+
+
+def test_absent_classes_are_as_documented():
+    lines = ["n,p,y", *(f"{0.9 - k / 80},{0.1 + k / 80},{'np'[k == 40]}" for k in range(60))]
+    Path("two.csv").write_text("\n".join(lines) + "\n")
+    found = document("score", "two.csv", "--label", "y", "--metric", "accuracy")
+    assert 0 < found["intervals"]["absent"]["p"] < 1
+
+
+def test_every_command_and_option_is_documented():
+    for name, command in cli.confmax.commands.items():
+        assert f"| `confmax {name}" in PAGE
+        for option in command.params:
+            for text in option.opts if option.param_type_name == "option" else ():
+                assert f"`{text}`" in PAGE, f"{name} {text}"
+
+
+def test_options_that_are_documented_exist():
+    known = {text for command in cli.confmax.commands.values() for option in command.params for text in option.opts}
+    section = PAGE.split("## Options")[1].split("## JSON")[0]
+    assert set(re.findall(r"`(--?[a-z-]+)`", section)) <= known
+
+
+def test_exit_codes_are_listed():
+    assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "130"]

@@ -1,0 +1,159 @@
+"""`confmax explain`: words, numbers and steps are those of the rule."""
+
+import json
+
+import numpy as np
+import pytest
+
+import confmax as library
+from confmax.calibration import Temperature, VectorScaling
+from confmax.confusion import Gains
+from tests.cli_helpers import document, run
+
+FLAT = library.DecisionRule.from_weights([1.0, 1.5, 4.0], [0.0, 0.1, -0.1], classes=list("abc"))
+
+
+def with_calibrator(rule, calibrator):
+    return library.DecisionRule(rule.gains, rule.weights, rule.class_names, "macro_f1", 3, calibrator)
+
+
+RULES = {
+    "weights": library.DecisionRule.from_weights([1.0, 1.5, 4.0], classes=list("abc")),
+    "offsets": FLAT,
+    "temperature": with_calibrator(FLAT, Temperature(2.0)),
+    "vector": with_calibrator(FLAT, VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01)),
+    "kappa": library.DecisionRule(Gains.reduced([-1.0, -1.2, -1.0], [0.0, 0.3, 0.1], power=2), np.ones(1), (1, 2, 3)),
+    "draws": library.DecisionRule(
+        Gains.reduced([[1, 1, 1], [1, 2, 9]], np.zeros((2, 3))), np.array([0.25, 0.75]), tuple("abc"), "min_recall", 5
+    ),
+    "table": library.DecisionRule(Gains(full=-np.array([[[0, 3, 2, 0.4], [1, 0, 2, 0.4], [5, 5, 0, 0.4]]])),
+                                  np.ones(1), ("a", "b", "c", "ask"), "linear"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("row", [(0.2, 0.5, 0.3), (1.0, 0.0, 0.0), (0.1, 0.1, 0.8)])
+def test_the_example_decides_like_predict(name, row):
+    """The shown scores have the rule's decision as their largest; shares are the rule's own."""
+    rule = RULES[name]
+    rule.save("r.json")
+    found = document("explain", "r.json", "--proba", ",".join(map(str, row)))
+    example = found["example"]
+    names = [str(each) for each in rule.class_names]
+    assert example["decision"] == names[rule.predict([row])[0]]
+    assert list(example["decision_probabilities"].values()) == rule.decision_probabilities([row])[0].tolist()
+    shares = dict.fromkeys(names, 0.0)
+    for part in example["parts"]:
+        shares[part["decision"]] += part["share"]
+        scores = np.array(part["scores"])
+        assert part["decision"] == names[len(scores) - 1 - np.argmax(scores[::-1])]
+    assert shares == pytest.approx(example["decision_probabilities"], abs=1e-15)
+    calibrated = row if rule.calibrator is None else rule.calibrator.transform([row])[0]
+    assert (example["calibrated"] or list(row)) == pytest.approx(list(calibrated))
+
+
+def test_scores_follow_from_the_numbers_shown():
+    """Done again by hand: power, factor, sum, weight, offset."""
+    RULES["vector"].save("r.json")
+    found = document("explain", "r.json", "--proba", "0.2,0.5,0.3")
+    calibration, part = found["calibration"], found["parts"][0]
+    p = (np.array([0.2, 0.5, 0.3]) + calibration["floor"]) ** calibration["powers"] * np.exp(calibration["offsets"])
+    p /= p.sum()
+    expected = p * part["weights"] + part["offsets"]
+    assert found["example"]["parts"][0]["scores"] == pytest.approx(expected.tolist(), rel=1e-12)
+    RULES["kappa"].save("k.json")
+    found = document("explain", "k.json", "--proba", "0.2,0.5,0.3")
+    distances = [sum(p * (i - j) ** 2 for i, p in enumerate((0.2, 0.5, 0.3))) for j in range(3)]
+    assert found["example"]["scored"] == pytest.approx(distances)
+    assert (found["score_of"], found["decided_from"]) == ("mean squared distance", None)
+
+
+@pytest.mark.parametrize("name", ["weights", "offsets", "temperature", "vector"])
+def test_thresholds_are_where_decisions_change(name):
+    """A search over a grid of rows with two possible classes finds the same."""
+    rule = RULES[name]
+    rule.save("r.json")
+    found = document("explain", "r.json")["decided_from"]
+    grid = np.linspace(0, 1, 20001)
+    for k, mine in enumerate("abc"):
+        for j, other in enumerate("abc"):
+            if j != k:
+                P = np.zeros((len(grid), 3))
+                P[:, k], P[:, j] = grid, 1 - grid
+                first = grid[np.argmax(rule.predict(P) == k)]
+                assert found[mine][other] == pytest.approx(first, abs=1e-4)
+
+
+def test_what_is_printed():
+    RULES["weights"].save("r.json")
+    stdout, stderr = run("explain", "r.json", "--proba", "0.2,0.5,0.3")
+    assert stderr == "" and stdout.isascii()
+    for words in (
+        "tuned for   an unnamed metric",
+        "classes     a, b, c",
+        "c is decided from 0.200 against a, from 0.273 against b",
+        "c is favoured most: its probability counts 4 times that of a",
+        "Decided: c, the largest score (*)",
+    ):
+        assert words in stdout
+    assert [line.split() for line in stdout.splitlines()][-5:-2] == [
+        ["a", "0.2000", "0.2000"], ["b", "0.5000", "0.7500"], ["c", "0.3000", "1.2000*"],
+    ]  # fmt: skip
+    RULES["draws"].save("d.json")
+    stdout, _ = run("explain", "d.json", "--proba", "0.5,0.3,0.2")
+    for words in ("between 2 parts, by seed 5 and row", "Drawn with probability 75.0%", "Decided: a 25.0%, c 75.0%"):
+        assert words in stdout
+    RULES["table"].save("t.json")
+    stdout, _ = run("explain", "t.json", "--proba", "0.5,0.3,0.2")
+    assert "decides ask" in stdout and "Decided: ask" in stdout and "-0 " not in stdout
+    RULES["kappa"].save("k.json")
+    assert "mean squared distance of the true class" in run("explain", "k.json")[0]
+
+
+def test_two_classes_have_one_threshold():
+    """Weights 1 and 3: the second is decided from 1 / (1 + 3)."""
+    library.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"]).save("r.json")
+    assert "yes is decided from 0.250 (argmax: 0.500)" in run("explain", "r.json")[0]
+
+
+def test_classes_that_are_never_or_always_decided():
+    library.DecisionRule.from_weights([1.0, 1.0], [5.0, 0.0], classes=["no", "yes"]).save("r.json")
+    stdout, _ = run("explain", "r.json")
+    assert "no is decided always" in stdout and "yes is decided never" in stdout
+
+
+def test_many_classes_are_cut_but_not_in_json():
+    rule = library.DecisionRule.from_weights(np.arange(1.0, 41.0))
+    rule.save("r.json")
+    stdout, _ = run("explain", "r.json")
+    assert "... 20 more classes; --json shows all." in stdout
+    assert len(document("explain", "r.json")["parts"][0]["weights"]) == 40
+
+
+ERRORS = {
+    "no rule": (["none.json"], "there is no rule file none.json"),
+    "another number": (["r.json", "--proba", "0.5,0.5"], "--proba gives 2 probabilities and the rule has 3 classes (a"),
+    "no probabilities": (["r.json", "--proba", "0.5,0.5,0.5"], "--proba gives numbers that sum to 1.5; give"),
+    "negative": (["r.json", "--proba=-0.5,0.5,1"], "--proba gives numbers that sum to 1; give probabilities, none neg"),
+    "nan": (["r.json", "--proba", "nan,0.5,0.5"], "--proba gives numbers that sum to nan"),
+    "text": (["r.json", "--proba", "a,0.5,0.5"], "'a,0.5,0.5' is not a list of numbers with commas between them"),
+}
+
+
+@pytest.mark.parametrize("arguments, sentence", ERRORS.values(), ids=ERRORS)
+def test_errors_are_one_sentence(arguments, sentence):
+    FLAT.save("r.json")
+    stdout, stderr = run("explain", *arguments, code=2)
+    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
+    assert sentence in stderr
+
+
+def test_json_is_one_document_of_plain_values():
+    RULES["draws"].save("r.json")
+    stdout, _ = run("explain", "r.json", "--json")
+    assert json.loads(stdout)["randomized"] is True

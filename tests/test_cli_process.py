@@ -1,0 +1,251 @@
+"""The command line as a process: help, completion, exit codes, pipes, terminals, interruption."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+import confmax as library
+from tests.cli_helpers import HPC, SOURCE, cli, run, run_process, small
+
+pytest.importorskip("pyarrow")
+COMMANDS = sorted(cli.confmax.commands)
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+def examples(name):
+    block = run(*([name] if name else []), "--help")[0].split("Example:\n")[1].split("\n\n")[0]
+    return [shlex.split(line.split(" > ")[0]) for line in block.splitlines()]
+
+
+def parsed(words):
+    """Parse a command line with the real options; nothing runs."""
+    assert words[0] == "confmax"
+    command = cli.confmax.commands[words[1]]
+    with click.Context(cli.confmax, info_name="confmax") as parent:
+        return command.make_context(words[1], list(words[2:]), parent=parent).params
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_the_help_is_valid(name):
+    found = examples(name)
+    assert found
+    for words in found:
+        assert words[1] == name
+        parsed(words)
+
+
+def test_examples_of_the_group():
+    assert {words[1] for words in examples("")} <= set(COMMANDS)
+    for words in examples(""):
+        parsed(words)
+
+
+def test_an_example_that_is_not_valid_would_be_found():
+    with pytest.raises(click.UsageError):
+        parsed(["confmax", "tune", "a.csv", "--lable", "y"])
+
+
+@pytest.mark.parametrize(
+    "typed, near", [("tuna", "tune"), ("aply", "apply"), ("explian", "explain"), ("compair", "compare")]
+)
+def test_a_misspelt_command_is_told_the_nearest(typed, near):
+    _, stderr = run(typed, code=2)
+    assert stderr == f"error: no such command {typed!r} (did you mean {near}?); 'confmax --help' tells more\n"
+
+
+def test_a_command_like_none_is_told_all():
+    assert f"there are {', '.join(COMMANDS)}" in run("zzz", code=2)[1]
+
+
+# --- completion ------------------------------------------------------------------------------------------------------
+
+
+def completed(line, shell="bash"):
+    words = line.split(" ")
+    env = {"_CONFMAX_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    done = run_process(env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [each.split(",", 1)[1] for each in done.stdout.splitlines() if each]
+
+
+def test_completion_of_commands_options_and_values(tmp_path):
+    """Click's own protocol, as a shell speaks it."""
+    library.DecisionRule.from_weights([1.0, 2.0]).save("my rule.json")
+    library.DecisionRule.from_weights([1.0, 2.0]).save("my.json")
+    small(tmp_path)
+    assert completed("confmax ex") == ["explain", "export"]
+    assert completed("confmax tune --met") == ["--metric"]
+    assert completed("confmax tune t.csv --metric macro_") == [
+        "macro_f1", "macro_f_beta", "macro_jaccard", "macro_precision",
+    ]  # fmt: skip
+    assert completed("confmax compare t.csv --metric f1_m") == ["f1_macro", "f1_micro"]
+    assert completed("confmax tune t.csv --solver d") == ["dinkelbach"]
+    assert completed("confmax explain m") == ["my rule.json", "my.json"]
+    assert completed("confmax score small.csv --rule my.") == ["my.json"]
+    assert completed("confmax score small.csv --label ") == ["id", "a", "b", "c", "w", "y"]
+    assert completed("confmax score none.csv --label ") == []
+
+
+def test_completion_where_there_is_no_rule_leaves_files_to_the_shell():
+    env = {"_CONFMAX_COMPLETE": "bash_complete", "COMP_WORDS": "confmax explain x", "COMP_CWORD": "2"}
+    assert run_process(env=env).stdout == "file,x\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_script(shell, tmp_path):
+    script, stderr = run("completion", shell)
+    assert stderr == "" and "_CONFMAX_COMPLETE" in script and "confmax" in script
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(script)
+        flag = "--no-execute" if shell == "fish" else "-n"
+        assert subprocess.run([shell, flag, "script"], check=False).returncode == 0
+
+
+def test_completion_of_another_shell():
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in run("completion", "tcsh", code=2)[1]
+
+
+# --- exit codes ------------------------------------------------------------------------------------------------------
+
+
+def test_python_m_is_the_same_command():
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "80"}
+    command = [sys.executable, "-m", "confmax", "tune", "--help"]
+    module = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    assert module.stdout == run_process("tune", "--help").stdout
+    assert module.stdout.startswith("Usage: confmax tune ")
+
+
+def test_exit_codes():
+    """0 done, 1 a bug, 2 a mistake of the user's."""
+    assert run_process("metrics").returncode == 0
+    assert run_process("metric").returncode == 2
+    code = "import confmax.cli.tasks as t; t.catalogue = lambda: 1 / 0; from confmax.__main__ import main; main()"
+    done = run_process("metrics", code=code)
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize("args", [("metrics",), ("metrics", "--json"), ("tune", "--help")])
+def test_a_reader_that_stops_ends_the_command_quietly(args):
+    """As in `confmax metrics | head -0`: nothing on stderr, exit code 1."""
+    read, write = os.pipe()
+    os.close(read)
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-m", "confmax", *args], stdout=write, stderr=subprocess.PIPE, text=True,
+                          env=env, check=False)  # fmt: skip
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_output_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w") as full:
+        env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        done = subprocess.run([sys.executable, "-m", "confmax", "metrics", "--json"], stdout=full, text=True,
+                              stderr=subprocess.PIPE, env=env, check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "error: No space left on device; check the path and its permissions\n"
+
+
+def test_an_interruption_is_130_and_leaves_no_file(tmp_path):
+    """Ctrl-C while the file is read."""
+    os.mkfifo("slow.csv")
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    process = subprocess.Popen([sys.executable, "-m", "confmax", "tune", "slow.csv", "--metric", "macro_f1"], env=env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    # opening a pipe to write returns when the command has opened it to read
+    with open("slow.csv", "w"):
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr.strip()) == (130, "", "interrupted")
+    assert [path.name for path in tmp_path.iterdir()] == ["slow.csv"]
+
+
+# --- terminals -------------------------------------------------------------------------------------------------------
+
+
+def on_terminal(width, *args, **env):
+    """Run a command on a terminal of some width; return its lines without colours."""
+    pty = pytest.importorskip("pty")
+    fcntl, termios, struct = (pytest.importorskip(name) for name in ("fcntl", "termios", "struct"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    without = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR")}
+    env = {**without, "PYTHONPATH": str(SOURCE), "TERM": "xterm", **env}
+    process = subprocess.Popen([sys.executable, "-m", "confmax", *map(str, args)], stdout=theirs, stderr=theirs,
+                               env=env)  # fmt: skip
+    os.close(theirs)
+    found = b""
+    with contextlib.suppress(OSError):  # the end, on Linux
+        while chunk := os.read(ours, 65536):
+            found += chunk
+    assert process.wait(60) == 0
+    os.close(ours)
+    return found.decode().replace("\r\n", "\n")
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("command", ["metrics", "explain", "score", "compare"])
+def test_no_number_is_cut_on_a_narrow_terminal(command, width, tmp_path):
+    library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
+    path = small(tmp_path, rows=90)
+    args = {
+        "metrics": ["metrics"],
+        "explain": ["explain", "r.json", "--proba", "0.2,0.5,0.3"],
+        "score": ["score", path.name, "--label", "y", "--rule", "r.json", "--metric", "g_mean"],
+        "compare": ["compare", path.name, "--label", "y", "--metric", "g_mean"],
+    }[command]
+    shown = plain(on_terminal(width, *args))
+    wide, _ = run(*args)
+    assert "\u2026" not in shown  # rich's mark of what it cut
+    screen = [line.split("\r")[-1] for line in shown.splitlines()]  # without the progress bar
+    assert all(len(line) <= width for line in screen)
+    numbers = re.findall(r"[+-]?\d\.\d{3,4}", wide)
+    assert sorted(numbers) == sorted(re.findall(r"[+-]?\d\.\d{3,4}", shown))
+
+
+def test_no_color_means_no_colour():
+    library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
+    shown = on_terminal(80, "explain", "r.json", NO_COLOR="1")
+    codes = set(re.findall(r"\x1b\[([0-9;]*)m", shown))
+    assert codes <= {"0", "1"}  # bold, and its end
+    assert "\x1b" not in on_terminal(80, "explain", "r.json", TERM="dumb")
+
+
+def test_piped_output_is_plain_ascii_in_the_c_locale(tmp_path):
+    path = small(tmp_path, rows=90)
+    env = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for args in (["metrics"], ["compare", path, "--label", "y", "--metric", "g_mean"]):
+        done = run_process(*args, env=env)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.isascii() and "\x1b" not in done.stdout
+        assert not any(line != line.rstrip() for line in done.stdout.splitlines())
+        # the width of the pipe is the same wherever it is made
+        assert run_process(*args, env={**env, "COLUMNS": "30"}).stdout == done.stdout
+
+
+def test_lines_can_be_found_by_their_first_word():
+    done = run_process("score", HPC, "--label", "obs", "--replicates", "0")
+    lines = [line for line in done.stdout.splitlines() if line.startswith("g_mean ")]
+    assert len(lines) == 1 and lines[0].split()[1:] == ["0.4870", "0.5614"]

@@ -1,0 +1,289 @@
+"""Every public object says what it takes, returns and refuses, where it comes from, and shows an example.
+
+Public are the names of the modules below, with the public methods and properties that classes define themselves.
+
+* Functions and classes have a summary; a section ``Parameters`` (of records ``Attributes``) that names exactly the
+  parameters of the signature, each with a type, arrays with a shape such as ``(n, K)``; a section ``Returns``, or a
+  summary that begins with what is returned; ``Raises``, or the word ``ValueError``, where `may_refuse` says that a bad
+  argument is refused; an example of their own; and a source where they state or implement a result of mathematics.
+* Records, enumerations and protocols are shown by what returns or takes them, so they need no example.
+* Methods, and the `BLOCKS` that packages share with each other, may be brief: a sentence that names every parameter in
+  double backticks does for ``Parameters``, and the class, or the function that uses them, has the example. What a
+  protocol says of its methods is not said again by those who implement them.
+
+`may_refuse` reads the source: a body with ``raise ValueError``, or a call of a function whose name begins with
+"check", "checked" or "refuse", or of one in the same module that does either. It cannot see refusals further down.
+"""
+
+import ast
+import enum
+import importlib
+import importlib.util
+import inspect
+import re
+import textwrap
+from dataclasses import is_dataclass
+
+import pytest
+
+import confmax
+
+docscrape = pytest.importorskip("numpydoc.docscrape")
+
+MODULES = ["metrics", "optimize", "theory", "populations", "checks", "calibration", "oracle", "estimators", "rule",
+           "solution", "uncertainty", "confusion", "plotting"]  # fmt: skip
+# objects that state or implement results, and must say whose
+RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]
+PLAIN = {
+    "metrics.names", "metrics.aliases", "metrics.get", "metrics.resolve", "metrics.from_function", "metrics.Metric",
+    "optimize.Mixture", "optimize.Outcome", "optimize.Problem", "optimize.Progress", "optimize.Solver",
+    "optimize.Status", "optimize.Step", "optimize.choose", "optimize.run", "calibration.Calibration",
+    "calibration.check_calibration", "calibration.log_loss", "calibration.fit",
+}  # fmt: skip
+# what packages share with each other; people who extend confmax may meet them
+BLOCKS = {
+    "oracle.is_dask", "oracle.is_source", "oracle.is_spark", "oracle.is_sparse", "oracle.is_tensor", "oracle.rows_of",
+    "oracle.sampled", "oracle.same_estimate", "oracle.refuse_too_few_classes", "oracle.on_host",
+    "oracle.distinct_labels", "oracle.decide_given", "oracle.DecidingOn", "oracle.CountingOracle",
+    "oracle.apply_calibrator", "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
+    "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "uncertainty.compare", "uncertainty.doubts",
+    "uncertainty.plain_rules", "uncertainty.check_bootstrap", "solution.check_settings", "solution.fit_metric",
+    "calibration.check_calibration", "calibration.choose",
+}  # fmt: skip
+PROTOCOLS = {"check", "init", "step", "maximize", "eta", "sample", "points", "table", "transform"}
+SOURCE = re.compile(
+    r"[Pp]aper|[Tt]heorem|[Ee]rrat|[Ll]emma|[Ss]ection|[Aa]lgorithm|Proposition|Corollary|Table \d|Appendix|et al|"
+    r"\b(19|20)\d\d\b|RESULTS"
+)
+SHAPE = re.compile(r"\((\.\.\.|[a-zA-Z0-9]+)(,|\)| \+)|array-like of|shape")
+
+
+def public_objects():
+    """Yield name and object, each object once."""
+    seen = set()
+    for module_name in MODULES:
+        if module_name == "plotting" and not importlib.util.find_spec("matplotlib"):
+            continue
+        module = importlib.import_module(f"confmax.{module_name}")
+        names = getattr(module, "__all__", None) or [
+            name for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        ]  # fmt: skip
+        for name in names:
+            value = getattr(module, name)
+            if (callable(value) and inspect.getdoc(value)) or inspect.isclass(value):
+                if id(value) in seen:
+                    continue
+                seen.add(id(value))
+                yield f"{module_name}.{name}", value
+
+
+def members(owner):
+    """Yield the public methods and properties that a class defines itself."""
+    for name, value in vars(owner).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        if inspect.isfunction(value) or isinstance(value, property):
+            yield name, value
+
+
+OBJECTS = dict(public_objects())
+METHODS = {
+    f"{name}.{each}": value
+    for name, owner in OBJECTS.items()
+    if inspect.isclass(owner) and not issubclass(owner, BaseException)
+    for each, value in members(owner)
+}
+
+
+def is_shown_elsewhere(value):
+    """Whether something is a record, an enumeration or a protocol."""
+    if not inspect.isclass(value):
+        return False
+    record = is_dataclass(value) and "Attributes" in (inspect.getdoc(value) or "")
+    return record or hasattr(value, "_fields") or issubclass(value, enum.Enum) or getattr(value, "_is_protocol", False)
+
+
+def signature_of(value):
+    """Return the parameters that a caller gives; of an enumeration or a record without them, none."""
+    if is_shown_elsewhere(value) and not (is_dataclass(value) or hasattr(value, "_fields")):
+        return {}
+    found = dict(inspect.signature(value).parameters)
+    found.pop("self", None)
+    found.pop("cls", None)
+    return found
+
+
+def sections(value):
+    return docscrape.NumpyDocString(inspect.getdoc(value))
+
+
+def described(doc):
+    """Return type by documented parameter; several may share a line."""
+    found = {}
+    for section in ("Parameters", "Other Parameters", "Attributes"):
+        for entry in doc[section]:
+            for name in entry.name.split(","):
+                found[name.strip().lstrip("*")] = (entry.type, section, " ".join(entry.desc))
+    return found
+
+
+def may_refuse(value):
+    """Whether the body, or a function of its module that it calls, refuses arguments; see the top of the module."""
+    if inspect.isclass(value):
+        return any(may_refuse(vars(value)[name]) for name in ("__init__", "__post_init__") if name in vars(value))
+    value = getattr(value, "__wrapped__", value)
+    module = inspect.getmodule(value)
+
+    def refuses(function, depth):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        except (OSError, TypeError):
+            return False
+        for node in ast.walk(tree):
+            call = node.exc if isinstance(node, ast.Raise) else None
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "ValueError":
+                return True
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                name = node.func.id
+                if re.match(r"_?(check|checked|refuse)(_|$)", name) and name != "check_rows":  # which only looks
+                    return True
+                inner = getattr(module, name, None)
+                own = inspect.isfunction(inner) and inner.__module__ == module.__name__ and inner is not function
+                if depth and own and refuses(inner, depth - 1):
+                    return True
+        return False
+
+    return refuses(value, 1)
+
+
+def is_array(annotation):
+    return bool(re.search(r"\b(Array|ArrayLike|NDArray)\b", str(annotation)))
+
+
+# --- what is wrong with an object ------------------------------------------------------------------------------------
+
+
+def faults(name, value):
+    doc, wrong = sections(value), []
+    summary = " ".join(doc["Summary"]).strip()
+    wrong += [] if summary else ["has no summary"]
+    wanted, told = signature_of(value), described(doc)
+    wrong += [f"does not describe {each}" for each in wanted if each not in told]
+    parameters = {each for each, (_, section, _) in told.items() if section != "Attributes"}
+    wrong += [f"describes {each}, which is no parameter" for each in parameters - set(wanted)]
+    for each, parameter in wanted.items():
+        kind, _, words = told.get(each, ("-", "", ""))
+        wrong += (
+            []
+            if kind or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or each not in told
+            else [f"gives {each} no type"]
+        )
+        if each in told and is_array(parameter.annotation) and not SHAPE.search(f"{kind} {words}"):
+            wrong.append(f"gives {each} no shape")
+    if inspect.isfunction(value):
+        returns = inspect.signature(value).return_annotation
+        if returns not in (None, "None", inspect.Signature.empty):
+            says = doc["Returns"] or doc["Yields"] or re.match(r"(Return|Yield|Whether|Bound)", summary)
+            wrong += [] if says else ["does not say what it returns"]
+            told_shape = SHAPE.search(" ".join([summary, *(" ".join([e.type, *e.desc]) for e in doc["Returns"])]))
+            wrong += ["gives what it returns no shape"] if is_array(returns) and not told_shape else []
+    if may_refuse(value) and not doc["Raises"] and "ValueError" not in inspect.getdoc(value):
+        wrong.append("does not say what it refuses")
+    if not is_shown_elsewhere(value) and ">>>" not in "\n".join(doc["Examples"]):
+        wrong.append("has no example")
+    if name.split(".")[0] in RESULTS and name not in PLAIN:
+        # what a class implements may be said by its module
+        told = inspect.getdoc(value) + (inspect.getmodule(value).__doc__ if inspect.isclass(value) else "")
+        wrong += [] if SOURCE.search(told) else ["names no source"]
+    return wrong
+
+
+def method_faults(value):
+    text = inspect.getdoc(value if not isinstance(value, property) else value.fget)
+    if not text or not text.strip():
+        return ["has no docstring"]
+    if isinstance(value, property):
+        wrong = []
+        if is_array(value.fget.__annotations__.get("return")) and not SHAPE.search(text):
+            wrong.append("gives its array no shape")
+        return wrong
+    doc = docscrape.NumpyDocString(text)
+    told, wrong = described(doc), []
+    spoken = re.findall(r"\w+", " ".join(re.findall(r"``(.+?)``", text)))
+    for each, parameter in signature_of(value).items():
+        if each not in told and each not in spoken:
+            wrong.append(f"does not describe {each}")
+        elif is_array(parameter.annotation) and not SHAPE.search(text):
+            wrong.append(f"gives {each} no shape")
+    parameters = {each for each, (_, section, _) in told.items() if section != "Attributes"}
+    wrong += [f"describes {each}, which is no parameter" for each in parameters - set(signature_of(value))]
+    returns = inspect.signature(value).return_annotation
+    says = doc["Returns"] or doc["Yields"] or re.search(r"\b(Return|Yield|Draw|Read|Join|Whether)", text)
+    if returns not in (None, "None", inspect.Signature.empty) and not says:
+        wrong.append("does not say what it returns")
+    if is_array(returns) and not SHAPE.search(text):
+        wrong.append("gives what it returns no shape")
+    if may_refuse(value) and "ValueError" not in text:
+        wrong.append("does not say what it refuses")
+    return wrong
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects(name):
+    value = OBJECTS[name]
+    if name not in BLOCKS:
+        assert faults(name, value) == []
+    elif not inspect.isclass(value):
+        assert method_faults(value) == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name):
+    owner, method = name.rsplit(".", 1)
+    if method in PROTOCOLS and not getattr(OBJECTS[owner], "_is_protocol", False):
+        assert inspect.getdoc(METHODS[name])
+    else:
+        assert method_faults(METHODS[name]) == []
+
+
+def test_nothing_public_is_left_out():
+    named = [getattr(confmax, name) for name in confmax.__all__ if name != "__version__"]
+    for value in named:
+        known = value.__name__.removeprefix("confmax.") in MODULES if inspect.ismodule(value) else value in checked()
+        assert known, value
+        assert inspect.getdoc(value)
+
+
+def checked():
+    return list(OBJECTS.values())
+
+
+def test_what_is_exempt_exists():
+    assert not BLOCKS - set(OBJECTS)
+    assert not PLAIN - set(OBJECTS)
+
+
+def test_faults_are_found():
+    """The checks see what they are for."""
+
+    def bad(P: "Array", most: int) -> "Array":  # noqa: ARG001, F821
+        """Do something.
+
+        Parameters
+        ----------
+        P : ndarray
+            Numbers.
+        least
+            Not there.
+        """
+        raise ValueError("no")
+
+    assert set(faults("theory.bad", bad)) == {
+        "does not describe most", "describes least, which is no parameter", "gives P no shape", "has no example",
+        "does not say what it returns", "gives what it returns no shape", "does not say what it refuses",
+        "names no source",
+    }  # fmt: skip
+    assert "does not describe most" in method_faults(bad)
