@@ -1,6 +1,7 @@
 """docs/command-line.md says what is there: commands, options, exit codes, and every key of every JSON document."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -72,11 +73,15 @@ def outputs():
     labelled = (path, "--label", "y", "--weight", "w")
     costs = Path("costs.csv")
     costs.write_text("true,a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n")
+    pages = find_spec("vl_convert") is not None
+    more = ("tune", path, "--label", "y", "--metric", "macro_f1", "--report", "page.html")
     return {
         "demo": [("demo",)],
+        "report": [("report", "r.json", path, "--label", "y", "--metric", "g_mean")] if pages else [],
         "tune": [
             ("tune", *labelled, "--metric", "macro_f1"), ("tune", path, "--metric", "g_mean", "--columns", "a,b,c"),
-            ("tune", *labelled, "--costs", costs), ("tune", *labelled, "--metric", "mcc", "--confusion", "model"),
+            ("tune", *labelled, "--costs", costs),
+            ("tune", *labelled, "--metric", "mcc", "--confusion", "model"), *([more] if pages else []),
         ],
         "compare": [
             ("compare", *labelled, "--metric", "g_mean", "--rule", "r.json"),
@@ -93,7 +98,8 @@ def outputs():
 
 def rare(name):
     """Keys that these runs cannot show."""
-    return {"compare": {"intervals.absent{}"}, "score": {"intervals.absent{}"}}.get(name, set())
+    without = {} if find_spec("vl_convert") else {"tune": {"report_file"}, "report": set(documented("report"))}
+    return {"compare": {"intervals.absent{}"}, "score": {"intervals.absent{}"}, **without}.get(name, set())
 
 
 def test_documented_keys_are_those_of_the_output():

@@ -32,7 +32,17 @@ MOST_REPLICATES = 1_000_000
 
 
 class Decided(NamedTuple):
-    """What a rule that draws decides: decisions (A, n) as column numbers, the share (A,) of each line, and M."""
+    """What a rule that draws decides.
+
+    Attributes
+    ----------
+    decisions : ndarray (A, n)
+        Column numbers, a line for each part that is drawn.
+    shares : ndarray (A,)
+        How often each line is drawn; they sum to one.
+    n_decisions : int
+        M.
+    """
 
     decisions: NDArray[np.int64]
     shares: Array

@@ -65,8 +65,10 @@ def write(
         What to judge by; default: what the rule was tuned for.
     second : str, Metric or callable
         The metric of the trade-off.
-    n_replicates, level, random_state
+    n_replicates, random_state : int
         Of the bootstrap, as in `confmax.score`.
+    level : float
+        Of the intervals, as there.
     source : str
         What the page calls the rows, such as the name of a file.
     again : str or None
@@ -133,12 +135,30 @@ def write_cross_fitted(
     ----------
     path : path
         Where the HTML page goes; it appears whole or not at all.
-    metric, proba, y, sample_weight, classes, random_state
+    metric : str, Metric or callable
         As for `confmax.maximize`.
+    proba : array-like (n, K)
+        Raw class probabilities.
+    y, sample_weight : array-like (n,)
+        True classes; weights, or None.
+    classes : sequence or None
+        Class names in column order.
+    random_state : int
+        Seed of draws and folds.
     folds : int
         Number of folds, stratified by class, that depend on the content of the rows and the seed only.
-    second, n_replicates, level, source, again, order_known
-        As for `write`.
+    second : str, Metric or callable
+        As for `write`, like those that follow.
+    n_replicates : int
+        Replicates of the bootstrap.
+    level : float
+        Coverage of the intervals.
+    source : str
+        What the page calls the rows.
+    again : str or None
+        The command that makes the page again.
+    order_known : bool or None
+        Whether metrics that depend on the order of the classes are shown.
     solution : Solution or None
         What `maximize` found on these rows with these settings, if that is known already.
     **settings
