@@ -191,7 +191,8 @@ def demo(out: Path, as_json: bool) -> None:
 @click.option("--report", type=_PATH, metavar="PAGE.html",
               help="Also write a page that judges the rule: its figures are cross-fitted, every row decided by a rule "
                    "tuned without its fold, one of five.")  # fmt: skip
-@click.option("--second", metavar="NAME", default="accuracy", show_default=True, help="Metric of the page's trade-off.")
+@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
+              help="Metric of the page's trade-off.")  # fmt: skip
 @_AS_JSON
 def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str, **more: Any) -> None:
     """Find the rule that maximises a metric on the rows of FILE.

@@ -9,6 +9,7 @@ import click
 
 from confmax.cli.columns import Asked
 from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _load_rule, _refuse_same, _table_options
+from confmax.cli.completers import column_names, metric_names, rule_files
 from confmax.cli.exporting import confmax
 from confmax.cli.files import check_output, read_frame
 from confmax.cli.reports import check_installed, judged
@@ -19,12 +20,14 @@ __all__ = ["confmax", "report"]
 
 
 @confmax.command()
-@click.argument("rule", type=_PATH)
+@click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.argument("file", type=_PATH)
-@click.option("--label", metavar="COL", required=True, help="Column of true classes.")
-@click.option("--metric", metavar="NAME", help="What to judge by.  [default: what the rule was tuned for]")
+@click.option("--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes.")
+@click.option("--metric", metavar="NAME", shell_complete=metric_names,
+              help="What to judge by.  [default: what the rule was tuned for]")  # fmt: skip
 @_PARAM
-@click.option("--second", metavar="NAME", default="accuracy", show_default=True, help="The metric of the trade-off.")
+@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
+              help="The metric of the trade-off.")  # fmt: skip
 @_table_options
 @click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
               help="Bootstrap replicates of the intervals; 0 for values alone.")  # fmt: skip

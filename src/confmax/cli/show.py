@@ -210,6 +210,14 @@ def _show_source(page: Page, about: Document) -> None:
     page.items(items)
 
 
+def _blended(share: float | None) -> str:
+    """Return how much of a blend is the model, in words."""
+    percent = round(100 * (share or 0.0))
+    if percent in (0, 100):
+        return "as the probabilities expect, which the labels bear out" if percent else "as counted on the labels"
+    return f"{percent}% as the probabilities expect, the rest as counted on the labels"
+
+
 def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print what `tune` found."""
     on_labels = document["confusion"] == "labels"
@@ -218,7 +226,7 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     how = {
         "labels": "counted on the labels",
         "model": "expected from the probabilities themselves",
-        "blend": f"{document['model_share']:.0%} as the probabilities expect, the rest as counted on the labels",
+        "blend": _blended(document["model_share"]),
     }[document["confusion"]]
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
