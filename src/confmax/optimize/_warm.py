@@ -66,7 +66,8 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, max(tol, TOLERANCE))
     found = run(solver, problem)
     heaviest = np.argsort(-found.mixture.weights, kind="stable")[:MOST_ATOMS]
-    rules = [*(found.mixture.atoms[k] for k in heaviest), *found.single.atoms]
+    rules = [found.mixture.atoms[k] for k in heaviest]
+    rules += [each for each in found.single.atoms if not any(_equal(each, rule) for rule in rules)]
     slope = metric.gains(metric.at(found.mixture.confusion))
     if not slope.is_finite:
         return Heard(Gains.concatenate(rules))
@@ -75,6 +76,11 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     gains, answers = zip(*small.asked, strict=True)
     heard = Heard(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))
     return replace(heard, n_nudged=len(nudged) * table.n_classes)
+
+
+def _equal(one: Gains, other: Gains) -> bool:
+    pairs = ((one.a, other.a), (one.b, other.b), (one.full, other.full))
+    return one.power == other.power and all(np.array_equal(a, b) for a, b in pairs)  # type: ignore[arg-type]
 
 
 def _nudged(solver: Solver, slope: Gains) -> tuple[Gains, ...]:

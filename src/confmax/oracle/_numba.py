@@ -256,6 +256,8 @@ def _alone(gains: Gains) -> NDArray[np.int64]:
     if gains.full is not None or gains.power or gains.n_classes < 3:
         return alone
     a, b = gains.pair()
+    if np.count_nonzero(a) == a.size:
+        return alone
     used = (a != 0) | (b != 0)
     return np.where(used.sum(axis=1) == 1, used.argmax(axis=1), alone)
 
