@@ -1,11 +1,14 @@
 """Warnings and verdicts of a report: each where it is true, and not where it is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import confmax
 from confmax.confusion import Gains
 from confmax.report import _warnings as told
+from confmax.report._figures import verdict_of
 from confmax.report._words import (
     against_prior,
     certificate,
@@ -16,6 +19,7 @@ from confmax.report._words import (
     verdict,
 )  # fmt: skip
 from confmax.rule import DecisionRule
+from confmax.uncertainty import Difference
 from tests.report_helpers import cross_fit, judge, sample
 
 RULE = DecisionRule.from_weights([1.0, 1.7, 2.9], classes=["a", "b", "c"])
@@ -112,7 +116,47 @@ def test_a_search_that_ended_early():
     assert told.unfinished(judge(done, *sample(500, seed=2), metric="g_mean")) == ""
 
 
+def test_replicates_without_a_class_move_intervals_away_from_the_value():
+    """Classes of one row each: macro F1 counts a class that is not drawn as zero, mean recall leaves it out."""
+    y = np.concatenate([np.zeros(60, int), np.arange(1, 25)])
+    P = np.full((len(y), 25), 0.01)
+    P[np.arange(len(y)), y] = 0.76
+    P[1:4] = np.roll(P[1:4], 1, axis=1)
+    found = judge(DecisionRule.from_weights(np.ones(25)), P, y)
+    rows = {row.name: row.tuned for row in found.metrics}
+    assert rows["macro_f1"].high < rows["macro_f1"].value
+    assert "wholly above or below the value" in told.lost_classes(found)
+
+
 # --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("minus", "expected"),
+    [
+        ((0.2, 0.1, 0.3), "better"),
+        ((-0.2, -0.3, -0.1), "worse"),
+        ((0.2, 0.0, 0.3), "unclear"),
+        ((0.0, 0.0, 0.0), "same"),
+        ((1e-16, 1e-17, 3e-16), "same"),  # rounding of a mixture's sums
+        ((0.0, 0.1, 0.3), "unclear"),  # an interval of replicates that lack a class
+        ((-0.1, 0.1, 0.3), "unclear"),
+        ((0.1, -0.3, -0.1), "unclear"),
+        ((0.01, 0.0, 0.0), "unclear"),
+        ((np.nan, 0.1, 0.3), "unknown"),
+        ((0.2, None, None), "unknown"),
+    ],
+)
+def test_a_difference_is_beyond_chance_iff_its_interval_excludes_zero_on_its_own_side(minus, expected):
+    assert verdict_of(Difference(*minus, None)) == expected
+
+
+def test_an_interval_that_leaves_the_value_out_is_said_to_be_useless(calm):
+    main = replace(calm.main, difference=Difference(0.0, 0.1, 0.3, 1.0))
+    kind, sentence = verdict(replace(calm, metrics=(main, *calm.metrics[1:])))
+    assert kind == "unclear" and "says nothing here" in sentence and "zero lies within" not in sentence
+    same = replace(calm.main, to_prior=Difference(0.0, 0.0, 0.0, 0.0))
+    assert "exactly as p/prior" in against_prior(replace(calm, metrics=(same, *calm.metrics[1:])))
 
 
 def test_a_rule_that_is_worse_is_called_worse():

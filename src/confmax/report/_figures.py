@@ -20,6 +20,7 @@ from confmax.rule import DecisionRule
 from confmax.uncertainty import Decided, Difference, Estimate, Score, compare, plain_rules
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
+ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,24 @@ class MetricRow:
 
     @property
     def verdict(self) -> str:
-        """Return "better", "worse", "unclear" (chance could do it), "same" or "unknown"."""
-        low, high = self.difference.low, self.difference.high
-        if not np.isfinite(self.difference.value):
-            return "unknown"
-        if low is None or high is None:
-            return "unknown"
-        if low > 0 or high < 0:
-            return "better" if low > 0 else "worse"
-        return "same" if low == high == 0 else "unclear"
+        """What the difference to argmax says, see `verdict_of`."""
+        return verdict_of(self.difference)
+
+
+def verdict_of(minus: Difference) -> str:
+    """Return "better", "worse", "unclear" (chance could do it), "same" or "unknown".
+
+    Replicates that lack a class take metrics of the recalls over the others, so that an interval may lie on one side of
+    zero where the difference itself does not: then it says nothing about the difference.
+    """
+    value, low, high = minus.value, minus.low, minus.high
+    if not np.isfinite(value) or low is None or high is None:
+        return "unknown"
+    if max(abs(value), abs(low), abs(high)) <= ROUNDING:
+        return "same"
+    if min(value, low) > ROUNDING:
+        return "better"
+    return "worse" if max(value, high) < -ROUNDING else "unclear"
 
 
 @dataclass(frozen=True)

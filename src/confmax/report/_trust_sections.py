@@ -94,7 +94,7 @@ def _folds(figures: Figures) -> Markup:
             "p",
             f"On all rows, on which it was tuned, the rule that is kept has {metric_name(main.name)} {seen}; decided "
             f"by rules that have not seen them, the same rows have {number(main.tuned.value)}. The difference is "
-            f"how much values on tuning rows flatter.",
+            f"about how much values on tuning rows flatter.",
         ),
         details(
             "The rules of the folds",
@@ -125,7 +125,7 @@ def calibration(figures: Figures, drawn: Charts) -> Markup:
         [name, percent(row.share), *(percent(float(found.mean[k])) for _, found in both)]
         for k, (name, row) in enumerate(zip(names, figures.classes, strict=True))
     ]
-    head = ["probabilities", "log loss", "Brier score", "calibration error", "of that, chance"]
+    head = ["probabilities", "log loss", "Brier score", "calibration error", "by chance alone"]
     again = (
         " Each row is corrected as the rule tuned without its fold does." if figures.evidence.fold is not None else ""
     )

@@ -69,8 +69,10 @@ def lost_classes(figures: Figures) -> str:
         return ""
     name, share = max(lost.items(), key=lambda item: item[1])
     return (
-        f"Class {labels([name])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of it: "
-        f"intervals of metrics that divide by class sizes are unreliable."
+        f"Class {labels([name])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of it. "
+        f"There the G-mean, other means of recalls and the smallest recall are taken over the other classes, and macro "
+        f"F1 and its kin count the class as zero: their intervals are unreliable, and can lie wholly above or below "
+        f"the value itself."
     )
 
 

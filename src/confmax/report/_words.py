@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from confmax._rule_text import coefficients, printable
-from confmax.report._figures import ClassRow, Figures, MetricRow
+from confmax.report._figures import ROUNDING, ClassRow, Figures, MetricRow, verdict_of
 from confmax.report._format import capital, count, interval, labels, listed, metric_name, number, percent, rows
 
 MOST_PRICES = 4
@@ -65,8 +65,13 @@ def verdict(figures: Figures) -> tuple[str, str]:
             f"it is."
         )
     side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
-    if minus.value == 0:
+    if abs(minus.value) <= ROUNDING:
         side = "scores as argmax does"
+    if minus.low is not None and minus.high is not None and (minus.low > ROUNDING or minus.high < -ROUNDING):
+        return "unclear", (
+            f"The tuned rule {side}. {paired}; the interval says nothing here, as it leaves the value itself out: it "
+            f"is of replicates that lack rare classes."
+        )
     advice = "More rows would tell." if minus.value > 0 else "Nothing here speaks for using it."
     return "unclear", f"The tuned rule {side}, but chance could explain it. {paired}, and zero lies within. {advice}"
 
@@ -77,10 +82,13 @@ def against_prior(figures: Figures) -> str:
     if minus.low is None or minus.high is None or not math.isfinite(minus.value):
         return ""
     told = f"{number(minus.value, sign=True)} {interval(minus.low, minus.high, sign=True)}"
-    if minus.low > 0:
+    kind = verdict_of(minus)
+    if kind == "better":
         also = "also " if figures.main.verdict == "better" else ""
         return f"It is {also}better than p/prior, which divides by class sizes and needs no tuning ({told})."
-    if minus.high < 0:
+    if kind == "same":
+        return "It scores exactly as p/prior, which only divides by class sizes and needs no tuning."
+    if kind == "worse":
         return f"p/prior, which only divides by class sizes, does better than the tuned rule here (difference {told})."
     return f"Whether it beats p/prior, which only divides by class sizes, these rows cannot tell (difference {told})."
 
