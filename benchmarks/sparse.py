@@ -150,8 +150,8 @@ def main():
         "Whole runs on very many classes, at most 20 passes (true classes are "
         "drawn from the probabilities; metrics of recalls are over the present classes).",
         "\n".join(whole_runs()),
-        "Metrics of the recalls where there are many classes, model confusion, a randomised rule: above 500 classes "
-        "`solver='auto'` takes the conditional gradient.",
+        "Metrics of the recalls where there are many classes, model confusion, a randomised rule: `solver='auto'` "
+        "takes the conditional gradient above 500 classes for min_recall, above 2000 for the others.",
         "\n".join(solvers()),
     ]
     write_section("sparse", "\n\n".join(parts))

@@ -144,8 +144,8 @@ class Metric:
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
         """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
 
-        ``C`` (K, M) are fractions. None for metrics that read the whole matrix. Source: `gain_structure`, the
-        identity before the table.
+        ``C`` (K, M) are fractions. None for metrics that read the whole matrix. A constant added to a row of
+        the gradient adds the same to all scores, as probabilities sum to one.
         """
         first = self.at(self._confusion(C))
         if first.matrix is not None:

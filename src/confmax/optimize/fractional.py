@@ -48,7 +48,9 @@ class Dinkelbach:
     the rules of the one-parameter family ``argmax`` of ``N - l D`` are searched: a grid of levels, zoomed. Ratios whose
     parts are not known (user functions) take the gradient at the best rule, which is the same gain.
 
-    Source: paper, Section 2 (ratio-of-linear metrics); Dinkelbach's iteration in place of its bisection.
+    Source: Dinkelbach, On nonlinear fractional programming (1967). That one number parametrises the gains of such
+    metrics, and that their stationary points are global optima, are the paper's remarks in Sections 4 (on Parambath
+    et al.) and 5 (on fractional-linear metrics).
 
     Examples
     --------
@@ -140,11 +142,14 @@ def _advance(
 
 @dataclass(frozen=True)
 class Bisection:
-    """Maximise a ratio by halving the interval of levels that may be the optimum (paper, Section 2; its authors' way).
+    """Maximise a ratio by halving the interval of levels that may be the optimum.
 
     On the model confusion a level is a bound when ``F <= 0`` there, and is reached when ``F >= 0``. On labels, where
     nothing is proved, a level counts as reached when its plug-in rule reaches it. The interval halves with every pass,
     or faster; `Dinkelbach` needs fewer passes.
+
+    Source: Narasimhan, Ramaswamy, Saha and Agarwal, Consistent multiclass algorithms for complex performance measures
+    (2015); not in the paper, whose remarks on such metrics are in Sections 4 and 5.
 
     Examples
     --------

@@ -88,7 +88,7 @@ class MaxMinState:
 
 @dataclass(frozen=True)
 class MaxMin:
-    """Maximise the smallest recall by column generation (paper, Section 2, min-max metric).
+    """Maximise the smallest recall by column generation (the min-max metric of the paper's Table 1).
 
     The rules met so far are mixed by the linear program ``max v``, ``v <= sum_i w_i T_u(h_i)`` for every class u. Its
     dual weights on the classes make the next gain, whose answer bounds the optimum: ``min T <= max_h <lambda, T(h)>``.
@@ -97,6 +97,9 @@ class MaxMin:
     takes two passes, one on each confusion. After that every round searches one class weight of the best single rule
     exactly (as `CoordinateSearch` does), for a greater soft minimum, and asks for what was found together with the
     gains of the duals: two passes again.
+
+    Source: linear programming duality. The paper says in a remark of Section 3 that a weighted recall is what the best
+    rule maximises, and in one of Section 5 how its own algorithm could be used: on a smooth approximation.
 
     Examples
     --------

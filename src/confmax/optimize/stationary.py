@@ -111,12 +111,15 @@ class StationaryState:
 
 @dataclass(frozen=True)
 class Stationary:
-    """Improve the metric from several starts until every one is stationary, and keep the best (paper, Algorithm 3).
+    """Improve the metric from several starts until every one is stationary, and keep the best.
 
     Starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate maxima.
     For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision the run ends with an upper bound, the
     weighted mean of the classes' best scores; it is the optimum only where one rule is best for all classes. With more
     than 1000 classes there is none.
+
+    Source: the paper's Algorithm 3 with line search; that it may stop at a point that is not the best one where the
+    metric is not concave is the remark on fractional-linear metrics in Section 5.
 
     Examples
     --------

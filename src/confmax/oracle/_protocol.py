@@ -9,7 +9,7 @@ from confmax.oracle._table import Table
 
 
 class Oracle(Protocol):
-    """Maximises linear functions of the confusion matrix over all rules, on one table (paper, Section 4).
+    """Maximises linear functions of the confusion matrix over all rules, on one table (paper, Section 2).
 
     ``exact`` tells whether the answers are true maximisers (model confusion) or plug-in ones (labels, blend).
     ``model_share`` is the part of the model in the confusion: 1 the model, 0 the labels, between them a blend.
