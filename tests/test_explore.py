@@ -46,6 +46,32 @@ def test_a_class_without_weight_has_no_curvature():
     assert np.isfinite(found).all() and found[1, 1] == 0.0
 
 
+@pytest.mark.parametrize("d", [2, 5, 12])
+def test_a_polytope_has_no_curvature(d):
+    """Of few different rows the attainable set is a polytope: answers jump from corner to corner, or stay."""
+    rng = np.random.default_rng(d)
+    corners, gain = rng.dirichlet(np.ones(d), 60), rng.uniform(0.5, 2.0, d)
+
+    def answers(gains):
+        return corners[(gains @ corners.T).argmax(axis=1)]
+
+    for nudge in (0.1, 1e-9):
+        nudged = gain * (1.0 + nudge * np.eye(d))
+        assert by_differences(gain, nudged, answers(np.vstack([nudged, gain]))) is None
+
+
+@pytest.mark.parametrize("name", ["g_mean", "h_mean"])
+def test_copies_of_few_rows_take_no_more_passes_for_the_curvature(name, monkeypatch):
+    rng = np.random.default_rng(3)
+    base = rng.dirichlet(np.full(12, 0.5), 90)
+    P = base[rng.integers(0, 90, 120_000)].astype(np.float32)
+    settings = {"confusion": "model", "randomized": True, "solver": "fully_corrective"}
+    found = confmax.maximize(name, P, **settings)
+    monkeypatch.setattr(_warm, "MOST_NUDGED", 0.0)
+    without = confmax.maximize(name, P, **settings)
+    assert found.n_passes <= without.n_passes + 1 and 0 <= found.gap <= 1e-6
+
+
 @pytest.mark.parametrize("name", ["g_mean", "h_mean", "q_mean"])
 @pytest.mark.parametrize("seed", range(4))
 def test_newtons_step_with_the_curvature_closes_in_on_the_best_gain(name, seed):

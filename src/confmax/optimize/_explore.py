@@ -25,6 +25,7 @@ LEAST, MOST = 8, 20  # directions: one per dimension within these limits
 NEAR_SHARE = 15  # dimensions per direction near the optimum
 MEMORY = 40  # answers that the second derivative is made of
 LARGEST = 400  # dimensions up to which it is
+SMOOTH = 0.12  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,8 @@ def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Ar
     return g if np.isfinite(g).all() else None
 
 
-def by_differences(gain: Array, nudged: Array, answers: Array) -> Array:
-    """Return the second derivative (d, d) of h for a gain of length one.
+def by_differences(gain: Array, nudged: Array, answers: Array) -> Array | None:
+    """Return the second derivative (d, d) of h for a gain of length one; None where h has kinks there.
 
     Parameters
     ----------
@@ -129,7 +130,14 @@ def by_differences(gain: Array, nudged: Array, answers: Array) -> Array:
     """
     steps = np.diagonal(nudged - gain)
     changes = answers[:-1] - answers[-1]
-    B = np.divide(changes, steps[:, None], out=np.zeros_like(changes), where=steps[:, None] != 0)
+    moved = steps != 0
+    B = np.divide(changes, steps[:, None], out=np.zeros_like(changes), where=moved[:, None])
+    unit = np.sqrt(np.abs(np.outer(gain, gain)))
+    if not changes[moved].any(axis=1).all() or np.linalg.norm((B - B.T) * unit) > SMOOTH * np.linalg.norm(
+        (B + B.T) * unit
+    ):
+        # of few different rows h is all kinks, and answers jump: a second derivative is symmetric
+        return None
     # h is homogeneous of degree one, its second derivative of degree minus one
     return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
 
