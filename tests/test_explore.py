@@ -60,11 +60,13 @@ def test_a_polytope_has_no_curvature(d):
         assert by_differences(gain, nudged, answers(np.vstack([nudged, gain]))) is None
 
 
-@pytest.mark.parametrize("name", ["g_mean", "h_mean"])
-def test_copies_of_few_rows_take_no_more_passes_for_the_curvature(name, monkeypatch):
-    rng = np.random.default_rng(3)
-    base = rng.dirichlet(np.full(12, 0.5), 90)
-    P = base[rng.integers(0, 90, 120_000)].astype(np.float32)
+@pytest.mark.parametrize(("name", "seed"), [("g_mean", 6), ("h_mean", 9)])
+def test_copies_of_few_rows_take_no_more_passes_for_the_curvature(name, seed, monkeypatch):
+    """Believed there, the differences cost three passes."""
+    rng = np.random.default_rng(seed)
+    K, m = int(rng.integers(8, 25)), int(rng.integers(40, 300))
+    base = rng.dirichlet(np.full(K, 0.5), m)
+    P = base[rng.integers(0, m, 120_000)].astype(np.float32)
     settings = {"confusion": "model", "randomized": True, "solver": "fully_corrective"}
     found = confmax.maximize(name, P, **settings)
     monkeypatch.setattr(_warm, "MOST_NUDGED", 0.0)

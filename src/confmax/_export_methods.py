@@ -53,7 +53,8 @@ class Exports:
         Returns
         -------
         str
-            For use wherever the table is read, such as ``f"SELECT *, {expression} AS decision FROM scores"``.
+            For use wherever the table is read, such as ``f"SELECT *, {expression} AS decision FROM scores"``. Engines
+            may return rows of a query with sub-queries in another order (DuckDB does): select a key beside it.
 
         Raises
         ------
