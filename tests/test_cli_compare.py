@@ -196,3 +196,24 @@ def test_errors_are_one_sentence(arguments, sentence, tmp_path):
 def test_json_holds_no_infinity(tmp_path):
     stdout, _ = run("compare", small(tmp_path), "--label", "y", "--metric", "macro_f1", "--json")
     json.loads(stdout, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_of_rules_that_draw_the_expectation_is_taken(tmp_path):
+    """Many equal rows: mixtures are best there, and what they decide on the average is compared, not one draw."""
+    rng, classes = np.random.default_rng(5), ["a", "b", "c"]
+    P = rng.dirichlet([4, 2, 1], 20)[rng.integers(0, 20, 300)]
+    y = (rng.random((300, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(0, 2)
+    names = np.array(classes)[y]
+    lines = [",".join([*map(repr, row), name]) for row, name in zip(P.tolist(), names, strict=True)]
+    (tmp_path / "atoms.csv").write_text("\n".join(["a,b,c,truth", *lines]))
+    args = ("compare", "atoms.csv", "--label", "truth", "--metric", "h_mean", "--replicates", "0")
+    found = {each["rule"]: each["values"] for each in document(*args)["rules"]}
+    folds = stratified_folds(make_table(P, names, classes=classes), 5, 0)
+    C, draws = np.zeros((3, 3)), 0
+    for fold in np.unique(folds):
+        mine = folds == fold
+        rule = library.maximize("h_mean", P[~mine], names[~mine], classes=classes).rule
+        draws += rule.is_randomized
+        np.add.at(C, y[mine], rule.decision_probabilities(P[mine]))
+    assert draws > 0
+    assert found["for h_mean"]["h_mean"] == pytest.approx(library.metrics.get("h_mean").value(C / 300), abs=1e-12)

@@ -21,13 +21,14 @@ from confmax._metric import Metric
 from confmax.cli.columns import Asked, Rows, listed, read_rows
 from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
 from confmax.cli.completers import column_names, metric_names, rule_files
-from confmax.cli.crossfit import held_out_decisions
+from confmax.cli.crossfit import cross_fitted
 from confmax.cli.files import read_frame
 from confmax.cli.frame import Frame
 from confmax.cli.group import warn
 from confmax.cli.show import Bar, Page, _show_source, number, print_json
 from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed
 from confmax.oracle import Table, make_table
+from confmax.report._evidence import pooled
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.uncertainty import Score, check_bootstrap, compare, doubts, plain_rules
@@ -173,7 +174,7 @@ def _with_accuracy(chosen: Mapping[str, Metric]) -> dict[str, Metric]:
 def _cross_fitted(
     table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
 ) -> dict[str, Any]:
-    """Return the held-out decisions (n,) of the rules tuned for every metric, as names."""
+    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds = stratified_folds(table, N_FOLDS, seed)
     labels, done = rows.labels, 0
     assert labels is not None
@@ -194,7 +195,12 @@ def _cross_fitted(
                     random_state=seed,
                 ).rule  # fmt: skip
 
-        found[f"for {name}"] = held_out_decisions(fit, folds, rows.proba)
+        which = np.empty(table.n_rows, np.int64)
+        own: list[DecisionRule] = []
+        for held_out, rule in cross_fitted(fit, folds):
+            which[held_out] = len(own)
+            own.append(rule)
+        found[f"for {name}"] = pooled(own, table, which)
     return found
 
 

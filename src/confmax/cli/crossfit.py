@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from confmax.rule import DecisionRule
 
-__all__ = ["cross_fitted", "held_out_decisions"]
+__all__ = ["cross_fitted"]
 
 Fit = Callable[[NDArray[np.bool_]], DecisionRule]
 
@@ -37,15 +37,3 @@ def cross_fitted(fit: Fit, folds: NDArray[Any]) -> Iterator[tuple[NDArray[np.boo
     for fold in np.unique(folds):
         held_out = folds == fold
         yield held_out, fit(~held_out)
-
-
-def held_out_decisions(fit: Fit, folds: NDArray[Any], proba: NDArray[Any]) -> NDArray[Any]:
-    """Return the decision (n,) on every row of probabilities (n, K), as a name, of the rule tuned without its fold.
-
-    What a randomised rule decides is drawn from the row's number.
-    """
-    decided = np.empty(len(proba), dtype=object)
-    rows = np.arange(len(proba))
-    for held_out, rule in cross_fitted(fit, folds):
-        decided[held_out] = rule.classes[rule.predict(proba[held_out], keys=rows[held_out])]
-    return np.array(decided.tolist())
