@@ -26,7 +26,18 @@ from confmax.oracle._labels import encode_labels, vector
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, fit_metric
 
-__all__ = ["Decided", "Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
+__all__ = [
+    "Decided",
+    "Difference",
+    "Estimate",
+    "Score",
+    "check_bootstrap",
+    "compare",
+    "doubts",
+    "plain_rules",
+    "score",
+    "values_at",
+]
 
 MOST_REPLICATES = 1_000_000
 
@@ -223,10 +234,10 @@ def plain_rules(table: Table) -> dict[str, DecisionRule]:
 
 def _values(confusions: Sequence[Confusion], metrics: Mapping[str, Metric]) -> Array:
     """Return the values (m, r, B) of metrics at the confusions of r rules, batches of B."""
-    return np.array([[_value(metric, S) for S in confusions] for metric in metrics.values()])
+    return np.array([[values_at(metric, S) for S in confusions] for metric in metrics.values()])
 
 
-def _value(metric: Metric, S: Confusion) -> Array:
+def values_at(metric: Metric, S: Confusion) -> Array:
     """Return the values (B,) at a batch; over the classes that are present, where the metric divides by their size."""
     gain = dict(metric.params).get("gain")
     if gain is not None and S.matrix is not None:

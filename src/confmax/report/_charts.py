@@ -208,7 +208,7 @@ def _convergence(figures: Figures) -> Chart:
             "mark": {"type": "line", "interpolate": "step-after", "point": {"filled": True, "size": 40}},
             "encoding": {
                 "x": x,
-                "y": along("value", metric_name(figures.main.name), zero=False),
+                "y": along("value", metric_name(repr(solution.metric)), zero=False),
                 "color": colours(key),
                 "tooltip": [*tips({"what": "what"}), {"field": "passes", "title": "scans"}, *tips({"value": "value"})],
             },

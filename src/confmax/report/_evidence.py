@@ -134,7 +134,8 @@ def cross_fitted(
     fold = fold.reshape(-1).astype(np.int64)
     if len(names) < 2:
         raise ValueError(
-            "cross-fitting needs rows that differ, and all rows of each class are alike; judge the rule on other rows"
+            "cross-fitting needs rows that differ, and those of each class hold the same probabilities, in whatever "
+            "order; judge the rule on other rows"
         )
     found = []
     for k in range(len(names)):

@@ -19,6 +19,7 @@ from confmax.report._words import (
     fold_range,
     how_it_decides,
     intervals,
+    threshold_text,
     weight_note,
 )
 from confmax.uncertainty import Estimate
@@ -102,12 +103,16 @@ def _metrics(figures: Figures, drawn: Charts) -> Markup:
         )
         marks.append("tuned-for" if row is figures.main else "")
     head = ["metric", "argmax", "tuned rule", "tuned minus argmax", "beyond chance?", "p/prior"]
-    caption = f"Every metric that applies to {len(figures.classes)} classes, {basis(figures).split(':')[0]}"
+    caption = f"Metrics of {len(figures.classes)} classes, {basis(figures).split(':')[0]}"
+    dashes = ""
+    if not all(np.isfinite(each.value) for row in figures.metrics for each in (row.argmax, row.tuned, row.prior)):
+        dashes = " A dash stands where a metric is not finite, or not defined for more decisions than classes."
+    bars = "; bars are intervals of the paired difference" if figures.score.n_replicates else ""
     return join(
         tag("p", "A rule tuned for one metric moves the others, too. Right of zero is better than argmax."),
-        figure(drawn, "changes", "Tuned rule minus argmax; bars are intervals of the paired difference."),
+        figure(drawn, "changes", f"Tuned rule minus argmax{bars}."),
         table(caption, head, rows, marks),
-        tag("p", intervals(figures), cls="soft"),
+        tag("p", intervals(figures) + dashes, cls="soft"),
     )
 
 
@@ -123,7 +128,12 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
     names = labels([row.name for row in figures.classes])
     head = ["class", "threshold", "of argmax", *(["in the folds"] if folds else [])]
     rows = [
-        [name, _threshold(row.threshold), _threshold(row.threshold_plain), *([fold_range(row)] if folds else [])]
+        [
+            name,
+            threshold_text(row.threshold),
+            threshold_text(row.threshold_plain),
+            *([fold_range(row)] if folds else []),
+        ]
         for name, row in zip(names, figures.classes, strict=True)
     ]
     more = None
@@ -141,14 +151,10 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
         figure(
             drawn,
             "thresholds",
-            "Threshold of each class (point), those of the rules tuned without each fold (bar), and argmax's (tick).",
+            "Threshold of each class (diamond), those of the rules tuned without each fold (bar), and argmax's (dot).",
         ),
         details("Thresholds as a table", table("Thresholds by class", head, rows)),
     )
-
-
-def _threshold(value: float) -> str:
-    return "never" if not np.isfinite(value) else ("always" if value == 0 else number(value))
 
 
 # --- classes ---------------------------------------------------------------------------------------------------------
