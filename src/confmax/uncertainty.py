@@ -252,7 +252,9 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     if not metric.divides_by_prior or present.all():
         return metric.values(S)
     values = np.full(len(S), np.nan)
-    patterns, which = np.unique(present, axis=0, return_inverse=True)
+    patterns, which = present[:1], np.zeros(len(S), np.intp)  # the same classes everywhere is the usual case
+    if (present != present[0]).any():
+        patterns, which = np.unique(present, axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
         if pattern.sum() >= 2:
             mine = which.reshape(-1) == k

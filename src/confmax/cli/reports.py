@@ -114,7 +114,7 @@ def command_line(context: click.Context) -> str:
         value = context.params.get(name)
         values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
         if isinstance(value, tuple):
-            values = list(value) if parameter.multiple else [_with_commas(value)]
+            values = list(value) if parameter.multiple else [with_commas(value)]
         option = None
         if isinstance(parameter, click.Option):
             option = parameter.opts[-1]
@@ -126,7 +126,8 @@ def command_line(context: click.Context) -> str:
     return shlex.join(words)
 
 
-def _with_commas(names: tuple[Any, ...]) -> str:
+def with_commas(names: tuple[Any, ...]) -> str:
+    """Return names as an option takes them."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return line.getvalue()

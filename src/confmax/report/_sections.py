@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from confmax.report._figures import ClassRow, Figures
+from confmax.report._figures import CLASS_INTERVALS, ClassRow, Figures
 from confmax.report._format import capital, count, interval, labels, metric_name, number, percent
 from confmax.report._markup import Markup, details, join, table, tag
 from confmax.report._matrices import MOST_BESIDE, limits, shown_classes
@@ -176,7 +176,9 @@ def _classes(figures: Figures, drawn: Charts) -> Markup:
     caption = "Argmax → tuned rule, by true class" + (", intervals of the tuned rule below" if with_spans else "")
     grid = table(caption, head, rows)
     shown = f", the {len(shown_classes(figures))} most changed" if len(names) > 30 else ""
-    note = "" if with_spans else " With more than 20 classes the single ones have no intervals here."
+    note = ""
+    if not with_spans and figures.score.n_replicates:
+        note = f" With more than {CLASS_INTERVALS} classes the single ones have no intervals here."
     return join(
         tag(
             "p",
@@ -222,6 +224,8 @@ def _confusions(figures: Figures, drawn: Charts) -> Markup:
     top, most = limits(figures)
     share = colour_scale("share", "0", number(top))
     change = colour_scale("change", f"−{number(most)}", f"+{number(most)}")
+    if not figures.changed:
+        change = tag("p", "No row is decided otherwise.", cls="key")
     chart = (("before", "Argmax", share), ("after", "Tuned rule", share), ("difference", "Difference", change))
     pictures = [figure(drawn, f"confusion-{name}", caption, scale) for name, caption, scale in chart]
     return join(

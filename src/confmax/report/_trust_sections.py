@@ -15,6 +15,8 @@ def trade(figures: Figures, drawn: Charts) -> Markup:
     """Return what the tuned metric costs in the second one."""
     main, second = metric_name(figures.main.name), metric_name(figures.second)
     way = figures.trade
+    if not figures.changed:
+        return tag("p", "Nothing: the rule decides every row here as argmax does, so there is no way between the two.")
     if way is None:
         return tag(
             "p", "This rule mixes all probabilities of too many classes; the way from argmax to it is not drawn."

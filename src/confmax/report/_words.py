@@ -149,9 +149,7 @@ def how_it_decides(figures: Figures) -> list[str]:
     told.append(f"It decides {percent(figures.changed)} of the rows otherwise than argmax.")
     K, total = len(figures.classes), figures.after.sum()
     for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
-        told.append(
-            f"{name} is no class but a further decision, taken for {percent(float(column.sum() / total))} of the rows."
-        )
+        told.append(f"Beside the classes it decides {name}, for {percent(float(column.sum() / total))} of the rows.")
     return told
 
 
@@ -180,7 +178,7 @@ def _ratio_to_largest(figures: Figures, k: int) -> str:
         return ""
     a, b = coefficients(rule.gains)
     largest = int(np.argmax([row.share for row in figures.classes]))
-    if b.any() or not (a > 0).all() or k == largest:
+    if b.any() or not (a > 0).all() or a[0, k] == a[0, largest]:
         return ""
     name = labels([row.name for row in figures.classes])[largest]
     ratio = float(a[0, largest] / a[0, k])
@@ -211,7 +209,7 @@ def certificate(figures: Figures) -> str:
     name = metric_name(repr(metric if solution is None else solution.metric))  # it may be judged by another one
     if solution is None:
         return (
-            "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The intervals "
+            "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
             "above are the evidence here."
         )
     if solution.gap is not None and solution.upper_bound is not None:

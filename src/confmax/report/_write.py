@@ -237,12 +237,15 @@ def _metric_of(rule: DecisionRule, solution: Solution | None, given: AnyMetric |
 
 def _check_order(metrics: Sequence[Metric], table: Table) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
-    ordered = [metric.name for metric in metrics if metric.ordered]
+    ordered = [metric for metric in metrics if metric.ordered]
+    for metric in ordered:
+        if dict(metric.params).get("gain") is None:
+            metric.check_table(table.n_classes, table.n_classes)
     if ordered and any(isinstance(name, str) for name in table.classes):
         shown = ", ".join(map(str, table.classes[:6]))
         raise ValueError(
-            f"{ordered[0]} depends on the order of the classes and these have names ({shown}); pass order_known=True "
-            f"if the columns are in order"
+            f"{ordered[0].name} depends on the order of the classes and these have names ({shown}); pass "
+            f"order_known=True if the columns are in order"
         )
 
 
