@@ -17,7 +17,7 @@ import click
 import numpy as np
 
 from confmax import metrics as catalogue
-from confmax._folds import stratified_folds
+from confmax._folds import folds_to_judge
 from confmax._metric import Metric
 from confmax.cli.columns import Asked, Rows, listed, read_rows
 from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
@@ -176,7 +176,7 @@ def _cross_fitted(
     table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
 ) -> dict[str, Any]:
     """Return the held-out decisions (n,) of the rules tuned for every metric, as names."""
-    folds = stratified_folds(table, N_FOLDS, seed)
+    folds = folds_to_judge(table, N_FOLDS, seed)
     labels, done = rows.labels, 0
     assert labels is not None
     found = {}
@@ -196,7 +196,12 @@ def _cross_fitted(
                     random_state=seed,
                 ).rule  # fmt: skip
 
-        found[f"for {name}"] = held_out_decisions(fit, folds, rows.proba)
+        try:
+            found[f"for {name}"] = held_out_decisions(fit, folds, rows.proba)
+        except ValueError as error:
+            raise ValueError(
+                f"no rule for {name} can be tuned without one of the folds ({error}); give more rows of rare classes"
+            ) from None
     return found
 
 

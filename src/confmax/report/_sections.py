@@ -151,7 +151,7 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
         figure(
             drawn,
             "thresholds",
-            "Threshold of each class (diamond), those of the rules tuned without each fold (bar), and argmax's (dot).",
+            "Threshold of each class (diamond), of the rules tuned without each fold (bar), and of argmax (dot).",
         ),
         details("Thresholds as a table", table("Thresholds by class", head, rows)),
     )
