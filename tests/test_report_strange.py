@@ -191,3 +191,29 @@ def test_rows_that_no_fold_can_tell_apart():
     P = np.eye(3)[np.arange(90) % 3]
     with pytest.raises(ValueError, match="those of each class hold the same probabilities, in whatever order"):
         cross_fit("macro_f1", P, np.arange(90) // 30)
+
+
+def test_a_class_that_is_decided_only_up_to_some_probability():
+    P, y = sample(500, 5)
+    solution = confmax.maximize("quadratic_kappa", P, y)
+    found = judge(solution, *sample(400, 5, seed=2), "quadratic_kappa", replicates=0)
+    mean = found.evidence.table.mean_probability()
+    between = [row.between for row in found.classes]
+    assert any(between)
+    for k, span in enumerate(between):
+        if span is None:
+            continue
+        rest = np.where(np.arange(5) == k, 0.0, mean)
+        for p, decided in ((span[0], True), (span[1], True), (span[1] + 0.001, False), (span[0] - 0.001, False)):
+            if 0 <= p <= 1:
+                row = rest / rest.sum() * (1 - p)
+                row[k] = p
+                assert (solution.rule.predict(row[None])[0] == k) == decided
+        assert f"lies between {span[0]:.3f} and {span[1]:.3f}" in class_sentence(found, k)
+    assert "thresholds" not in charts(found) and all(row.folds is None for row in found.classes)
+    # what is said to be never decided is not decided at any probability
+    for k, row in enumerate(found.classes):
+        if row.between is None and np.isinf(row.threshold):
+            p = np.linspace(0, 1, 501)[:, None]
+            rest = np.where(np.arange(5) == k, 0.0, mean) / (1 - mean[k])
+            assert k not in solution.rule.predict(rest * (1 - p) + np.eye(5)[k] * p)

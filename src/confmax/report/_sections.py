@@ -136,7 +136,7 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
         ]
         for name, row in zip(names, figures.classes, strict=True)
     ]
-    more = None
+    more, ranged = None, any(row.between is not None for row in figures.classes)
     if len(names) > 2:
         more = tag(
             "p",
@@ -153,7 +153,7 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
             "thresholds",
             "Threshold of each class (diamond), of the rules tuned without each fold (bar), and of argmax (dot).",
         ),
-        details("Thresholds as a table", table("Thresholds by class", head, rows)),
+        None if ranged else details("Thresholds as a table", table("Thresholds by class", head, rows)),
     )
 
 

@@ -159,6 +159,10 @@ def class_sentence(figures: Figures, k: int) -> str:
     name = labels([each.name for each in figures.classes])[k]
     threshold = row.threshold
     of_two = len(figures.classes) == 2
+    if row.between is not None:
+        low, high = map(probability, row.between)
+        told = f"{name} is decided when its probability lies between {low} and {high}"
+        return f"{told}; when it is surer, another class gains more."
     if threshold == 0 or not math.isfinite(threshold):
         told = f"{name} is {'never decided' if threshold else 'always decided'}, whatever its probability"
         return f"{told}{'' if of_two else ', where the other classes share the rest as they do on average'}."
