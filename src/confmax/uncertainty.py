@@ -26,18 +26,7 @@ from confmax.oracle._labels import encode_labels, vector
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, fit_metric
 
-__all__ = [
-    "Decided",
-    "Difference",
-    "Estimate",
-    "Score",
-    "check_bootstrap",
-    "compare",
-    "doubts",
-    "plain_rules",
-    "score",
-    "values_at",
-]
+__all__ = ["Decided", "Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
 
 MOST_REPLICATES = 1_000_000
 
