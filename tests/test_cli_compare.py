@@ -217,3 +217,32 @@ def test_of_rules_that_draw_the_expectation_is_taken(tmp_path):
         np.add.at(C, y[mine], rule.decision_probabilities(P[mine]))
     assert draws > 0
     assert found["for h_mean"]["h_mean"] == pytest.approx(library.metrics.get("h_mean").value(C / 300), abs=1e-12)
+
+
+def test_the_command_for_a_rule_names_the_same_columns(tmp_path):
+    path = small(tmp_path)
+    out, _ = run("compare", path, "--label", "y", "--weight", "w", "--columns", "a,b,c", "--classes", "c,b,a",
+                 "--metric", "g_mean", "--replicates", "0")  # fmt: skip
+    told = "--label y --weight w --columns a,b,c --classes c,b,a --metric NAME -o rule.json"
+    assert f"To make a rule of all rows: confmax tune {path} {told}" in out
+
+
+def test_values_that_there_are_not_are_explained(tmp_path):
+    costs = [[0, 1, 4, 0.5], [1, 0, 1, 0.5], [4, 1, 0, 0.5]]
+    draw = np.random.default_rng(0)
+    P, y = draw.dirichlet([1, 1, 1], 60), draw.choice(list("abc"), 60)
+    found = library.maximize(library.metrics.get("linear", cost=costs), P, y, classes=list("abc"))
+    found.rule.save("rule.json")
+    args = ("compare", small(tmp_path), "--label", "y", "--metric", "macro_f1", "--replicates", "0")
+    note = "-: not finite, or not defined for a rule of more decisions than classes."
+    assert note in run(*args, "--rule", "rule.json")[0] and note not in run(*args)[0]
+
+
+def test_rows_that_cannot_be_cut_into_folds_are_refused(tmp_path):
+    args = ("--label", "y", "--metric", "macro_f1")
+    _, stderr = run("compare", small(tmp_path, a="0.5", b="0.3", c="0.2"), *args, code=2)
+    assert "cross-fitting needs rows that differ" in stderr
+    path = small(tmp_path, y=["a"] * 59 + ["b"], a=[f"{1 - k / 100:.2f}" for k in range(60)],
+                 b=[f"{k / 100:.2f}" for k in range(60)], c=None)  # fmt: skip
+    _, stderr = run("compare", path, *args, code=2)
+    assert "no rule for macro_f1 can be tuned without one of the folds (the label column has weight in one" in stderr

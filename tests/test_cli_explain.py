@@ -157,3 +157,16 @@ def test_json_is_one_document_of_plain_values():
     RULES["draws"].save("r.json")
     stdout, _ = run("explain", "r.json", "--json")
     assert json.loads(stdout)["randomized"] is True
+
+
+def test_in_a_pipe_no_name_is_too_long_and_no_number_is_cut():
+    names = ["short", "L" * 300]
+    library.DecisionRule.from_weights([1.0, 1.2345], classes=names).save("r.json")
+    out, _ = run("explain", "r.json")
+    assert out.splitlines()[-1].split() == ["L" * 300, "1.234"] and "…" not in out
+
+
+def test_many_classes_have_no_heading_without_words():
+    library.DecisionRule.from_weights(np.ones(30), np.linspace(0, 0.1, 30)).save("r.json")
+    out, _ = run("explain", "r.json")
+    assert "In words" not in out and "... 10 more classes; --json shows all." in out

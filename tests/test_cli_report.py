@@ -115,4 +115,29 @@ def test_costs_and_their_rule(tmp_path):
     assert "Mean gain goes from" in text or "Mean gain rises from" in text or "Mean gain falls from" in text
     assert "later" in text  # the decision that is no class
     _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "-o", tmp_path / "other.html", code=2)
-    assert "give --metric, what to judge it by" in stderr
+    assert "tuned for costs, which a rule does not hold; give --metric, what to judge it by" in stderr
+    _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "--metric", "linear", code=2)
+    assert "a report has no table of costs for --metric linear" in stderr
+
+
+def test_a_rule_that_abstains_is_matched_by_name_in_any_order(tmp_path):
+    path, costs, rule = small(tmp_path), tmp_path / "costs.csv", tmp_path / "rule.json"
+    costs.write_text("a,b,c,later\n0,1,4,0.5\n1,0,1,0.5\n4,1,0,0.5\n")
+    run("tune", path, "--label", "y", "--costs", costs, "-o", rule)
+    found = []
+    for order in ("a,b,c", "c,b,a"):
+        page = tmp_path / "page.html"
+        run("report", rule, path, "--label", "y", "--metric", "accuracy", "--classes", order, "-o", page)
+        found.append(re.search(r"Accuracy: (\S+ → \S+)", told(page))[1])
+        values = document("score", path, "--label", "y", "--rule", rule, "--metric", "accuracy", "--classes", order)
+        found.append(values["values"][0]["rule"])
+    assert found[:2] == found[2:]
+
+
+def test_when_the_page_fails_the_rule_is_said_to_be_there(tmp_path):
+    path = small(tmp_path)
+    _, stderr = run("tune", path, "--label", "y", "--metric", "g_mean", "-o", tmp_path / "rule.json",
+                    "--report", tmp_path / "page.html", "--second", "linear_kappa", code=2)  # fmt: skip
+    assert "the rule is written to" in stderr and "the report is not: linear_kappa depends on the order" in stderr
+    assert "give the order with --classes" in stderr
+    assert (tmp_path / "rule.json").exists() and not (tmp_path / "page.html").exists()

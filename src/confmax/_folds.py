@@ -39,3 +39,20 @@ def stratified_folds(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]
     """Return the fold of every row (n,) of a labelled table."""
     assert table.labels is not None
     return dealt(table.labels, row_draws(table.proba, seed), table.n_classes, n_folds)
+
+
+def folds_to_judge(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold of every row (n,), numbered from 0; there are fewer than asked for where few rows differ.
+
+    Raises
+    ------
+    ValueError
+        If there would be one fold only.
+    """
+    names, fold = np.unique(stratified_folds(table, n_folds, seed), return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(
+            "cross-fitting needs rows that differ, and those of each class hold the same probabilities, in whatever "
+            "order; judge a rule on other rows"
+        )
+    return fold.reshape(-1).astype(np.int64)

@@ -223,10 +223,10 @@ def plain_rules(table: Table) -> dict[str, DecisionRule]:
 
 def _values(confusions: Sequence[Confusion], metrics: Mapping[str, Metric]) -> Array:
     """Return the values (m, r, B) of metrics at the confusions of r rules, batches of B."""
-    return np.array([[_value(metric, S) for S in confusions] for metric in metrics.values()])
+    return np.array([[values_at(metric, S) for S in confusions] for metric in metrics.values()])
 
 
-def _value(metric: Metric, S: Confusion) -> Array:
+def values_at(metric: Metric, S: Confusion) -> Array:
     """Return the values (B,) at a batch; over the classes that are present, where the metric divides by their size."""
     gain = dict(metric.params).get("gain")
     if gain is not None and S.matrix is not None:
@@ -241,7 +241,9 @@ def _value(metric: Metric, S: Confusion) -> Array:
     if not metric.divides_by_prior or present.all():
         return metric.values(S)
     values = np.full(len(S), np.nan)
-    patterns, which = np.unique(present, axis=0, return_inverse=True)
+    patterns, which = present[:1], np.zeros(len(S), np.intp)  # the same classes everywhere is the usual case
+    if (present != present[0]).any():
+        patterns, which = np.unique(present, axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
         if pattern.sum() >= 2:
             mine = which.reshape(-1) == k

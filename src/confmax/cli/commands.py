@@ -240,7 +240,10 @@ def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str,
     _save_rule(rule, out)
     document["rule_file"] = str(out)
     if report is not None:
-        reports.tuned(report, file, *kept, second=second, settings=settings)
+        try:
+            reports.tuned(report, file, *kept, second=second, settings=settings)
+        except ValueError as error:
+            raise ValueError(f"the rule is written to {out}, the report is not: {error}") from None
         document["report_file"] = str(report)
     document["advice"] = in_words_of_options(document["advice"])
     if as_json:

@@ -7,6 +7,7 @@ rows, and the bootstrap compares them in pairs.
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import click
 import numpy as np
 
 from confmax import metrics as catalogue
-from confmax._folds import stratified_folds
+from confmax._folds import folds_to_judge
 from confmax._metric import Metric
 from confmax.cli.columns import Asked, Rows, listed, read_rows
 from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
@@ -25,6 +26,7 @@ from confmax.cli.crossfit import cross_fitted
 from confmax.cli.files import read_frame
 from confmax.cli.frame import Frame
 from confmax.cli.group import warn
+from confmax.cli.reports import with_commas
 from confmax.cli.show import Bar, Page, _show_source, number, print_json
 from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed
 from confmax.oracle import Table, make_table
@@ -75,15 +77,15 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
         catalogue.get(name, **params) if name != "linear" else _refuse_linear()
     if len(set(rules)) < len(rules):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    loaded = {str(path): _load_rule(path) for path in rules}
+    loaded, asked = {str(path): _load_rule(path) for path in rules}, Asked(**more)
     with Bar("comparing", "rules") as bar:
         document = comparison(
-            read_frame(file), Asked(**more), names, params, loaded, progress=bar.update, warn=warn, **settings
+            read_frame(file), asked, names, params, loaded, progress=bar.update, warn=warn, **settings
         )
     if as_json:
         print_json(document)
     else:
-        _show(Page(), document)
+        _show(Page(), document, _tune(file, asked))
 
 
 def _refuse_linear() -> None:
@@ -175,7 +177,7 @@ def _cross_fitted(
     table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
-    folds = stratified_folds(table, N_FOLDS, seed)
+    folds = folds_to_judge(table, N_FOLDS, seed)
     labels, done = rows.labels, 0
     assert labels is not None
     found = {}
@@ -197,9 +199,14 @@ def _cross_fitted(
 
         which = np.empty(table.n_rows, np.int64)
         own: list[DecisionRule] = []
-        for held_out, rule in cross_fitted(fit, folds):
-            which[held_out] = len(own)
-            own.append(rule)
+        try:
+            for held_out, rule in cross_fitted(fit, folds):
+                which[held_out] = len(own)
+                own.append(rule)
+        except ValueError as error:
+            raise ValueError(
+                f"no rule for {name} can be tuned without one of the folds ({error}); give more rows of rare classes"
+            ) from None
         found[f"for {name}"] = pooled(own, table, which)
     return found
 
@@ -255,7 +262,17 @@ def _best(found: Score) -> dict[str, list[str]]:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _show(page: Page, document: Document) -> None:
+def _tune(file: Path, asked: Asked) -> str:
+    """Return the command that tunes on the same columns, but for its metric."""
+    words = ["confmax", "tune", str(file)]
+    for option in ("label", "weight", "columns", "classes", "positive"):
+        given = getattr(asked, option)
+        if given:
+            words += [f"--{option}", given if isinstance(given, str) else with_commas(given)]
+    return shlex.join(words)
+
+
+def _show(page: Page, document: Document, again: str) -> None:
     _show_source(page, document)
     page.say()
     names = document["metrics"]
@@ -276,10 +293,11 @@ def _show(page: Page, document: Document) -> None:
         page.say(
             "Rules of --rule are applied as they are: if they were tuned on these rows, their values flatter them."
         )
+    if any(value is None for each in document["rules"] for value in each["values"].values()):
+        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     if intervals is not None:
         page.say(f"In brackets: {intervals['method']}; where they exclude 0, chance hardly explains the difference.")
-    file, label = document["file"], document["label"]
-    page.say(f"To make a rule of all rows: confmax tune {file} --label {label} --metric NAME -o rule.json")
+    page.say(f"To make a rule of all rows: {again} --metric NAME -o rule.json")
 
 
 def _values(told: Document, best: Mapping[str, Sequence[str]]) -> list[str]:

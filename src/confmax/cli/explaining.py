@@ -249,10 +249,11 @@ def _show(page: Page, document: Document) -> None:
         items.append(("draws", f"between {len(document['parts'])} parts, by seed {document['seed']} and row"))
     page.items(items)
     page.say()
-    page.say("In words", "bold")
-    for sentence in document["words"]:
-        page.say(sentence)
-    page.say()
+    if document["words"]:
+        page.say("In words", "bold")
+        for sentence in document["words"]:
+            page.say(sentence)
+        page.say()
     _show_numbers(page, document, classes, names)
     if document["example"] is not None:
         page.say()

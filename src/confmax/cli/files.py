@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confmax._rule_file import write_whole
+from confmax._rule_file import check_place, write_whole
 from confmax.cli.frame import INTEGER, Frame, is_number, typed_column
 
 __all__ = ["DECISION", "EXTENSIONS", "check_output", "read_cells", "read_frame", "write_decisions"]
@@ -208,12 +207,7 @@ def check_output(path: Path, extensions: Sequence[str] = ()) -> None:
     """
     if extensions:
         _known_extension(path)
-    if path.is_dir():
-        raise ValueError(f"{path} is a directory; name the file to write in it")
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder {path.parent} does not exist, so {path.name} cannot be written; create it first")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"the folder {path.parent} is not writable, so {path.name} cannot be written; choose another")
+    check_place(path)
 
 
 def write_decisions(

@@ -42,6 +42,7 @@ _WORDS = (
     (r"^level is", "--level is"),
     (r"\bpass stratified=True", "give --stratified"),
     (r"\bpass metric=, what", "give --metric, what"),
+    (r"\bpass order_known=True if the columns are in order", "give the order with --classes"),
 )
 
 

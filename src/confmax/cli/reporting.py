@@ -12,9 +12,8 @@ from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _load_rule, _refuse_sa
 from confmax.cli.completers import column_names, metric_names, rule_files
 from confmax.cli.exporting import confmax
 from confmax.cli.files import check_output, read_frame
-from confmax.cli.reports import check_installed, judged
+from confmax.cli.reports import check_installed, judged, metric_of
 from confmax.cli.show import Page, print_json
-from confmax.metrics import get
 
 __all__ = ["confmax", "report"]
 
@@ -56,7 +55,8 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     _refuse_same(out, rule)
     check_installed()
     loaded = _load_rule(rule)
-    metric = None if name is None else get(name, **params)
+    metric = None if name is None else metric_of("--metric", name, **params)
+    metric_of("--second", second)
     rows = judged(out, loaded, read_frame(file), Asked(**more), metric, second, **settings)
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     if as_json:

@@ -35,6 +35,13 @@ def check_installed() -> None:
         )
 
 
+def metric_of(option: str, name: str, **params: Any) -> Metric:
+    """Return the metric that an option names."""
+    if name == "linear":
+        raise ValueError(f"a report has no table of costs for {option} linear; name another metric")
+    return get(name, **params)
+
+
 def check_tune(path: Path | None, out: Path, label: str | None, second: str) -> None:
     """Refuse what `tune --report` cannot do, before anything is tuned."""
     if path is None:
@@ -44,7 +51,7 @@ def check_tune(path: Path | None, out: Path, label: str | None, second: str) -> 
     if path.absolute() == out.absolute():
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
     check_output(path)
-    get(second)
+    metric_of("--second", second)
     check_installed()
 
 
@@ -52,8 +59,8 @@ def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     if not hasattr(rows.proba, "shape") or rows.labels is None:
         raise ValueError(
-            f"the rule is written, the report is not: {file} is read in parts and a report needs its rows in memory; "
-            f"judge the rule with confmax report on a file of other rows"
+            f"{file} is read in parts and a report needs its rows in memory; judge the rule with confmax report on a "
+            f"file of other rows"
         )
     more = {key: value for key, value in settings.items() if key != "random_state"}
     report.write_cross_fitted(
@@ -80,7 +87,7 @@ def judged(
     """Write the page of a rule on a file's rows; return these."""
     rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
     tuned_for = named(rule.metric)
-    rule = rule if rule.class_names[: rule.n_classes] == rows.classes else rule.reordered(rows.classes)
+    rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
     report.write(
         path,
         rule,
@@ -107,7 +114,7 @@ def command_line(context: click.Context) -> str:
         value = context.params.get(name)
         values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
         if isinstance(value, tuple):
-            values = list(value) if parameter.multiple else [_with_commas(value)]
+            values = list(value) if parameter.multiple else [with_commas(value)]
         option = None
         if isinstance(parameter, click.Option):
             option = parameter.opts[-1]
@@ -119,7 +126,8 @@ def command_line(context: click.Context) -> str:
     return shlex.join(words)
 
 
-def _with_commas(names: tuple[Any, ...]) -> str:
+def with_commas(names: tuple[Any, ...]) -> str:
+    """Return names as an option takes them."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return line.getvalue()

@@ -23,7 +23,7 @@ from confmax.rule import DecisionRule
 
 __all__ = ["Bar", "Page", "clean", "print_json", "show_apply", "show_demo", "show_metrics", "show_score", "show_tune"]
 
-PIPED_WIDTH = 200  # a pipe has no width; lines are for programs and pagers
+PIPED_WIDTH = 1_000_000  # a pipe has no width; lines are for programs and pagers, never folded or cut
 COLUMN_GAP = 3  # between columns on a terminal
 LEAST_PROSE = 30  # columns of text below which a table is no table
 SHOW_AFTER = 0.5  # seconds: shorter work needs no bar

@@ -240,7 +240,7 @@ def score(
     for note in rows.notes:
         warn(note)
     if rule is not None and own != rows.classes:
-        rule = rule.reordered(rows.classes)
+        rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
     tuned_for = "" if rule is None else rule.metric.split("(")[0]
     ordered = tuned_for in metrics.names() and metrics.get(tuned_for).ordered if tuned_for != "linear" else False
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)

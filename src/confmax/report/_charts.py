@@ -25,6 +25,7 @@ from confmax.report._spec import (
 
 MOST_BARS = 30  # classes of a chart by class
 CHANGES = (Series("better", "good", "▲"), Series("could be chance", "quiet"), Series("worse", "bad", "▼"))
+UNJUDGED = (Series("difference", "quiet"),)  # without intervals nothing is known of chance
 VERDICTS = {"better": "better", "worse": "worse"}
 ARGMAX, PRIOR = Series("argmax", "quiet"), Series("p/prior", "second", "■")
 TUNED = Series("tuned rule", "accent", "◆")
@@ -33,7 +34,7 @@ TUNED = Series("tuned rule", "accent", "◆")
 def charts(figures: Figures) -> dict[str, Chart]:
     """Return the charts that the figures allow, by name."""
     made = [_changes(figures), _recalls(figures), *matrices(figures), _calibration(figures)]
-    if figures.trade is not None:
+    if figures.trade is not None and figures.changed:
         made.append(_trade(figures))
     solution = figures.evidence.solution
     if solution is not None and len(solution.history) > 1:
@@ -57,7 +58,10 @@ def _changes(figures: Figures) -> Chart:
         what = VERDICTS.get(row.verdict, "could be chance")
         data.append({"name": name, "what": what, "value": minus.value, "low": low, "high": high})
     y, x = down("name", names), "tuned rule minus argmax"
-    colour = colours(CHANGES)
+    key = CHANGES if figures.score.n_replicates else UNJUDGED
+    if key is UNJUDGED:
+        data = [{**row, "what": key[0].name} for row in data]
+    colour = colours(key)
     layers: list[Spec] = [
         {"mark": {"type": "rule", "color": "var(--line-strong)"}, "encoding": {"x": {"datum": 0}}},
         {
@@ -69,13 +73,14 @@ def _changes(figures: Figures) -> Chart:
                 "y": y,
                 "x": along("value", x),
                 "color": colour,
-                "shape": shapes(CHANGES),
+                "shape": shapes(key),
                 "tooltip": tips({"name": "metric", "value": "change", "low": "from", "high": "to"}),
             }
         ),
     ]
-    told = f"Change of {len(shown)} metrics from argmax to the tuned rule, with intervals."
-    return Chart("changes", told, spec(layers, data, tall(len(names))), CHANGES)
+    spans = "" if key is UNJUDGED else ", with intervals"
+    told = f"Change of {len(shown)} metrics from argmax to the tuned rule{spans}."
+    return Chart("changes", told, spec(layers, data, tall(len(names))), key)
 
 
 def _recalls(figures: Figures) -> Chart:
@@ -208,7 +213,7 @@ def _convergence(figures: Figures) -> Chart:
             "mark": {"type": "line", "interpolate": "step-after", "point": {"filled": True, "size": 40}},
             "encoding": {
                 "x": x,
-                "y": along("value", metric_name(figures.main.name), zero=False),
+                "y": along("value", metric_name(repr(solution.metric)), zero=False),
                 "color": colours(key),
                 "tooltip": [*tips({"what": "what"}), {"field": "passes", "title": "scans"}, *tips({"value": "value"})],
             },

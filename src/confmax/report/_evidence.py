@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax._folds import stratified_folds
+from confmax._folds import folds_to_judge
 from confmax._metric import Metric
 from confmax.confusion import Array
 from confmax.oracle import Table, apply_calibrator, decide, make_oracle
@@ -129,15 +129,10 @@ def cross_fitted(
     ValueError
         If nothing can be tuned without one of the folds.
     """
-    fold = stratified_folds(table, n_folds, seed)
-    names, fold = np.unique(fold, return_inverse=True)
-    fold = fold.reshape(-1).astype(np.int64)
-    if len(names) < 2:
-        raise ValueError(
-            "cross-fitting needs rows that differ, and all rows of each class are alike; judge the rule on other rows"
-        )
+    fold = folds_to_judge(table, n_folds, seed)
+    n_folds = int(fold.max()) + 1
     found = []
-    for k in range(len(names)):
+    for k in range(n_folds):
         with warnings.catch_warnings():
             # what was absent from all rows has been said, and what is absent from a fold is shown as missing there
             warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
@@ -145,7 +140,7 @@ def cross_fitted(
                 found.append(tune(fold != k))
             except ValueError as error:
                 raise ValueError(
-                    f"no rule can be tuned without fold {k + 1} of {len(names)} ({error}); leave the report out and "
+                    f"no rule can be tuned without fold {k + 1} of {n_folds} ({error}); leave the report out and "
                     f"judge the rule on other rows, or give more rows"
                 ) from None
     rules = [each.rule for each in found]

@@ -62,6 +62,8 @@ class ClassRow:
     """A class: how many rows, what is decided, how well, before and after; estimates have intervals up to 20 classes.
 
     ``threshold`` is the probability from which the class is decided, ``folds`` the smallest and largest of the folds.
+    Where a class is decided only up to some probability, ``between`` tells from and to where, and no class has
+    thresholds of folds: rules by distances between classes, or by costs, may decide otherwise than what is certain.
     """
 
     name: str
@@ -75,6 +77,7 @@ class ClassRow:
     threshold_plain: float
     folds: tuple[float, float] | None
     spread: float
+    between: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +182,9 @@ def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: A
     mean = table.mean_probability()
     folds = evidence.rules if evidence.fold is not None else ()
     plain = DecisionRule.from_weights(np.ones(K))
+    between = [decided_between(evidence.rule, mean, k) for k in range(K)]
+    if any(between) or any(decided_between(rule, mean, k) for rule in folds for k in range(K)):
+        folds = ()
     thresholds = class_thresholds([evidence.rule, plain, *folds], mean)
     spread = spread_of(thresholds[2:])
     rows = []
@@ -197,7 +203,7 @@ def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: A
             ClassRow(
                 str(name), int(n_rows[k]), float(before[k].sum() / total), float(before[:, k].sum() / total),
                 float(after[:, k].sum() / total), told[0], told[1], float(thresholds[0, k]), float(thresholds[1, k]),
-                low_high, float(spread[k]),
+                low_high, float(spread[k]), between[k],
             )
         )  # fmt: skip
     return tuple(rows)
@@ -210,3 +216,22 @@ def of_class_value(C: Array, part: str, k: int) -> float:
     if below > 0:
         return hit / below
     return np.nan if part == "recall" else 0.0
+
+
+def decided_between(rule: DecisionRule, mean: Array, k: int) -> tuple[float, float] | None:
+    """Return between which probabilities class k is decided, None where it is from some probability on, or never.
+
+    The other classes share the rest in proportion to their ``mean`` probabilities (K,). Weights and offsets of
+    probabilities favour a class the more, the more probable it is; other rules are asked at every thousandth.
+    """
+    if rule.gains.full is None and not rule.gains.power:
+        return None
+    p = np.linspace(0.0, 1.0, 1001)
+    rest = np.where(np.arange(len(mean)) == k, 0.0, mean)
+    rest = rest / rest.sum() if rest.sum() > 0 else (np.arange(len(mean)) != k) / (len(mean) - 1)
+    P = rest * (1.0 - p[:, None])
+    P[:, k] = p
+    hit = rule.decision_probabilities(P)[:, k] >= 0.5
+    if not hit.any() or hit[int(np.argmax(hit)) :].all():
+        return None
+    return float(p[hit].min()), float(p[hit].max())

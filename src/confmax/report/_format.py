@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -25,6 +26,8 @@ _NAMES = {
 def metric_name(name: str) -> str:
     """Return a metric's name as it is written in prose, its parameters behind it."""
     head, sign, inside = name.partition("(")
+    # which columns, in which order, says nothing to those who know names
+    inside = re.sub(r"classes=\(([^)]*)\)", lambda found: f"{len(found[1].split(', '))} classes", inside)
     return f"{_NAMES.get(head, printable(head))}{' (' + printable(inside) if sign else ''}"
 
 
@@ -44,6 +47,12 @@ def number(value: float | None, sign: bool = False) -> str:
         digits = f"{size:.4f}" if size >= 5e-5 else f"{Decimal(f'{size:.0e}'):f}" if size >= 1e-9 else "0.000"
     before = MINUS if value < 0 and float(digits) != 0 else ("+" if sign and float(digits) != 0 else "")
     return before + digits
+
+
+def probability(value: float) -> str:
+    """Return a probability with three decimals, more where these would be zero or one."""
+    rest = 1.0 - value
+    return f"{1 - Decimal(f'{rest:.0e}'):f}" if 1e-9 <= rest < 5e-4 else number(value)
 
 
 def interval(low: float | None, high: float | None, sign: bool = False) -> str:

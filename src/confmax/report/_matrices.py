@@ -18,7 +18,9 @@ def shown_classes(figures: Figures) -> list[int]:
     """Return the classes whose rows and columns the matrices show: those with the most rows decided otherwise."""
     K = len(figures.classes)
     change = np.abs(figures.after - figures.before)
-    return most_changed(change.sum(axis=1) + change[:, :K].sum(axis=0), MOST_CELLS)
+    # of equal ones those that have rows
+    here = 1e-9 * (figures.before.sum(axis=1) > 0)
+    return most_changed(change.sum(axis=1) + change[:, :K].sum(axis=0) + here, MOST_CELLS)
 
 
 def row_shares(C: Array) -> Array:
@@ -32,8 +34,9 @@ def limits(figures: Figures) -> tuple[float, float]:
     kept = shown_classes(figures)
     columns = [*kept, *range(len(figures.classes), figures.after.shape[1])]
     before, after = (row_shares(C)[np.ix_(kept, columns)] for C in (figures.before, figures.after))
-    found = (np.nanmax([before, after]), np.nanmax(np.abs(after - before)))
-    return max(float(found[0]), 1e-9), max(float(found[1]), 1e-9)
+    found = (np.stack([before, after]), np.abs(after - before))
+    share, change = (float(np.nan_to_num(each).max()) for each in found)  # no class that is shown may have rows
+    return max(share, 1e-9), max(change, 1e-9)
 
 
 def matrices(figures: Figures) -> list[Chart]:

@@ -27,7 +27,7 @@ PARTS = ("precision", "recall", "f1")
 
 def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
     """Return the metrics for a table by name: the tuned one, the second one, and those of the catalogue."""
-    K = table.n_classes
+    K, present = table.n_classes, np.flatnonzero(table.label_weight() > 0).tolist()
     found = {repr(tuned): tuned, repr(second): second}
     for name in ORDER:
         metric = metrics.get(name)
@@ -37,6 +37,9 @@ def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool
             if metric.ordered and tuned.ordered and tuned.classes is not None:
                 metric = replace(metric, classes=tuned.classes)  # in the order that the tuned one counts them
                 metric = tuned if repr(metric) == repr(tuned) else metric
+            over = replace(metric, classes=tuple(present))
+            if metric.divides_by_prior and len(present) < K and repr(over) in found:
+                continue  # without the absent classes it is the tuned one
             found.setdefault(repr(metric), metric)
     return found
 

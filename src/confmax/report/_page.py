@@ -103,11 +103,12 @@ def _tiles(figures: Figures) -> Markup:
         for name, value, span, cls in tiles
     ]
     n = figures.score.n_rows
+    spans = f", {confidence(figures)} intervals" if figures.score.n_replicates else ""
     shown.append(
         tag(
             "div",
             tag("dt", "judged on"),
-            tag("dd", f"{n:,}", tag("small", f"{rows(n).split()[1]}, {confidence(figures)} intervals")),
+            tag("dd", f"{n:,}", tag("small", f"{rows(n).split()[1]}{spans}")),
         )
     )
     return tag("dl", shown, cls="tiles")

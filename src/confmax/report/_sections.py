@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from confmax.report._figures import ClassRow, Figures
+from confmax.report._figures import CLASS_INTERVALS, ClassRow, Figures
 from confmax.report._format import capital, count, interval, labels, metric_name, number, percent
 from confmax.report._markup import Markup, details, join, table, tag
 from confmax.report._matrices import MOST_BESIDE, limits, shown_classes
@@ -19,6 +19,7 @@ from confmax.report._words import (
     fold_range,
     how_it_decides,
     intervals,
+    threshold_text,
     weight_note,
 )
 from confmax.uncertainty import Estimate
@@ -102,12 +103,16 @@ def _metrics(figures: Figures, drawn: Charts) -> Markup:
         )
         marks.append("tuned-for" if row is figures.main else "")
     head = ["metric", "argmax", "tuned rule", "tuned minus argmax", "beyond chance?", "p/prior"]
-    caption = f"Every metric that applies to {len(figures.classes)} classes, {basis(figures).split(':')[0]}"
+    caption = f"Metrics of {len(figures.classes)} classes, {basis(figures).split(':')[0]}"
+    dashes = ""
+    if not all(np.isfinite(each.value) for row in figures.metrics for each in (row.argmax, row.tuned, row.prior)):
+        dashes = " A dash stands where a metric is not finite, or not defined for more decisions than classes."
+    bars = "; bars are intervals of the paired difference" if figures.score.n_replicates else ""
     return join(
         tag("p", "A rule tuned for one metric moves the others, too. Right of zero is better than argmax."),
-        figure(drawn, "changes", "Tuned rule minus argmax; bars are intervals of the paired difference."),
+        figure(drawn, "changes", f"Tuned rule minus argmax{bars}."),
         table(caption, head, rows, marks),
-        tag("p", intervals(figures), cls="soft"),
+        tag("p", intervals(figures) + dashes, cls="soft"),
     )
 
 
@@ -123,10 +128,15 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
     names = labels([row.name for row in figures.classes])
     head = ["class", "threshold", "of argmax", *(["in the folds"] if folds else [])]
     rows = [
-        [name, _threshold(row.threshold), _threshold(row.threshold_plain), *([fold_range(row)] if folds else [])]
+        [
+            name,
+            threshold_text(row.threshold),
+            threshold_text(row.threshold_plain),
+            *([fold_range(row)] if folds else []),
+        ]
         for name, row in zip(names, figures.classes, strict=True)
     ]
-    more = None
+    more, ranged = None, any(row.between is not None for row in figures.classes)
     if len(names) > 2:
         more = tag(
             "p",
@@ -141,14 +151,10 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
         figure(
             drawn,
             "thresholds",
-            "Threshold of each class (point), those of the rules tuned without each fold (bar), and argmax's (tick).",
+            "Threshold of each class (diamond), of the rules tuned without each fold (bar), and of argmax (dot).",
         ),
-        details("Thresholds as a table", table("Thresholds by class", head, rows)),
+        None if ranged else details("Thresholds as a table", table("Thresholds by class", head, rows)),
     )
-
-
-def _threshold(value: float) -> str:
-    return "never" if not np.isfinite(value) else ("always" if value == 0 else number(value))
 
 
 # --- classes ---------------------------------------------------------------------------------------------------------
@@ -170,7 +176,9 @@ def _classes(figures: Figures, drawn: Charts) -> Markup:
     caption = "Argmax → tuned rule, by true class" + (", intervals of the tuned rule below" if with_spans else "")
     grid = table(caption, head, rows)
     shown = f", the {len(shown_classes(figures))} most changed" if len(names) > 30 else ""
-    note = "" if with_spans else " With more than 20 classes the single ones have no intervals here."
+    note = ""
+    if not with_spans and figures.score.n_replicates:
+        note = f" With more than {CLASS_INTERVALS} classes the single ones have no intervals here."
     return join(
         tag(
             "p",
@@ -216,6 +224,8 @@ def _confusions(figures: Figures, drawn: Charts) -> Markup:
     top, most = limits(figures)
     share = colour_scale("share", "0", number(top))
     change = colour_scale("change", f"−{number(most)}", f"+{number(most)}")
+    if not figures.changed:
+        change = tag("p", "No row is decided otherwise.", cls="key")
     chart = (("before", "Argmax", share), ("after", "Tuned rule", share), ("difference", "Difference", change))
     pictures = [figure(drawn, f"confusion-{name}", caption, scale) for name, caption, scale in chart]
     return join(

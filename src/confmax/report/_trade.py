@@ -15,6 +15,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import Table, make_oracle
 from confmax.report._evidence import Evidence
 from confmax.rule import DecisionRule
+from confmax.uncertainty import values_at
 
 STEPS = 31  # from t = 0 over 1 to 1.5
 MOST_CELLS = 4_000_000  # of full gains: rows would be multiplied by larger ones for minutes
@@ -48,8 +49,9 @@ def trade_off(evidence: Evidence, second: Metric) -> TradeOff | None:
     def mean(name: str) -> Array:
         return np.asarray(sum(share * getattr(part, name) for share, part in zip(total, parts, strict=True)))
 
-    S = Confusion(mean("rows"), mean("diagonal"), mean("columns"), mean("matrix") if matrix else None)
-    values = [np.broadcast_to(metric.values(S), STEPS) for metric in (evidence.metric, second)]
+    rows = np.broadcast_to(mean("rows"), (STEPS, evidence.table.n_classes))
+    S = Confusion(rows, mean("diagonal"), mean("columns"), mean("matrix") if matrix else None)
+    values = [np.broadcast_to(values_at(metric, S), STEPS) for metric in (evidence.metric, second)]
     return TradeOff(t, *values)
 
 

@@ -15,6 +15,8 @@ def trade(figures: Figures, drawn: Charts) -> Markup:
     """Return what the tuned metric costs in the second one."""
     main, second = metric_name(figures.main.name), metric_name(figures.second)
     way = figures.trade
+    if not figures.changed:
+        return tag("p", "Nothing: the rule decides every row here as argmax does, so there is no way between the two.")
     if way is None:
         return tag(
             "p", "This rule mixes all probabilities of too many classes; the way from argmax to it is not drawn."
@@ -52,7 +54,7 @@ def trust(figures: Figures, drawn: Charts) -> Markup:
     told: list[Any] = [tag("p", certificate(figures))]
     if solution is not None:
         told.append(
-            tag("p", f"The search made {solution.n_passes} scans of the table and ended: {solution.status.value}.")
+            tag("p", f"The search made {_scans(solution.n_passes)} of the table and ended: {solution.status.value}.")
         )
     if figures.evidence.fold is not None:
         told.append(_folds(figures))
@@ -76,6 +78,10 @@ def trust(figures: Figures, drawn: Charts) -> Markup:
     return join(told)
 
 
+def _scans(n: int) -> str:
+    return "one scan" if n == 1 else f"{n:,} scans"
+
+
 def _folds(figures: Figures) -> Markup:
     """Return what the rules of the folds reach on their tuning rows and on the rows that they have not seen."""
     evidence, main = figures.evidence, figures.main
@@ -88,13 +94,15 @@ def _folds(figures: Figures) -> Markup:
             [f"without fold {k + 1}", f"{int((~mine).sum()):,}", number(each.label_value), f"{int(mine.sum()):,}"]
         )
     body.append(["all rows", f"{len(evidence.fold):,}", number(solution.label_value), "–"])
-    seen = number(solution.label_value)
+    seen = solution.label_value
+    flatter = ""
+    if seen is not None and seen > main.tuned.value:
+        flatter = " The difference is about how much values on tuning rows flatter."
     return join(
         tag(
             "p",
-            f"On all rows, on which it was tuned, the rule that is kept has {metric_name(main.name)} {seen}; decided "
-            f"by rules that have not seen them, the same rows have {number(main.tuned.value)}. The difference is "
-            f"about how much values on tuning rows flatter.",
+            f"On all rows, on which it was tuned, the rule that is kept has {metric_name(main.name)} {number(seen)}; "
+            f"decided by rules that have not seen them, the same rows have {number(main.tuned.value)}.{flatter}",
         ),
         details(
             "The rules of the folds",

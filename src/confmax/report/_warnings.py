@@ -11,6 +11,7 @@ from confmax import _draw
 from confmax.optimize import Status
 from confmax.report._figures import Figures
 from confmax.report._format import labels, listed, metric_name, number, percent, rows
+from confmax.report._words import threshold_text
 
 FEW = 30  # rows of a class below which its figures are loose
 MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
@@ -84,7 +85,7 @@ def over_fitting(figures: Figures) -> str:
     inside = solution.label_value - main.argmax.value
     outside = main.tuned.value - main.argmax.value
     drop = inside - outside
-    if not math.isfinite(drop) or drop < SMALL or drop < LOST * inside:
+    if not math.isfinite(drop) or inside <= 0 or drop < SMALL or drop < LOST * inside:
         return ""
     return (
         f"Over-fitting: on the rows that it was tuned on, the rule has {metric_name(main.name)} "
@@ -101,7 +102,7 @@ def unstable(figures: Figures) -> str:
         return ""
     row = max((row for row, mine in zip(figures.classes, loose, strict=True) if mine), key=lambda row: row.spread)
     assert row.folds is not None
-    low, high = ("never" if math.isinf(each) else number(each) for each in row.folds)
+    low, high = map(threshold_text, row.folds)
     return (
         f"The rule varies between folds: the threshold of {labels([row.name])[0]} goes from {low} to {high}"
         + (f", and those of {len(names) - 1} more classes vary much, too" if len(names) > 1 else "")
@@ -130,9 +131,12 @@ def useless_draws(figures: Figures) -> str:
     gain = figures.single
     if gain.value > DRAWS and (gain.low is None or gain.low > 0):
         return ""
+    told, own = "The rule draws at random and gains nothing clear by it", "its most frequent rule"
+    if not figures.evidence.rule.is_randomized:
+        told, own = "Rules of some folds draw at random and gain nothing clear by it", "their most frequent rules"
     return (
-        f"The rule draws at random and gains nothing clear by it: {number(gain.value, sign=True)} over its most "
-        f"frequent rule alone, on these rows. Tune with randomized=False (--randomized no)."
+        f"{told}: {number(gain.value, sign=True)} over {own} alone, on these rows. Tune with randomized=False "
+        f"(--randomized no)."
     )
 
 
@@ -144,9 +148,10 @@ def copies(figures: Figures) -> str:
     twins = float(np.mean(often[inverse.reshape(-1)] > 1))
     if twins <= COPIES:
         return ""
+    alike = "" if figures.evidence.rule.is_randomized else "; a rule decides equal rows alike"
     return (
         f"{percent(twins)} of the rows have the same probabilities as another row ({rows(len(often))} differ). If they "
-        f"are copies of the same cases, the intervals are too narrow; a rule decides equal rows alike."
+        f"are copies of the same cases, the intervals are too narrow{alike}."
     )
 
 

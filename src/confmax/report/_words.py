@@ -8,7 +8,18 @@ import numpy as np
 
 from confmax._rule_text import coefficients, printable
 from confmax.report._figures import ROUNDING, ClassRow, Figures, MetricRow, verdict_of
-from confmax.report._format import capital, count, interval, labels, listed, metric_name, number, percent, rows
+from confmax.report._format import (
+    capital,
+    count,
+    interval,
+    labels,
+    listed,
+    metric_name,
+    number,
+    percent,
+    probability,
+    rows,
+)
 
 MOST_PRICES = 4
 
@@ -96,6 +107,8 @@ def against_prior(figures: Figures) -> str:
 def price(figures: Figures) -> str:
     """Return which metrics got worse."""
     others = figures.metrics[1:]
+    if not figures.score.n_replicates:
+        return ""
     worse = sorted((row for row in others if row.verdict == "worse"), key=lambda row: row.difference.value)
     maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
     if worse:
@@ -142,6 +155,9 @@ def how_it_decides(figures: Figures) -> list[str]:
             "largest result."
         )
     told.append(f"It decides {percent(figures.changed)} of the rows otherwise than argmax.")
+    K, total = len(figures.classes), figures.after.sum()
+    for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
+        told.append(f"Beside the classes it decides {name}, for {percent(float(column.sum() / total))} of the rows.")
     return told
 
 
@@ -150,17 +166,19 @@ def class_sentence(figures: Figures, k: int) -> str:
     row = figures.classes[k]
     name = labels([each.name for each in figures.classes])[k]
     threshold = row.threshold
-    if threshold == 0:
-        return (
-            f"{name} is decided whatever its probability, where the other classes share the rest as they do on average."
-        )
-    if not math.isfinite(threshold):
-        return f"{name} is not decided at any probability, where the others share the rest as they do on average."
-    if len(figures.classes) == 2:
-        return f"{name} is decided when its probability exceeds {number(threshold)} (argmax: 0.500)."
-    told = f"{name} is decided when its probability exceeds {number(threshold)}"
+    of_two = len(figures.classes) == 2
+    if row.between is not None:
+        low, high = map(probability, row.between)
+        told = f"{name} is decided when its probability lies between {low} and {high}"
+        return f"{told}; when it is surer, another class gains more."
+    if threshold == 0 or not math.isfinite(threshold):
+        told = f"{name} is {'never decided' if threshold else 'always decided'}, whatever its probability"
+        return f"{told}{'' if of_two else ', where the other classes share the rest as they do on average'}."
+    told = f"{name} is decided when its probability exceeds {probability(threshold)}"
+    if of_two:
+        return f"{told} (argmax: 0.500)."
     if row.threshold_plain > 0 and math.isfinite(row.threshold_plain):
-        told += f" (argmax: {number(row.threshold_plain)})"
+        told += f" (argmax: {probability(row.threshold_plain)})"
     ratio = _ratio_to_largest(figures, k)
     return told + (f"; {ratio}." if ratio else ".")
 
@@ -172,18 +190,26 @@ def _ratio_to_largest(figures: Figures, k: int) -> str:
         return ""
     a, b = coefficients(rule.gains)
     largest = int(np.argmax([row.share for row in figures.classes]))
-    if b.any() or not (a > 0).all() or k == largest:
+    if b.any() or not (a > 0).all() or a[0, k] == a[0, largest]:
         return ""
     name = labels([row.name for row in figures.classes])[largest]
-    return f"against {name} alone, {number(float(a[0, largest] / a[0, k]))} of the probability of {name} is enough"
+    ratio = float(a[0, largest] / a[0, k])
+    if ratio > 1:
+        return f"against {name} alone, it takes {number(ratio)} times the probability of {name}"
+    return f"against {name} alone, {number(ratio)} of the probability of {name} is enough"
 
 
 def fold_range(row: ClassRow) -> str:
     """Return between what the threshold lies in the folds."""
     if row.folds is None:
         return ""
-    low, high = ("never" if math.isinf(each) else number(each) for each in row.folds)
-    return f"{low} to {high}"
+    low, high = map(threshold_text, row.folds)
+    return low if low == high else f"{low} to {high}"
+
+
+def threshold_text(value: float) -> str:
+    """Return the probability from which a class is decided; it may be never, or always."""
+    return "never" if not math.isfinite(value) else "always" if value == 0 else probability(value)
 
 
 # --- trust -----------------------------------------------------------------------------------------------------------
@@ -192,10 +218,10 @@ def fold_range(row: ClassRow) -> str:
 def certificate(figures: Figures) -> str:
     """Return what is proved of the rule, or why nothing is."""
     solution, metric = figures.evidence.solution, figures.evidence.metric
-    name = metric_name(repr(metric))
+    name = metric_name(repr(metric if solution is None else solution.metric))  # it may be judged by another one
     if solution is None:
         return (
-            "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The intervals "
+            "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
             "above are the evidence here."
         )
     if solution.gap is not None and solution.upper_bound is not None:
@@ -210,10 +236,11 @@ def certificate(figures: Figures) -> str:
             f"search tries several starts and keeps the best."
         )
     source = "labels" if solution.mode == "labels" else "labels and probabilities together"
+    evidence = "; here the evidence is what the rule does on rows that it was not tuned on"
     return (
         f"Nothing is proved about how much better another rule could be: the rule was tuned on {source}, and labels "
-        f"are only a sample. A proof exists where confusion='model' trusts the probabilities alone; here the "
-        f"evidence is what the rule does on rows that it was not tuned on."
+        f"are only a sample. Most metrics have a proof under confusion='model', which trusts the probabilities alone"
+        f"{'' if figures.evidence.seen else evidence}."
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax._metric import Metric
-from confmax._rule_file import write_whole
+from confmax._rule_file import check_place, write_whole
 from confmax._version import __version__
 from confmax.confusion import Array
 from confmax.metrics import get, resolve
@@ -94,19 +94,23 @@ def write(
     >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
     """
     bundle()
+    check_place(Path(path))
     solution = rule if isinstance(rule, Solution) else None
     own = solution.rule if solution is not None else rule
     if not isinstance(own, DecisionRule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
-    chosen = _metric_of(own, solution, metric)
+    chosen, other = _metric_of(own, solution, metric), resolve(second)
     check_bootstrap(n_replicates, level)
     table = _table(proba, y, sample_weight, own.class_names[: own.n_classes])
+    tuned_for = named(own.metric) if solution is None else solution.metric
+    if not (order_known or (tuned_for is not None and tuned_for.ordered)):
+        _check_order((chosen, other), table)
     evidence = judged(table, chosen, own, solution)
     call = "solution.report({})" if solution is not None else "confmax.report.write({})"
     first = "" if solution is not None else ", rule"
     given = again or call.format(f"{os.fspath(path)!r}{first}, proba, y")
     settings: list[tuple[str, str]] = [("rule", f"tuned for {own.metric or 'a metric it does not name'}")]
-    _finish(path, evidence, resolve(second), n_replicates=n_replicates, level=level, seed=random_state, source=source,
+    _finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=random_state, source=source,
             again=given, settings=settings, order_known=order_known)  # fmt: skip
 
 
@@ -185,12 +189,15 @@ def write_cross_fitted(
     >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
     """
     bundle()
+    check_place(Path(path))
     whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
     if not (whole and 2 <= folds <= 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
     check_bootstrap(n_replicates, level)
     table = _table(proba, y, sample_weight, classes)
-    chosen = resolve(metric)
+    chosen, other = resolve(metric), resolve(second)
+    if not (order_known or (order_known is None and classes is not None)):
+        _check_order((chosen, other) if solution is None else (other,), table)
     own = {"classes": table.classes, "random_state": random_state, **settings}
 
     def tune(kept: NDArray[np.bool_] | slice) -> Solution:
@@ -204,7 +211,7 @@ def write_cross_fitted(
     told = [(name, str(value)) for name, value in settings.items() if name != "callback"]
     pairs = [("metric", repr(found.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *told]
     given = again or f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
-    _finish(path, evidence, resolve(second), n_replicates=n_replicates, level=level, seed=random_state, source=source,
+    _finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=random_state, source=source,
             again=given, settings=pairs, order_known=order_known)  # fmt: skip
     return found
 
@@ -218,12 +225,39 @@ def _metric_of(rule: DecisionRule, solution: Solution | None, given: AnyMetric |
     if solution is not None:
         return solution.metric
     metric = named(rule.metric)
+    if metric is None and rule.metric == "linear":
+        raise ValueError("the rule was tuned for costs, which a rule does not hold; pass metric=, what to judge it by")
     if metric is None:
         raise ValueError(
             f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which is not in the "
             f"catalogue; pass metric=, what to judge it by"
         )
     return metric
+
+
+def _check_order(metrics: Sequence[Metric], table: Table) -> None:
+    """Refuse metrics that depend on an order of the classes that nobody has given."""
+    ordered = [metric for metric in metrics if metric.ordered]
+    for metric in ordered:
+        if dict(metric.params).get("gain") is None:
+            metric.check_table(table.n_classes, table.n_classes)
+    if ordered and any(isinstance(name, str) for name in table.classes):
+        shown = ", ".join(map(str, table.classes[:6]))
+        raise ValueError(
+            f"{ordered[0].name} depends on the order of the classes and these have names ({shown}); pass "
+            f"order_known=True if the columns are in order"
+        )
+
+
+def _check_metric(metric: Metric, K: int, M: int) -> None:
+    """Refuse a metric that has no value for M decisions between K classes."""
+    gain = dict(metric.params).get("gain")
+    metric.check_table(K, K if gain is None else len(gain[0]))
+    if M > K and (metric.statistics != "diagonal" if gain is None else len(gain[0]) != M):
+        raise ValueError(
+            f"{metric.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
+            f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
+        )
 
 
 def _table(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None) -> Table:
@@ -253,9 +287,8 @@ def _finish(
     order_known: bool | None,
 ) -> None:
     table, metric = evidence.table, evidence.metric
-    gain = dict(metric.params).get("gain")
-    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
-    second.check_table(table.n_classes, table.n_classes)
+    for each in (metric, second):
+        _check_metric(each, table.n_classes, evidence.decided.n_decisions)
     if repr(second) == repr(metric):
         # what the tuned metric costs in itself is nothing: what it costs rare classes is
         second = get("balanced_accuracy" if metric.name != "balanced_accuracy" else "accuracy")
