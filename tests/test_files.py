@@ -254,7 +254,7 @@ def test_decision_is_not_overwritten(tmp_path):
 
 
 def test_unwritable_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("confmax.cli.files.os.access", lambda *_: False)  # root may write anywhere
+    monkeypatch.setattr("confmax._rule_file.os.access", lambda *_: False)  # root may write anywhere
     with pytest.raises(ValueError, match="not writable"):
         check_output(tmp_path / "rule.json")
 
