@@ -261,7 +261,9 @@ def test_calibrators_work_on_the_device(dtype):
         got = calibrator.transform(P)
         assert isinstance(got, torch.Tensor)
         assert got.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-        np.testing.assert_allclose(got.numpy(), calibrator.transform(held), rtol=4 * np.finfo(held.dtype).eps)
+        # scores are as large as 4 log(1e-6): so often does the last digit of a logarithm count
+        rtol = 4 * np.finfo(held.dtype).eps + 60 * np.finfo(float).eps
+        np.testing.assert_allclose(got.numpy(), calibrator.transform(held), rtol=rtol)
     assert Temperature(1.0).transform(P) is P
 
 
