@@ -63,7 +63,7 @@ def test_imports_go_one_way(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 400
+    assert len(text.splitlines()) <= 600
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             doc = node.body[0].end_lineno - node.body[0].lineno + 1 if ast.get_docstring(node) else 0
