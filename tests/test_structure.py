@@ -26,7 +26,7 @@ LAYERS = [
     {"rule", "_polish"},
     {"solution"},
     {"checks", "_estimator_steps", "uncertainty"},
-    {"_estimator_base"},
+    {"_estimator_base", "_estimator_table"},
     {"estimators"},
     {"plotting", "report"},
     {"cli"},

@@ -119,6 +119,15 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         check_is_fitted(self, "estimator_")
         return taken(self.classes_, self.rule_.predict(self.estimator_.predict_proba(X)))
 
+    def decision_probabilities(self, X: Any) -> NDArray[Any]:
+        """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.
+
+        Columns in the order of ``rule_.classes``; zeros and ones where the rule is deterministic. Lazy for Dask
+        probabilities.
+        """
+        check_is_fitted(self, "estimator_")
+        return self.rule_.decision_probabilities(self.estimator_.predict_proba(X))
+
     @_if_wrapped_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the wrapped estimator's probabilities (n, K), columns in the order of ``classes_``."""

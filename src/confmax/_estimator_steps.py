@@ -46,7 +46,7 @@ def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, An
             f"{type(estimator).__name__}.fit names no parameter sample_weight: it is fitted without weights and they "
             f"are used for tuning only; metadata routing can pass them further in",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return {}
 
@@ -60,15 +60,6 @@ def fit_split(
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
     return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
-
-
-def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDArray[Any]:
-    """Return probabilities (m, K) of all ``classes``; those that a split's model was not fitted on get zero."""
-    if not set(own) < set(classes):
-        return proba  # all of them; other ones are refused with the final model
-    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
-    full[:, [classes.index(name) for name in own]] = proba
-    return full
 
 
 def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
@@ -126,16 +117,14 @@ def _shown(names: Sequence[Any], most: int = 6) -> str:
 
 
 def rules_of_folds(
-    tune: Callable[[NDArray[np.bool_]], Solution], rows: NDArray[np.intp], tests: Sequence[NDArray[np.intp]]
+    tune: Callable[[NDArray[np.intp]], Solution], tests: Sequence[NDArray[np.intp]]
 ) -> list[DecisionRule]:
     """Return the rule tuned without each split's test rows; none where nothing can be tuned without them.
 
     Parameters
     ----------
     tune : callable
-        Maps which rows of the table to use (N,) to a `Solution`.
-    rows : ndarray (N,)
-        Which row of X each row of the table is. Repeated splits have a row several times: all are left out together.
+        Maps the rows of X that are to be left out to a `Solution`.
     tests : sequence of ndarray
         The test rows of every split.
     """
@@ -144,7 +133,7 @@ def rules_of_folds(
         # the whole table was fine: what goes wrong without a split, or is warned of, is that classes are absent
         with warnings.catch_warnings(), suppress(ValueError):
             warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
-            found.append(tune(~np.isin(rows, test)).rule)
+            found.append(tune(test).rule)
     return found
 
 

@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from confmax._estimator_base import RuleClassifier
 from confmax._estimator_steps import (
-    all_columns,
     as_seed,
     checked_labels,
     class_thresholds,
@@ -37,12 +36,21 @@ from confmax._estimator_steps import (
     rules_of_folds,
     spread_of,
 )
+from confmax._estimator_table import (
+    MeanOfModels,
+    OutOfFold,
+    all_columns,
+    collapsed,
+    is_repetitive,
+    refit_loss,
+    table_of,
+)
 from confmax._metric import Metric
 from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, check_settings, maximize
+from confmax.solution import Solution, check_settings, fit_metric, maximize, tune
 
 __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
 
@@ -135,6 +143,7 @@ class MetricClassifierCV(RuleClassifier):
         metric: str | Metric | Callable[[Array], float] = "balanced_accuracy",
         cv: Any = None,
         refit: bool = True,
+        ensemble: bool = False,
         calibration: Any = "auto",
         confusion: str = "auto",
         randomized: bool | str = "auto",
@@ -144,7 +153,8 @@ class MetricClassifierCV(RuleClassifier):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        self.estimator, self.metric, self.cv, self.refit = estimator, metric, cv, refit
+        self.estimator, self.metric, self.cv = estimator, metric, cv
+        self.refit, self.ensemble = refit, ensemble
         self.calibration, self.confusion, self.randomized = calibration, confusion, randomized
         self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
@@ -153,51 +163,90 @@ class MetricClassifierCV(RuleClassifier):
         # before anything is fitted
         seed = as_seed(self.random_state)
         check_settings(self.confusion, self.calibration, self.randomized, seed)
-        if not isinstance(self.fold_rules, (bool, np.bool_)):
-            raise ValueError(f"fold_rules is True or False; got {self.fold_rules!r}")
+        for name in ("fold_rules", "ensemble"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} is True or False; got {getattr(self, name)!r}")
         model = self._model()
         classes = known_classes(model, y)
         metric = in_order(resolve(self.metric), classes, self.labels, self.pos_label)
         routed = self._routed(weight, params)
-        tests: list[NDArray[np.intp]] = []
+        settings = {
+            "confusion": self.confusion,
+            "calibration": self.calibration,
+            "randomized": self.randomized,
+            "random_state": seed,
+        }
+        self.tuned_on_ = "given"
+        self.refit_loss_: float | None = None
+        self.fold_rules_: list[DecisionRule] = []
         if self._is_prefit:
             proba = model.predict_proba(X)
+            refuse_other_classes(model, classes)
+            self.solution_ = maximize(metric, proba, y, sample_weight=weight, classes=classes, **settings)
+            self.rule_ = self.solution_.rule
         else:
-            splits = self._splits(X, y, routed["splitter"]["split"])
-            fit_params = fit_params_for(self.estimator, routed["estimator"]["fit"])
-            found = Parallel(n_jobs=self.n_jobs)(
-                delayed(fit_split)(clone(model), X, y, split, fit_params, keep=not self.refit) for split in splits
-            )
-            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
-            tests = [np.arange(len(y))[test] for _, test in splits]
-            rows = np.concatenate(tests)
-            y, weight = y[rows], None if weight is None else weight[rows]
-            proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
-        refuse_other_classes(model, classes)
-
-        def tune(kept: Any = None) -> Solution:
-            given: list[Any] = [proba, y, weight]
-            if kept is not None:
-                given = [None if each is None else each[kept] for each in given]
-            table, labels, own = given
-            return maximize(
-                metric,
-                table,
-                labels,
-                sample_weight=own,
-                classes=classes,
-                confusion=self.confusion,
-                calibration=self.calibration,
-                randomized=self.randomized,
-                random_state=seed,
-            )
-
-        self.solution_ = tune()
-        self.estimator_, self.rule_ = model, self.solution_.rule
-        self.fold_rules_ = rules_of_folds(tune, rows, tests) if self.fold_rules and tests else []
+            model, held_out = self._cross_fitted(model, X, y, weight, classes, routed)
+            refuse_other_classes(model, classes)
+            own = model.predict_proba(X) if self.refit or self.ensemble else None
+            self._tune_rules(metric, held_out, own, (y, weight, classes), settings)
+            proba, weight = held_out.proba, held_out.weight
+        self.estimator_ = model
         mean = np.asarray(proba.mean(axis=0)) if is_dask(proba) else np.average(proba, axis=0, weights=weight)
         thresholds = class_thresholds([self.rule_, *self.fold_rules_], mean)
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
+
+    def _cross_fitted(
+        self, model: Any, X: Any, y: NDArray[Any], weight: Any, classes: list[Any], routed: Mapping[str, Any]
+    ) -> tuple[Any, OutOfFold]:
+        """Return the model that probabilities come from, and the out-of-fold probabilities."""
+        splits = self._splits(X, y, routed["splitter"]["split"])
+        fit_params = fit_params_for(self.estimator, routed["estimator"]["fit"])
+        keep = self.ensemble or not self.refit
+        found = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in splits
+        )
+        if self.ensemble:
+            model = MeanOfModels([each for _, _, each in found], np.array(classes))
+        else:
+            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
+        tests = tuple(np.arange(len(y))[test] for _, test in splits)
+        rows = np.concatenate(tests)
+        proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
+        return model, OutOfFold(proba, y[rows], None if weight is None else weight[rows], rows, tests)
+
+    def _tune_rules(
+        self,
+        metric: Metric,
+        held_out: OutOfFold,
+        own: Any,
+        given: tuple[NDArray[Any], Any, list[Any]],
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Set the solution, the rules of the folds, and what they were tuned on.
+
+        ``own`` are the final model's probabilities of all rows of X, None where it was not fitted on them; ``given``
+        are labels, weights and classes of these rows.
+        """
+        y, weight, classes = given
+        few = None
+        if own is not None:
+            own, n_distinct = collapsed(own)
+            few = is_repetitive(n_distinct, table_of(own, y, weight, classes))
+        self.tuned_on_ = "refit" if few else "folds"
+
+        def tuned(test: NDArray[np.intp] | None = None) -> Solution:
+            out = held_out.table(classes, None if test is None else ~np.isin(held_out.rows, test))
+            raw = out
+            if few:
+                raw = table_of(own, y, weight, classes, None if test is None else ~np.isin(np.arange(len(y)), test))
+            return tune(fit_metric(metric, raw, explicit=True), raw, out_of_fold=out if few else None, **settings)
+
+        self.solution_ = tuned()
+        self.rule_ = self.solution_.rule
+        if own is not None:
+            same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes)
+            self.refit_loss_ = refit_loss(self.rule_, self.solution_.metric, held_out.table(classes), same_rows)
+        self.fold_rules_ = rules_of_folds(tuned, held_out.tests) if self.fold_rules else []
 
     @property
     def fold_spread_(self) -> Array:
@@ -218,6 +267,10 @@ class MetricClassifierCV(RuleClassifier):
             raise ValueError(f"refit is True or False; got {self.refit!r}")
         if not self._is_prefit:
             return clone(self.estimator)
+        if self.ensemble:
+            raise ValueError(
+                "ensemble=True averages fold models and cv='prefit' fits none; pass cv=5, or ensemble=False"
+            )
         if self.refit:
             raise ValueError("cv='prefit' uses the estimator as it is, so refit cannot be True; pass refit=False")
         if not hasattr(self.estimator, "classes_"):
@@ -234,7 +287,11 @@ class MetricClassifierCV(RuleClassifier):
         splits = list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
         if not splits:
             raise ValueError("cv gave no splits; a generator of splits can be used once only: pass a list of them")
-        if len(splits) > 1 and not self.refit:
+        if self.ensemble and len(splits) == 1:
+            raise ValueError(
+                "ensemble=True averages several fold models and cv gave one split; pass cv=5, or ensemble=False"
+            )
+        if len(splits) > 1 and not (self.refit or self.ensemble):
             raise ValueError(f"cv gave {len(splits)} splits, so refit cannot be False; pass refit=True, or one split")
         return splits
 

@@ -56,7 +56,8 @@ class Solution(Reports):
     statistics : Confusion
         Its row sums, diagonal and column sums.
     label_value : float or None
-        The metric of the rule on the labels, where there are any.
+        The metric of the rule on the labels, where there are any; with ``tuned_on="refit"`` on the out-of-fold
+        probabilities of the rows, not on those that the rule was tuned on.
     baselines : dict
         The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities.
     metric : Metric
@@ -68,6 +69,9 @@ class Solution(Reports):
         Weight of the model in it: 1 for the model, 0 for the labels.
     calibration : Calibration or None
         What was done to the probabilities first, with their log loss before and after.
+    tuned_on : {"rows", "refit"}
+        "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows;
+        ``value`` is in-sample. "rows": the rows that were given.
     """
 
     rule: DecisionRule
@@ -84,6 +88,7 @@ class Solution(Reports):
     mode: str
     model_share: float
     calibration: Calibration | None = None
+    tuned_on: str = "rows"
 
     @property
     def gap(self) -> float | None:
@@ -198,9 +203,45 @@ def maximize(
     check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
     _check_callback(callback)
     raw = make_table(proba, y, sample_weight, classes)
-    chosen = _finite(fit_metric(chosen, raw, explicit=classes is not None), raw)
-    found = choose_calibration(raw.at_hand(), calibration, seed=int(random_state))
-    mode, oracle = _estimate(raw, found, confusion, calibration, seed=int(random_state))
+    return tune(
+        fit_metric(chosen, raw, explicit=classes is not None), raw, confusion=confusion, calibration=calibration,
+        solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=random_state,
+        callback=callback,
+    )  # fmt: skip
+
+
+def tune(
+    metric: Metric,
+    raw: Table,
+    *,
+    out_of_fold: Table | None = None,
+    confusion: str = "auto",
+    calibration: Any = "auto",
+    solver: Any = "auto",
+    randomized: bool | str = "auto",
+    tol: float = 1e-6,
+    max_passes: int | None = None,
+    random_state: int = 0,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Solution:
+    """Return the solution of `maximize` on a checked table, for a metric from `fit_metric` and checked settings.
+
+    Parameters
+    ----------
+    metric : Metric
+        What is maximised.
+    raw : Table
+        The rows that the rule is tuned on.
+    out_of_fold : Table or None
+        Labelled rows that the calibration and the share of the model in a blend are chosen on, and that the
+        solution's ``label_value`` is counted on: those of ``raw`` with out-of-fold probabilities, where ``raw`` holds
+        a model's probabilities of its own training rows. None: ``raw`` itself.
+    confusion, calibration, solver, randomized, tol, max_passes, random_state, callback
+        As for `maximize`.
+    """
+    chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
+    found = choose_calibration(judged, calibration, seed=int(random_state))
+    mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=int(random_state))
     table = oracle.table
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
@@ -237,7 +278,16 @@ def maximize(
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
         solution = replace(solution, mode=mode, upper_bound=None)
+    if out_of_fold is not None:
+        value = value_on_labels(solution.rule, chosen, out_of_fold)
+        solution = replace(solution, label_value=value, tuned_on="refit")
     return replace(solution, calibration=found)
+
+
+def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
+    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
+    confusion = rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
+    return float(metric.values(confusion))
 
 
 def check_settings(
@@ -267,16 +317,17 @@ def _check_callback(callback: Any) -> None:
 
 
 def _estimate(
-    raw: Table, found: Calibration | None, confusion: str, calibration: Any, *, seed: int
+    raw: Table, judged: Table, found: Calibration | None, confusion: str, calibration: Any, *, seed: int
 ) -> tuple[str, CountingOracle]:
-    """Return the name of the confusion estimate and its oracle, on the calibrated table."""
+    """Return the name of the confusion estimate and its oracle, on the calibrated table.
+
+    The share of the model is taken from the labelled rows ``judged``."""
     table = raw if found is None else raw.calibrated(found.calibrator)
     mode = confusion if confusion != "auto" else (WITH_LABELS if table.has_labels else "model")
     share = None
     if mode == "blend" and raw.has_labels:
-        rows = raw.at_hand()
-        honest = rows if found is None else held_out(rows, found, seed=seed, given=calibration)[0]
-        share = model_share(honest, 1.0 if honest is raw else honest.n_weighted / raw.n_weighted)
+        honest = judged if found is None else held_out(judged, found, seed=seed, given=calibration)[0]
+        share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
     return mode, CountingOracle(make_oracle(table, mode, model_share=share))
 
 
