@@ -1,4 +1,4 @@
-"""scikit-learn estimators: tune a decision rule on out-of-fold probabilities, or apply a rule that is already known.
+"""scikit-learn estimators: tune a decision rule by cross-validation, or apply a rule that is already known.
 
 Both classes leave the wrapped model's probabilities as they are and decide behind them, so that
 ``classes_[rule_.predict(predict_proba(X))]`` is what `predict` returns. ``classes_`` stays sorted, as scikit-learn
@@ -56,7 +56,7 @@ __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
 
 
 class MetricClassifierCV(RuleClassifier):
-    """Classifier whose decision rule is tuned for a metric on out-of-fold probabilities.
+    """Classifier whose decision rule is tuned for a metric by cross-validation.
 
     Parameters
     ----------
@@ -71,6 +71,10 @@ class MetricClassifierCV(RuleClassifier):
         they may be Dask collections if its ``predict_proba`` gives one for them.
     refit : bool
         Whether to fit the estimator again, on all rows. False keeps the model of the only split; "prefit" needs it.
+    ensemble : bool
+        True keeps the model of every split instead, and decides by their mean probabilities; nothing is fitted again.
+        This helps models that vary much with their training rows, such as trees and forests, and takes as many times
+        the prediction time as there are splits. It needs more than one split.
     calibration, confusion, randomized : str, bool or object
         As for `confmax.maximize`.
     labels : sequence or None
@@ -94,6 +98,13 @@ class MetricClassifierCV(RuleClassifier):
         The tuned rule; its columns are ``classes_``.
     solution_ : Solution
         What the tuning found.
+    tuned_on_ : {"folds", "refit", "given"}
+        Which probabilities the rule was tuned on: the out-of-fold ones, those of the final model on its own training
+        rows (see the notes), or with ``cv="prefit"`` those of the given model.
+    refit_loss_ : float or None
+        The metric of the rule on labels with out-of-fold probabilities, minus that with the final model's, on the same
+        rows. Negative where all is well, because the final model was fitted on these rows. None where the final model
+        has not seen them.
     thresholds_ : ndarray (K,)
         The smallest probability at which each class is decided where the others share the rest in proportion to their
         mean probabilities; of two classes, the threshold. 0 where it is always decided, infinite where never. A
@@ -110,8 +121,20 @@ class MetricClassifierCV(RuleClassifier):
     n_features_in_, feature_names_in_
         Those of the wrapped model, where it has them.
 
+    Warns
+    -----
+    UserWarning
+        If ``refit_loss_`` is above .01 (.02 below 1000 rows) beyond chance: the rule does not suit the final model.
+
     Notes
     -----
+    Where rows repeat (categorical features, trees), a rule must not be tuned on out-of-fold probabilities: every fold
+    model gives the same row a slightly different probability, and a rule can tell the fold models apart, which imitates
+    a draw between two rules and is lost with the final model. So if the metric can gain by drawing (its structure is
+    concave or general), and the final model's probabilities of the n rows have d distinct rows, d at most n / 20 and
+    at most the number of rows of the rarest class, the rule is tuned on these probabilities. Calibration and the share
+    of the model in a blend are still chosen out of fold, and ``solution_.label_value`` is the out-of-fold value.
+
     A class without rows in the training part of a split has probability zero on the test part.
 
     ``sample_weight`` weighs the rows of the tuning table and is passed to the estimator's ``fit``. An estimator whose
@@ -228,10 +251,12 @@ class MetricClassifierCV(RuleClassifier):
         are labels, weights and classes of these rows.
         """
         y, weight, classes = given
-        few = None
+        few = False
         if own is not None:
             own, n_distinct = collapsed(own)
-            few = is_repetitive(n_distinct, table_of(own, y, weight, classes))
+            # a metric whose best rule is deterministic has no mixture that the fold models could imitate
+            mixes = metric.structure in ("concave", "general")
+            few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes))
         self.tuned_on_ = "refit" if few else "folds"
 
         def tuned(test: NDArray[np.intp] | None = None) -> Solution:

@@ -224,20 +224,13 @@ def tune(
     random_state: int = 0,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Solution:
-    """Return the solution of `maximize` on a checked table, for a metric from `fit_metric` and checked settings.
+    """Return the solution of `maximize` on a checked table, ``raw``, for a ``metric`` from `fit_metric`.
 
-    Parameters
-    ----------
-    metric : Metric
-        What is maximised.
-    raw : Table
-        The rows that the rule is tuned on.
-    out_of_fold : Table or None
-        Labelled rows that the calibration and the share of the model in a blend are chosen on, and that the
-        solution's ``label_value`` is counted on: those of ``raw`` with out-of-fold probabilities, where ``raw`` holds
-        a model's probabilities of its own training rows. None: ``raw`` itself.
-    confusion, calibration, solver, randomized, tol, max_passes, random_state, callback
-        As for `maximize`.
+    If ``raw`` holds a model's probabilities of its own training rows, ``out_of_fold`` are the labelled out-of-fold
+    probabilities of these rows: the calibration and the share of the model in a blend are chosen on them, and the
+    solution's ``label_value`` is counted on them. The settings ``confusion``, ``calibration``, ``solver``,
+    ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are those of `maximize`, checked; a
+    ValueError if the solver cannot take the metric or the table.
     """
     chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
     found = choose_calibration(judged, calibration, seed=int(random_state))

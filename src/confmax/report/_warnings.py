@@ -37,6 +37,19 @@ def seen_rows(figures: Figures) -> str:
     )
 
 
+def tuned_on_training_rows(figures: Figures) -> str:
+    """The rule was tuned on the final model's probabilities of its own training rows."""
+    solution = figures.evidence.solution
+    if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
+        return ""
+    name = metric_name(figures.main.name)
+    return (
+        f"Many training rows are alike, so the rule was tuned on the final model's probabilities of these rows. There "
+        f"its {name} is {number(solution.value)}, which is in-sample; on the labels with out-of-fold probabilities it "
+        f"is {number(solution.label_value)}."
+    )
+
+
 def absent(figures: Figures) -> str:
     """Classes without rows."""
     names = _names(figures, [row.n_rows == 0 for row in figures.classes])
@@ -169,5 +182,6 @@ def _names(figures: Figures, which: list[bool]) -> list[str]:
 
 
 CHECKS: tuple[Callable[[Figures], str], ...] = (
-    seen_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated, useless_draws, copies, unfinished,
+    seen_rows, tuned_on_training_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated,
+    useless_draws, copies, unfinished,
 )  # fmt: skip
