@@ -243,7 +243,7 @@ def test_a_missing_vector_is_one_sentence(spark):
     P, y, _ = labelled(60, 3)
     df = frame_of(spark, columns_of(P, y) | {"id": np.arange(60)}, at=(20, 30))
     vectors = df.withColumn("probability", F.when(F.col("id") != 33, array_to_vector("probability")))
-    with pytest.raises(ValueError, match="^partition 2: row 3 of proba has no probabilities; drop such rows$"):
+    with pytest.raises(ValueError, match=r"^partition 2: row 3 of proba has no probabilities; drop such rows$"):
         confmax.maximize("g_mean", vectors, y="label")
     out = confmax.DecisionRule.from_weights([1, 2, 3]).transform(vectors)
     with pytest.raises(PySparkException, match="partition 2, counted from its row 0: row 3 of proba has no probabil"):
