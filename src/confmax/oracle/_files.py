@@ -115,7 +115,7 @@ class FileSource:
         """Yield what ``work`` returns for every part while the next one is read."""
         reading = _read_mapped if self._is_mapped else partial(_read_group, footers={})
         read = partial(reading, self, labels_only=labels_only)
-        as_part = partial(_given if self._is_mapped else _part_of_group, self, held={})
+        as_part = _given if self._is_mapped else partial(_part_of_group, self, held={}, labels_only=labels_only)
         done, pieces = 0, [piece for piece in self.pieces if piece.stop > piece.start]
         with ThreadPoolExecutor(1, thread_name_prefix="confmax-read") as reader:
             ahead: Future[Any] | None = reader.submit(read, pieces[0]) if pieces else None
@@ -165,15 +165,14 @@ def _read_group(source: FileSource, piece: Piece, *, footers: dict[Any, Any], la
             raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
 
 
-def _part_of_group(source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]]) -> Part:
+def _part_of_group(
+    source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]], labels_only: bool = False
+) -> Part:
     """Return what was read of a row group as arrays; the probabilities take the place of the part before."""
-    given = set(table.column_names)
     labels = None if source.label is None else _labels_of(table.column(source.label))
-    weight = None
-    if source.weight is not None and source.weight in given:
-        weight = _numbers(table.column(source.weight), piece, source.weight)
-    if not given.issuperset(source.columns):
-        return Part(np.empty((0, source.n_classes)), labels, weight, str(piece))
+    if labels_only:
+        return Part(np.empty((0, source.n_classes)), labels, None, str(piece))
+    weight = None if source.weight is None else _numbers(table.column(source.weight), piece, source.weight)
     arrays = [_numbers(table.column(name), piece, name) for name in source.columns]
     proba = arrays[0]
     if proba.ndim == 1:
@@ -276,7 +275,7 @@ def width_of_lists(source: FileSource, piece: Piece) -> int:
     return int(np.shape(proba)[1])
 
 
-def _given(_source: FileSource, _piece: Piece, part: Part, *, held: dict[str, NDArray[Any]]) -> Part:  # noqa: ARG001
+def _given(_piece: Piece, part: Part) -> Part:
     return part
 
 
