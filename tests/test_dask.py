@@ -467,6 +467,21 @@ def test_large_work_is_sent_to_a_worker_once(monkeypatch):
     assert graphs == [len(task.dask) + 1 for task in oracle.table.source._tasks(str)]
 
 
+@on(0, 3)
+@pytest.mark.parametrize("kind", ["numbers", "names", "objects"])
+def test_labels_in_memory_are_sent_in_small_messages(monkeypatch, kind):
+    """Pieces of a part are joined by a worker; empty parts stay empty. Dask warns of no large graph."""
+    P, y, weight = labelled()
+    y = y if kind == "numbers" else np.array(["a", "b", "c", "d"], object if kind == "objects" else str)[y]
+    expected = make_oracle(make_table(P, y, weight), "labels").maximize(all_gains(4)["offsets"], matrix=True)
+    monkeypatch.setattr(_dask, "MESSAGE_BYTES", 1500)
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "5kB"}):
+        divided = _dask._divided(y, list(LENGTHS))
+    for part, piece in zip(divided, np.split(y, np.cumsum(LENGTHS)[:-1]), strict=True):
+        np.testing.assert_array_equal(part.compute(), piece)
+    same(make_oracle(make_table(rows(P), y, weight), "labels").maximize(all_gains(4)["offsets"], matrix=True), expected)
+
+
 @on(3)
 def test_raw_rows_are_let_go(cluster):
     """What is held after the check are the checked parts and nothing else."""

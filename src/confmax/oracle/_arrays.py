@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ def as_array(proba: ArrayLike, classes: Sequence[Any] | None) -> NDArray[Any]:
             f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
             f"positive class's probabilities p, pass numpy.column_stack([1 - p, p])"
         )
+    refuse_name(proba)
     if P.ndim != 2 or P.shape[1] < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     if P.shape[0] == 0:
@@ -81,6 +83,21 @@ def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> A
     if whole and total <= 0:
         raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
     return weight
+
+
+def refuse_name(proba: Any) -> None:
+    """Refuse the name of a file in the place of probabilities.
+
+    Raises
+    ------
+    ValueError
+        If ``proba`` is a string or a path.
+    """
+    if isinstance(proba, (str, os.PathLike)):
+        raise ValueError(
+            f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "
+            f"with label= and weight= instead of y and sample_weight"
+        )
 
 
 def _as_float(P: NDArray[Any]) -> NDArray[Any]:

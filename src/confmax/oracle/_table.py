@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.oracle._arrays import as_array, checked_array, checked_weight, column_names
+from confmax.oracle._arrays import as_array, checked_array, checked_weight, column_names, refuse_name
 from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
 from confmax.oracle._tensors import is_dask, is_spark, is_tensor
@@ -211,6 +211,7 @@ def as_source(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | N
     ValueError
         If labels or weights do not lie beside the probabilities.
     """
+    refuse_name(proba)
     if is_source(proba):
         if y is not None or sample_weight is not None:
             raise ValueError(
