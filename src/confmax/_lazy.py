@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax._draw import row_keys
+from confmax.oracle import given_hashes
 from confmax.oracle._dask import is_frame, limited, one_column_chunk, threads_for
 from confmax.oracle._labels import vector
 from confmax.oracle._tensors import is_dask
@@ -39,8 +39,7 @@ def _decisions(rule: Any, block: Any, keys: Any) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     if rule.is_randomized and keys is None:
         # what the rule would draw from; given, so that no block is judged by its duplicates
-        block = rule.checked(block)
-        keys = row_keys(block)
+        keys = given_hashes(block, rule.class_names[: rule.n_classes])
     return np.asarray(rule.predict(block, keys=keys))
 
 

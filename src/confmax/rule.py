@@ -29,6 +29,7 @@ from confmax.oracle import (
     checked_probabilities,
     decide,
     decide_given,
+    given_hashes,
     is_dask,
     is_source,
     is_sparse,
@@ -181,7 +182,11 @@ class DecisionRule(Exports):
 
                 return decide_tensor(P, self.gains)[0]
             return decide(P, self.gains)[0].astype(np.int64, copy=False)
-        return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator)
+        # rows without keys draw by what was given, before they were divided by their sums
+        hashes = given_hashes(proba, self.class_names[: self.n_classes]) if keys is None else None
+        return _draw.drawn_decisions(
+            P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator, hashes=hashes
+        )
 
     def _predict_parts(self, source: Any, keys: ArrayLike | None) -> NDArray[np.int64]:
         """Return the decisions (n,) of an opened table, read part by part."""

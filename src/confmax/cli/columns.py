@@ -332,12 +332,14 @@ def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, labe
 
 
 def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[str]) -> NDArray[Any]:
-    """Return the library's check of the probabilities; errors name file and column."""
+    """Return the probabilities as they were read, after the library's check; errors name file and column."""
     try:
-        return checked_probabilities(proba)
+        checked = checked_probabilities(proba)
     except ValueError as error:
         message = re.sub(r"column (\d+) of proba", lambda found: f"column {names[int(found[1])]!r}", str(error))
         message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
         if place.how != "named":
             message += f" (columns taken: {listed(names)}, {place.how}; --columns and --classes choose others)"
         raise ValueError(f"{frame.path}: {message}") from None
+    # folds are made of what was read: a division of rows by their sums is left to the library, as in Python
+    return proba if proba.dtype in (np.float32, np.float64) else checked

@@ -39,17 +39,20 @@ def as_array(proba: ArrayLike, classes: Sequence[Any] | None) -> NDArray[Any]:
     return np.ascontiguousarray(_as_float(P))
 
 
-def checked_array(P: NDArray[Any], *, drawn: bool) -> tuple[NDArray[Any], Array, NDArray[np.uint32] | None]:
-    """Return an array from `as_array`, its rows checked and divided by their sums, its column sums and draws."""
+def checked_array(P: NDArray[Any], *, hashed: bool) -> tuple[NDArray[Any], Array, NDArray[np.uint64] | None]:
+    """Return an array from `as_array`, its rows checked and divided by their sums, its column sums, and row hashes.
+
+    Rows are hashed as they were given, before they are divided.
+    """
     rounding = rounding_of(P)
-    draws = np.empty(len(P), dtype=np.uint32) if drawn else None
-    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
+    hashes = np.empty(len(P), dtype=np.uint64) if hashed else None
+    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, hashes)
     if broken[:3].any():
         _refuse_rows(P)
     if broken[3]:
         P = normalised(P, rounding)
-        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
-    return P, totals, draws
+        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    return P, totals, hashes
 
 
 def rounding_of(P: NDArray[Any]) -> float:

@@ -62,7 +62,8 @@ class SparseTable(Table):
         ValueError
             If it would be large; ``what`` needs it.
         """
-        return Table(densified(self.proba, what), self.labels, self.weight, self.classes)
+        return Table(densified(self.proba, what), self.labels, self.weight, self.classes, hashes=self.hashes,
+                     unordered=self.unordered)  # fmt: skip
 
     def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
         """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
@@ -92,7 +93,7 @@ def checked_sparse(proba: Any) -> Any:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {proba.shape}")
     if proba.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
-    csr = _canonical(proba)
+    csr = canonical(proba)
     indptr, indices, data = _arrays(csr)
     n = csr.shape[0]
     sums = np.empty(n)
@@ -116,7 +117,8 @@ def as_sparse(table: Table) -> SparseTable:
     """Return a table as a sparse one; zeros of a dense table are left out."""
     if isinstance(table, SparseTable):
         return table
-    return SparseTable(checked_sparse(_csr_of_dense(table.proba)), table.labels, table.weight, table.classes)
+    csr = checked_sparse(_csr_of_dense(table.proba))
+    return SparseTable(csr, table.labels, table.weight, table.classes, hashes=table.hashes, unordered=table.unordered)
 
 
 def densified(csr: Any, what: str) -> NDArray[Any]:
@@ -208,7 +210,7 @@ def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
     return found
 
 
-def _canonical(proba: Any) -> Any:
+def canonical(proba: Any) -> Any:
     """Return the entries as a csr_array of floats, each row's classes rising, none twice."""
     csr = proba.tocsr()
     data, indices, indptr = csr.data, csr.indices, csr.indptr

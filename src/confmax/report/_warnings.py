@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from confmax import _draw
 from confmax.optimize import Status
 from confmax.report._figures import Figures
 from confmax.report._format import labels, listed, metric_name, number, percent, rows
@@ -155,9 +154,8 @@ def useless_draws(figures: Figures) -> str:
 
 def copies(figures: Figures) -> str:
     """Rows that are equal."""
-    P = figures.evidence.table.proba
-    keys = _draw.row_keys(np.ascontiguousarray(P))
-    _, inverse, often = np.unique(keys, return_inverse=True, return_counts=True)
+    hashes = figures.evidence.table.row_hashes()
+    _, inverse, often = np.unique(hashes, return_inverse=True, return_counts=True)
     twins = float(np.mean(often[inverse.reshape(-1)] > 1))
     if twins <= COPIES:
         return ""
