@@ -39,6 +39,7 @@ CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
+MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
 
 
@@ -238,8 +239,7 @@ def maximize(
     two = table.n_classes == n_decisions == 2
     if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure in MIXES):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
-        cut, mixed, _ = best_cut(chosen, oracle)
-        starts[:0] = [cut] if mixed is None else [cut, mixed]
+        starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (method.budget if max_passes is None else max_passes) - reserved
@@ -311,7 +311,14 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         )
     present = refuse_too_few_classes(table)
     gain = dict(metric.params).get("gain")
-    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
+    n_decisions = table.n_classes if gain is None else len(gain[0])
+    metric.check_table(table.n_classes, n_decisions)
+    if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
+        raise ValueError(
+            f"{metric.name} reads the whole confusion matrix, which has {table.n_classes * n_decisions:,} entries for "
+            f"{table.n_classes} classes, more than {MATRIX_CELLS:,}; take a metric of its diagonal and column sums "
+            f"such as macro_f1, or merge classes"
+        )
     used = metric.classes or tuple(range(table.n_classes))
     kept = [k for k in used if present[k]]
     if not metric.divides_by_prior or len(kept) == len(used):
@@ -393,8 +400,10 @@ def _evaluated(
     gains, weights = found.gathered()
     names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(gains, weights, names, repr(metric), int(seed), table.calibrator)
-    statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
-    return rule, statistics, float(metric.values(statistics))
+    few = table.n_classes <= MAX_MATRIX_CLASSES
+    statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")
+    value = float(metric.values(statistics))
+    return rule, statistics if few else replace(statistics, matrix=None), value
 
 
 def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:

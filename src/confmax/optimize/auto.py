@@ -58,6 +58,7 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
 # above so many classes the conditional gradient gets further in the same time
 MANY_CLASSES = {"min_recall": 500}
 MOST_CLASSES = 2000
+MATRIX_CLASSES = 500  # where the metric reads the whole matrix of each constant rule
 
 # metrics that have a solver of their own while they are not smoothed
 _OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
@@ -98,7 +99,8 @@ def choose(
     if isinstance(solver, str):
         if solver == "auto":
             two = n_classes == n_decisions == 2 and not in_parts
-            if metric.structure == "concave" and n_classes > MANY_CLASSES.get(metric.name, MOST_CLASSES):
+            most = MATRIX_CLASSES if metric.statistics == "matrix" else MANY_CLASSES.get(metric.name, MOST_CLASSES)
+            if metric.structure == "concave" and n_classes > most:
                 return FrankWolfe()
             own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None
             if own is not None and blended and not two:
