@@ -432,6 +432,6 @@ def test_two_classes_are_searched_by_threshold_however_many_rows():
 def test_many_classes_take_the_conditional_gradient():
     for name, most in (("h_mean", 2000), ("min_recall", 500)):
         metric = confmax.metrics.get(name)
-        few, many = (choose("auto", metric, K, K, exact=True, randomized=False) for K in (most, most + 1))
+        few, many = (choose("auto", metric, K, K, exact=True) for K in (most, most + 1))
         assert not isinstance(few, FrankWolfe)
         assert isinstance(many, FrankWolfe)

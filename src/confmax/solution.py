@@ -19,7 +19,19 @@ from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
-from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run, warm_start
+from confmax.optimize import (
+    MIXES,
+    Mixture,
+    Outcome,
+    Problem,
+    Progress,
+    Status,
+    baselines,
+    best_cut,
+    choose,
+    run,
+    warm_start,
+)
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.rule import DecisionRule
 
@@ -27,6 +39,7 @@ CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
+MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
 
 
@@ -43,8 +56,9 @@ class Solution(Reports):
     upper_bound, gap : float or None
         No rule exceeds ``upper_bound``; ``gap = upper_bound - value``. None where nothing is proved: on labels, and
         for metrics whose structure gives no bound.
-    randomization_loss : float
-        What the returned rule loses, being deterministic, to the best mixture of rules found; part of the gap.
+    randomization_loss : float or None
+        What the returned rule loses, being deterministic, to the best mixture of rules found; part of the gap. None
+        where a mixture may be better and the solver looked at single rules only (`CoordinateSearch`, `BruteForce`).
     status : Status
         How the run ended and what to do about it.
     n_passes : int
@@ -77,7 +91,7 @@ class Solution(Reports):
     rule: DecisionRule
     value: float
     upper_bound: float | None
-    randomization_loss: float
+    randomization_loss: float | None
     status: Status
     n_passes: int
     history: tuple[Progress, ...]
@@ -166,7 +180,7 @@ def maximize(
     randomized : {"auto", True, False}
         Whether the rule may draw between several rules; "auto" only where that gains more than 1e-3.
     tol : float
-        Stop when ``gap - randomization_loss`` is at most this.
+        Stop when ``gap - randomization_loss`` is at most this (a loss of None counts as zero).
     max_passes : int or None
         Budget of scans of the table. The starting rules (for two classes the best threshold among them) and the final
         evaluation are always made, and a round that takes several scans is finished.
@@ -244,7 +258,7 @@ def tune(
             "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
         )
     solver = "auto" if polishing else solver
-    ways = {"exact": oracle.exact, "randomized": randomized is True, "blended": mode == "blend"}
+    ways = {"exact": oracle.exact, "blended": mode == "blend"}
     in_parts = table.backend == "parts"
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
@@ -257,9 +271,9 @@ def tune(
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     two = table.n_classes == n_decisions == 2
-    if solver == "auto" and two and (in_parts or chosen.structure in ("concave", "general")):
-        # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
-        starts.insert(0, best_cut(chosen, oracle)[0])
+    if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure in MIXES):
+        # of two classes the best single rule is a threshold, and the best mixture draws between two
+        starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (method.budget if max_passes is None else max_passes) - reserved
@@ -341,7 +355,14 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         )
     present = refuse_too_few_classes(table)
     gain = dict(metric.params).get("gain")
-    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
+    n_decisions = table.n_classes if gain is None else len(gain[0])
+    metric.check_table(table.n_classes, n_decisions)
+    if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
+        raise ValueError(
+            f"{metric.name} reads the whole confusion matrix, which has {table.n_classes * n_decisions:,} entries for "
+            f"{table.n_classes} classes, more than {MATRIX_CELLS:,}; take a metric of its diagonal and column sums "
+            f"such as macro_f1, or merge classes"
+        )
     used = metric.classes or tuple(range(table.n_classes))
     kept = [k for k in used if present[k]]
     if not metric.divides_by_prior or len(kept) == len(used):
@@ -411,7 +432,8 @@ def _finish(
     # the last digit of a closed gap is rounding
     upper = None if bound is None else max(bound, value)
     mode = "model" if oracle.exact else "labels"
-    return Solution(rule, value, upper, 0.0 if mixed else loss, outcome.status, oracle.n_passes, outcome.history,
+    paid = None if not outcome.mixed else 0.0 if mixed else loss
+    return Solution(rule, value, upper, paid, outcome.status, oracle.n_passes, outcome.history,
                     statistics, label_value, base, metric, mode, oracle.model_share)  # fmt: skip
 
 
@@ -422,8 +444,10 @@ def _evaluated(
     gains, weights = found.gathered()
     names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(gains, weights, names, repr(metric), int(seed), table.calibrator)
-    statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
-    return rule, statistics, float(metric.values(statistics))
+    few = table.n_classes <= MAX_MATRIX_CLASSES
+    statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")
+    value = float(metric.values(statistics))
+    return rule, statistics if few else replace(statistics, matrix=None), value
 
 
 def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:

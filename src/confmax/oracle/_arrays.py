@@ -103,8 +103,14 @@ def refuse_name(proba: Any) -> None:
         )
 
 
+def in_native_order(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the same numbers with their bytes in the machine's order, which compiled code needs; no copy if so."""
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
 def _as_float(P: NDArray[Any]) -> NDArray[Any]:
-    """Return P as float32 or float64."""
+    """Return P as float32 or float64, in the machine's order of bytes."""
+    P = in_native_order(P)
     if P.dtype in (np.float32, np.float64):
         return P
     if P.dtype == np.float16:

@@ -291,7 +291,7 @@ def map_array(path: str) -> NDArray[Any]:
 def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: dict[str, NDArray[Any]]) -> NDArray[Any]:
     """Return columns (K arrays of n) as rows (n, K), in another order, in memory that is used again."""
     taken = columns if order is None else [columns[k] for k in order]
-    kind = np.result_type(*taken)
+    kind = np.result_type(*taken).newbyteorder("=")
     kind = kind if kind in (np.float32, np.float64) else np.dtype(np.float32 if kind == np.float16 else np.float64)
     n, K = len(taken[0]), len(taken)
     memory = held.get(kind.char)

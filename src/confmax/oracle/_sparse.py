@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
 from confmax.oracle import _sparse_kernels as kernels
-from confmax.oracle._arrays import ROW_SUM_TOLERANCE
+from confmax.oracle._arrays import ROW_SUM_TOLERANCE, in_native_order
 from confmax.oracle._blocks import run_parts
 from confmax.oracle._numba import decide as decide_dense
 from confmax.oracle._numpy import gain_coefficients
@@ -213,7 +213,7 @@ def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
 def canonical(proba: Any) -> Any:
     """Return the entries as a csr_array of floats, each row's classes rising, none twice."""
     csr = proba.tocsr()
-    data, indices, indptr = csr.data, csr.indices, csr.indptr
+    data, indices, indptr = (in_native_order(part) for part in (csr.data, csr.indices, csr.indptr))
     n, K = csr.shape
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; build the sparse table anew")
