@@ -36,6 +36,7 @@ from confmax.oracle import (
     is_tensor,
     same_estimate,
 )
+from confmax.places import write_whole
 
 MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
@@ -351,8 +352,18 @@ class DecisionRule(Exports):
         return cls(*_rule_file.parse(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rule to the JSON file ``path``; it appears whole or not at all."""
-        _rule_file.write_whole(Path(path), self.to_json().encode())
+        """Write the rule to the JSON file ``path``; it appears whole or not at all.
+
+        A symbolic link is written through; a device or a pipe takes the JSON in place.
+
+        Raises
+        ------
+        ValueError
+            As `to_json`, and if nothing can be written at the path, with the reason.
+        OSError
+            If writing fails.
+        """
+        write_whole(Path(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DecisionRule:

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from confmax._rule_file import write_whole
 from confmax.cli.columns import listed
-from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, _refuse_same, confmax
+from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, confmax
 from confmax.cli.completers import rule_files
-from confmax.cli.files import check_output
+from confmax.cli.files import check_output, refuse_same, write_file
 from confmax.cli.show import Page, print_json
 
 __all__ = ["confmax", "export"]
@@ -55,7 +54,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         raise click.UsageError("--to sql needs --dialect, such as duckdb, sqlite or postgres")
     if out is not None:
         check_output(out)
-        _refuse_same(out, rule)
+        refuse_same(out, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
     loaded = _load_rule(rule)
@@ -67,10 +66,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         click.echo(made, nl=language == "sql")
         return
     data = made.SerializeToString() if language == "onnx" else made.rstrip("\n").encode() + b"\n"
-    try:
-        write_whole(out, data)
-    except OSError as error:
-        raise ValueError(f"{out} cannot be written ({error.strerror}); choose another place with -o") from None
+    write_file(out, data)
     classes = [str(name) for name in loaded.class_names]
     document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
     if as_json:

@@ -15,7 +15,7 @@ from confmax import metrics
 from confmax._metric import Metric
 from confmax.calibration import Calibration
 from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
-from confmax.cli.files import read_cells, write_decisions
+from confmax.cli.files import read_cells, write_decisions, writing
 from confmax.cli.frame import Frame, is_number
 from confmax.cli.large import Large
 from confmax.optimize import Progress
@@ -320,9 +320,10 @@ def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Wa
     rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict(rows.proba, keys=keys_of(frame, asked.key))
-    left_out = write_decisions(
-        out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
-    )
+    with writing(out):
+        left_out = write_decisions(
+            out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
+        )
     if left_out:
         warn(
             f"{listed(left_out)} of {frame.path} cannot be columns of {len(decisions)} rows and were left out of {out}"

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax._metric import Metric
-from confmax._rule_file import check_place, write_whole
 from confmax._version import __version__
 from confmax.confusion import Array
 from confmax.metrics import get, resolve
 from confmax.oracle import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
+from confmax.places import check_place, write_whole
 from confmax.report._evidence import Evidence, cross_fitted, judged
 from confmax.report._figures import figures
 from confmax.report._metrics import named
