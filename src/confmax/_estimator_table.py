@@ -25,7 +25,7 @@ from confmax.solution import value_on_labels
 from confmax.uncertainty import Decided, compare
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
-REPLICATES = 200  # of the bootstrap of a loss that is large enough to warn of
+REPLICATES = 200  # of the bootstrap of a loss on few rows
 LARGE, LOST_LARGE, LOST_SMALL = 1000, 0.01, 0.02  # rows from which on a loss above .01 is warned of, below .02
 
 
@@ -100,11 +100,13 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: Table, refitted:
     Warns
     -----
     UserWarning
-        If the loss is above .01 (1000 rows or more) or .02, and its 95 % interval is above zero.
+        If the loss is above .01 on 1000 rows or more, or above .02 on fewer rows with a 95 % interval above zero.
     """
     before, after = (value_on_labels(rule, metric, table) for table in (out_of_fold, refitted))
-    limit = LOST_LARGE if refitted.n_rows >= LARGE else LOST_SMALL
-    if before - after > limit and _is_more_than_chance(rule, metric, out_of_fold, refitted):
+    large = refitted.n_rows >= LARGE
+    if before - after > (LOST_LARGE if large else LOST_SMALL) and (
+        large or _is_more_than_chance(rule, metric, out_of_fold, refitted)
+    ):
         warnings.warn(
             f"{metric!r} of the rule is {before:.4g} on out-of-fold probabilities and {after:.4g} on those of the "
             f"final model: the rule does not suit that model; keep one model for tuning and deciding, with cv=0.25 and "
