@@ -29,6 +29,7 @@ from confmax.oracle import Calibrator, apply_calibrator, decide, is_sparse, is_t
 from confmax.oracle._arrays import ROW_SUM_TOLERANCE, as_array, rounding_of
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
+from confmax.oracle._span import is_wide
 
 DUPLICATE_SHARE = 0.1
 DUPLICATE_PARTS = 256  # a table of more rows than this squared is judged by the rows whose keys fall in one part
@@ -136,10 +137,11 @@ def drawn_decisions(
     given = None if keys is None else given_keys(keys, proba.shape[0])
     if is_tensor(proba):
         return _drawn_on_device(proba, gains, weights, seed, given, calibrator=calibrator)
-    if keys is None and (calibrator is not None or gains.power or is_sparse(proba)):
+    by_atom = is_sparse(proba) or bool(is_wide(gains, proba.dtype).any())
+    if keys is None and (calibrator is not None or gains.power or by_atom):
         given = row_keys(proba)  # the scan below sees something else than the row
     P = apply_calibrator(calibrator, proba)
-    if is_sparse(P):
+    if is_sparse(P) or by_atom:
         assert given is not None
         atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, given), "right")
         decisions, used = _by_atom(P, gains, atom), given
@@ -161,7 +163,7 @@ def drawn_given(
     if is_sparse(proba) or is_tensor(proba) or gains.power:
         return None
     P = as_array(proba, classes)
-    if P.shape[1] != gains.n_classes:
+    if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None
     given = None if keys is None else given_keys(keys, P.shape[0])
     decisions, used, broken = _scanned(P, gains, weights, seed, given, limits=(ROW_SUM_TOLERANCE, rounding_of(P)))
@@ -207,7 +209,7 @@ def _drawn_on_device(
 
 
 def _by_atom(csr: Any, gains: Gains, atom: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the decisions (n,) of the rows of a sparse table, each by its own atom."""
+    """Return the decisions (n,) of the rows of a table, each by its own atom."""
     out = np.empty(len(atom), dtype=np.int64)
     for k in range(len(gains)):
         rows = np.flatnonzero(atom == k)
