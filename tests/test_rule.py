@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import confmax
@@ -124,11 +124,14 @@ def test_reordered_with_more_decisions_than_classes():
 
 @settings(deadline=None, max_examples=50)
 @given(
-    a=st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=3),
-    b=st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=3),
+    a=st.lists(st.floats(-1e150, 1e150), min_size=3, max_size=3),
+    b=st.lists(st.floats(-1e150, 1e150), min_size=3, max_size=3),
     names=st.lists(st.text(max_size=5), min_size=3, max_size=3, unique=True),
 )
 def test_round_trip_keeps_every_bit(a, b, names):
+    sizes = np.abs([*a, *b])
+    # a rule whose numbers span more than float64 scores hold is refused
+    assume(not sizes.any() or sizes[sizes > 0].min() > 1e-300 * sizes.max())
     rule = DecisionRule.from_weights(a, b, classes=names)
     again = DecisionRule.from_json(rule.to_json())
     assert again == rule

@@ -35,6 +35,7 @@ from confmax.oracle._arrays import ROW_SUM_TOLERANCE, as_array, rounding_of
 from confmax.oracle._fingerprints import mixed
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
+from confmax.oracle._span import is_wide
 
 DUPLICATE_SHARE = 0.1
 DRAWS = b"confmax draw"  # what coefficients are for
@@ -109,7 +110,7 @@ def drawn_decisions(
     if is_tensor(proba):
         return _drawn_on_device(proba, gains, weights, seed, given, keyed=keys is not None, calibrator=calibrator)
     P = apply_calibrator(calibrator, proba)
-    if is_sparse(P):
+    if is_sparse(P) or is_wide(gains, proba.dtype).any():
         atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, given), "right")
         decisions = _by_atom(P, gains, atom)
     else:
@@ -130,7 +131,7 @@ def drawn_given(
     if is_sparse(proba) or is_tensor(proba) or gains.power:
         return None
     P = as_array(proba, classes)
-    if P.shape[1] != gains.n_classes:
+    if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None
     given = None if keys is None else given_keys(keys, P.shape[0])
     decisions, used, broken = _scanned(P, gains, weights, seed, given, limits=(ROW_SUM_TOLERANCE, rounding_of(P)))
@@ -175,7 +176,7 @@ def _drawn_on_device(
 
 
 def _by_atom(csr: Any, gains: Gains, atom: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the decisions (n,) of the rows of a sparse table, each by its own atom."""
+    """Return the decisions (n,) of the rows of a table, each by its own atom."""
     out = np.empty(len(atom), dtype=np.int64)
     for k in range(len(gains)):
         rows = np.flatnonzero(atom == k)

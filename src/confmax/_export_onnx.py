@@ -130,6 +130,10 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
         z = graph("Log", graph("Add", graph.cast(x, np.float64), graph.constant(floor)))
         z = graph("Add", graph("Mul", z, graph.constant(powers)), graph.constant(offsets))
         x = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
+    kind = plan.full.dtype if plan.full is not None else plan.coefficients()[0].dtype
+    if kind != graph.dtype:
+        # the weights span more than the probabilities' type holds
+        x, graph.dtype = graph.cast(x, kind), kind
     if plan.full is not None:
         return valid, _full(graph, graph.columns(x, K), plan.full)
     if plan.power:

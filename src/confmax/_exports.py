@@ -22,6 +22,7 @@ from confmax.confusion import Array, Gains
 from confmax.oracle import Calibrator
 from confmax.oracle._arrays import ROW_SUM_TOLERANCE
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._span import is_wide
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def plan(
     what: str,
     dtype: str = "float64",
 ) -> Plan:
-    """Return the rule's numbers in a dtype.
+    """Return the rule's numbers in a dtype, in float64 where that does not hold them.
 
     Raises
     ------
@@ -99,7 +100,9 @@ def plan(
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
         )
-    first, second = gain_coefficients(gains, np.dtype(dtype))
+    # numbers that span more than float32 are written, and multiplied, in float64
+    kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)
+    first, second = gain_coefficients(gains, kind)
     scaling = None if calibrator is None else _scaling(calibrator, gains.n_classes)
     if second is None:
         return Plan(None, None, first[0], 0, scaling, tuple(names), metric)

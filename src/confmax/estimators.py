@@ -124,8 +124,8 @@ class MetricClassifierCV(RuleClassifier):
     Warns
     -----
     UserWarning
-        If ``refit_loss_`` is above .01, or with fewer than 1000 rows above .02 and beyond chance: the rule does not suit
-        the final model.
+        If ``refit_loss_`` is above .01, or with fewer than 1000 rows above .02 and beyond chance: the rule does not
+        suit the final model.
 
     Notes
     -----

@@ -36,6 +36,7 @@ from confmax.oracle import (
     is_tensor,
     same_estimate,
 )
+from confmax.oracle._span import refuse_unheld
 from confmax.places import write_whole
 
 MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
@@ -77,12 +78,13 @@ class DecisionRule(Exports):
     calibrator: Calibrator | None = None
 
     def __post_init__(self) -> None:
-        """Keep names as plain Python values, which a file can hold."""
+        """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
         if isinstance(self.calibrator, VectorScaling) and self.calibrator.n_classes != self.n_classes:
             raise ValueError(
                 f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; use "
                 f"the one that belongs to it"
             )
+        refuse_unheld(self.gains)
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
         object.__setattr__(self, "class_names", plain)
 

@@ -33,6 +33,7 @@ from confmax.optimize import (
     warm_start,
 )
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
+from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
@@ -359,9 +360,9 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     metric.check_table(table.n_classes, n_decisions)
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
-            f"{metric.name} reads the whole confusion matrix, which has {table.n_classes * n_decisions:,} entries for "
-            f"{table.n_classes} classes, more than {MATRIX_CELLS:,}; take a metric of its diagonal and column sums "
-            f"such as macro_f1, or merge classes"
+            f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
+            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; take a metric of its diagonal and "
+            f"column sums such as macro_f1, or merge classes"
         )
     used = metric.classes or tuple(range(table.n_classes))
     kept = [k for k in used if present[k]]
@@ -443,7 +444,7 @@ def _evaluated(
     """Build the rule of a mixture, and return it with its statistics and its value on the table."""
     gains, weights = found.gathered()
     names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
-    rule = DecisionRule(gains, weights, names, repr(metric), int(seed), table.calibrator)
+    rule = DecisionRule(held(gains), weights, names, repr(metric), int(seed), table.calibrator)
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")
     value = float(metric.values(statistics))

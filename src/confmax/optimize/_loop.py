@@ -238,7 +238,7 @@ class _Keeper:
         self.problem = problem
         self.mixture = problem.start
         self.value = self.iterate_value = problem.value(problem.start.confusion)
-        singles = [rule for rule in problem.starts if len(rule.atoms) == 1]
+        singles = [rule for rule in problem.starts if len(rule.atoms) == 1] or [problem.start]
         self.single = max(singles, key=lambda rule: problem.value(rule.confusion))
         self.single_value = problem.value(self.single.confusion)
         self.bound: float | None = None

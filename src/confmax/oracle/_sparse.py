@@ -21,6 +21,7 @@ from confmax.oracle._arrays import ROW_SUM_TOLERANCE, in_native_order
 from confmax.oracle._blocks import run_parts
 from confmax.oracle._numba import decide as decide_dense
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._span import decided
 from confmax.oracle._table import Calibrator, Table
 
 DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
@@ -140,6 +141,14 @@ def densified(csr: Any, what: str) -> NDArray[Any]:
 
 def decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of a checked sparse table, as on the dense one."""
+
+    def by(part: Gains, wide: bool) -> NDArray[np.int32]:
+        return _decide(csr.astype(np.float64) if wide else csr, part)
+
+    return np.asarray(decided(gains, csr.dtype, by))
+
+
+def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
     n, K = csr.shape
     out = np.empty((len(gains), n), dtype=np.int32)
     if gains.power:
