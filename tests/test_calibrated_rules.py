@@ -292,8 +292,8 @@ def test_same_input_same_bytes_in_both_precisions():
     proba, y = tilted(1000)
     rules = {confmax.maximize("g_mean", proba, y).rule.to_json() for _ in range(3)}
     assert len(rules) == 1
-    single = confmax.maximize("g_mean", proba.astype(np.float32), y)
-    double = confmax.maximize("g_mean", proba, y)
+    single = confmax.maximize("g_mean", proba.astype(np.float32), y, calibration="vector")
+    double = confmax.maximize("g_mean", proba, y, calibration="vector")
     np.testing.assert_allclose(single.rule.calibrator.b, double.rule.calibrator.b, atol=1e-4)
 
 

@@ -20,12 +20,15 @@ ROWS_PER_CLASS = 10  # but on at least this many rows per class
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Labelled rows that have weight, their weights in units of rows, and their folds."""
+    """Labelled rows that have weight, their weights in units of rows, and their folds.
+
+    Weights are relative. They are scaled to sum to ``(sum w)^2 / sum w^2``, the number of equally weighted rows that
+    say as much (Kish): the prior of the fit and the errors of the choice see that number of rows.
+    """
 
     proba: NDArray[Any]
     labels: NDArray[np.int64]
     weight: Array
-    squared: Array  # what a row's squared deviation counts in the variance of a weighted sum
     hashes: NDArray[np.uint64]
     seed: int
     z: NDArray[Any]
@@ -41,7 +44,7 @@ class Rows:
             return self
         kept = _smallest(self.hashes, n_rows)
         return replace(self, proba=self.proba[kept], labels=self.labels[kept], weight=self.weight[kept],
-                       squared=self.squared[kept], hashes=self.hashes[kept], z=self.z[kept])  # fmt: skip
+                       hashes=self.hashes[kept], z=self.z[kept])  # fmt: skip
 
     def at(self, floor: float) -> Rows:
         """Return the same rows with the logarithms over another floor."""
@@ -57,12 +60,12 @@ def labelled(table: Table, seed: int) -> Rows:
     if not weight.all():
         kept = weight > 0
         P, labels, weight, hashes = P[kept], labels[kept], weight[kept], hashes[kept]
-    counts = bool((weight == np.round(weight)).all()) and weight.sum() < 2.0**53
-    weight = weight if counts else weight / weight.mean()
+    weight = weight / weight.max()  # no square overflows
+    weight = weight * (weight.sum() / (weight * weight).sum())
     # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
     few = _smallest(hashes, most_rows(P, FLOOR_CELLS))
     floor = best_floor(P[few], labels[few], weight[few])
-    return Rows(P, labels, weight, weight if counts else weight**2, hashes, seed, log_table(P, floor), floor)
+    return Rows(P, labels, weight, hashes, seed, log_table(P, floor), floor)
 
 
 def most_rows(P: NDArray[Any], cells: int) -> int:

@@ -96,8 +96,8 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` and
     ``b_k``: worth as much as four rows at even odds, it keeps small samples, separable classes and classes without
     rows finite, and fades with the number of rows. The floor is the one of seven, from 1e-12 to 0.01, under which a
-    temperature fits best, or the lowest unless that one saves two nats. Whole-numbered weights count as repetitions;
-    other weights are scaled to average one, so that their unit does not matter.
+    temperature fits best, or the lowest unless that one saves two nats. Weights are
+    relative: they sum to ``(sum w)^2 / sum w^2`` rows, whatever their unit.
 
     Parameters
     ----------
@@ -378,6 +378,6 @@ def _simplest(losses: dict[str, Array], rows: Rows) -> str:
     for kind in losses:
         worse = means[kind] - means[best]
         deviation = losses[kind] - losses[best] - worse
-        if worse <= np.sqrt(float((rows.squared * deviation**2).sum())) / total:
+        if worse <= np.sqrt(float(((rows.weight * deviation) ** 2).sum())) / total:
             return kind
     return best

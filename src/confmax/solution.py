@@ -161,7 +161,8 @@ def maximize(
     y : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         True classes: names or column numbers.
     sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
-        Non-negative weights.
+        Non-negative weights. Only their ratios matter: tests and shrinkage see ``(sum w)^2 / sum w^2`` rows. Repeat a
+        row to say that it was seen twice; a weight of 2 does not say that.
     classes : sequence or None
         Class names in column order; needed for string labels when the metric depends on the order of the classes.
     confusion : {"auto", "model", "labels", "blend"}

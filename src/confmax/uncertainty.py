@@ -83,7 +83,7 @@ def score(
         More of these, by name: rules, solutions, or decisions (n,). One that is called "argmax" or "p/prior" takes
         the place of that rule.
     sample_weight : array-like (n,) or None
-        Non-negative weights.
+        Non-negative weights, of which only the ratios matter.
     classes : sequence or None
         Class names in column order. Default: the order of the rules' names, else as for `confmax.maximize`.
     n_replicates : int
