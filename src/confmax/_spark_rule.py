@@ -67,7 +67,7 @@ def _decider(rule: Any, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[An
                 yield names.slice(0, 0)
                 continue
             try:
-                found = rule.predict(
+                found = rule.predict_index(
                     array_of_lists(lists), keys=None if keys is None else keys.to_numpy(zero_copy_only=False)
                 )
             except ValueError as error:
