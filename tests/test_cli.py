@@ -188,7 +188,7 @@ def test_costs(hpc):
     assert list(rule.classes) == [*CLASSES, "ask"]
     run("apply", "rule.json", HPC, "-o", "decided.csv")
     decided = pacsv.read_csv("decided.csv")["decision"].to_pylist()
-    assert decided == rule.classes[rule.predict(hpc[0])].tolist()
+    assert decided == rule.predict(hpc[0]).tolist()
     assert "ask" in decided
     # minus the mean cost, from the decisions in the file
     position = {name: k for k, name in enumerate(rule.classes)}
@@ -258,7 +258,7 @@ def test_apply_is_predict_in_every_format(tmp_path, copies, hpc, source, randomi
         both = type(gains).concatenate([rule.gains, gains])
         rule = library.DecisionRule(both, np.array([0.6, 0.4]), tuple(CLASSES), "two", 7)
     rule.save("rule.json")
-    expected = rule.classes[rule.predict(hpc[0], keys=np.arange(len(hpc[0])))].tolist()
+    expected = rule.predict(hpc[0], keys=np.arange(len(hpc[0]))).tolist()
     for target in ("csv", "parquet", "npz"):
         out = tmp_path / f"out.{target}"
         stdout, stderr = run("apply", "rule.json", copies / f"t.{source}", "-o", out, "--key", "id")
@@ -271,7 +271,7 @@ def test_apply_matches_columns_by_name(tmp_path, hpc):
     """Columns in another order are found; --columns wins where the names differ."""
     rule = library.DecisionRule.from_weights([1.0, 2.0, 7.0, 11.0], classes=CLASSES)
     rule.save("rule.json")
-    expected = rule.classes[rule.predict(hpc[0])].tolist()
+    expected = rule.predict(hpc[0]).tolist()
     pacsv.write_csv(pa.table({name: hpc[0][:, CLASSES.index(name)] for name in ("L", "VF", "M", "F")}), "swapped.csv")
     run("apply", "rule.json", "swapped.csv", "-o", "a.csv")
     run("apply", "rule.json", "swapped.csv", "-o", "b.csv", "--columns", "M,L,F,VF")

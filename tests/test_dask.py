@@ -293,23 +293,23 @@ def test_decisions_are_lazy_and_those_of_the_array(kind):
     with dask.config.set(scheduler=_refuse), pytest.MonkeyPatch.context() as patch:
         patch.setattr("distributed.Client.get", _refuse)
         found = {
-            "array": rule.predict(rows(P)),
-            "columns in chunks": rule.predict(rows(P).rechunk((1000, 3))),
-            "unknown": rule.predict(of_unknown_chunks(rows(P))),
-            "frame": rule.predict(lazy),
+            "array": rule.predict_index(rows(P)),
+            "columns in chunks": rule.predict_index(rows(P).rechunk((1000, 3))),
+            "unknown": rule.predict_index(of_unknown_chunks(rows(P))),
+            "frame": rule.predict_index(lazy),
         }
         keyed = [
-            rule.predict(rows(P), keys=da.from_array(keys, chunks=999)),
-            rule.predict(rows(P), keys=keys),
-            rule.predict(of_unknown_chunks(rows(P)), keys=rows(keys)),
+            rule.predict_index(rows(P), keys=da.from_array(keys, chunks=999)),
+            rule.predict_index(rows(P), keys=keys),
+            rule.predict_index(of_unknown_chunks(rows(P)), keys=rows(keys)),
         ]
         shares = rule.decision_probabilities(rows(P))
     assert found["array"].chunks == (LENGTHS,)
     assert found["array"].dtype == found["frame"].dtype == np.int64
     for name, each in found.items():
-        np.testing.assert_array_equal(each.compute(), rule.predict(P), err_msg=name)
+        np.testing.assert_array_equal(each.compute(), rule.predict_index(P), err_msg=name)
     for each in keyed:
-        np.testing.assert_array_equal(each.compute(), rule.predict(P, keys=keys))
+        np.testing.assert_array_equal(each.compute(), rule.predict_index(P, keys=keys))
     np.testing.assert_array_equal(found["frame"].compute().index, lazy.index.compute())
     np.testing.assert_array_equal(shares.compute(), rule.decision_probabilities(P))
 

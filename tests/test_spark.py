@@ -354,14 +354,14 @@ def test_transform_adds_what_predict_decides(spark):
     full = confmax.DecisionRule(Gains.from_matrix(np.random.default_rng(0).random((3, 3))), np.ones(1), (0, 1, 2))
     drawn = confmax.DecisionRule(Gains.reduced([[1, 2, 3], [3, 2, 1.0]]), np.array([0.4, 0.6]), tuple(names), seed=3)
     df = frame_of(spark, columns_of(P, y) | {"id": [f"row {k}" for k in range(3000)]}, at=(0, 1100))
-    np.testing.assert_array_equal(decided(offsets.transform(df)), offsets.classes[offsets.predict(P)])
+    np.testing.assert_array_equal(decided(offsets.transform(df)), offsets.predict(P))
     out = full.transform(df, "prediction")
     assert dict(out.dtypes)["prediction"] == "double"
     np.testing.assert_array_equal(decided(out, "prediction"), full.predict(P))
     keys = np.array([f"row {k}" for k in range(3000)])
-    np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.classes[drawn.predict(P, keys=keys)])
+    np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.predict(P, keys=keys))
     wide = frame_of(spark, columns_of(P[:, [2, 0, 1]], y, form="columns", names=["a", "b", "c"]), at=(7,))
-    np.testing.assert_array_equal(decided(offsets.transform(wide)), offsets.classes[offsets.predict(P)])
+    np.testing.assert_array_equal(decided(offsets.transform(wide)), offsets.predict(P))
     tuned = confmax.maximize("macro_f1", df, y="label", calibration="vector")
     np.testing.assert_array_equal(decided(tuned.rule.transform(df)), tuned.rule.predict(P))
 

@@ -208,5 +208,5 @@ def _warn_of_duplicates(proba: NDArray[Any], gains: Gains, keys: NDArray[np.uint
             f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
             f"pass keys=, an identifier per row, to draw for each row",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

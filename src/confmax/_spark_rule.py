@@ -70,7 +70,7 @@ def _decider(rule: Any, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[An
             given = None if keys is None else keys.to_numpy(zero_copy_only=False)
             with cores_of_task() as number:
                 try:
-                    found = rule.predict(array_of_lists(lists), keys=given)
+                    found = rule.predict_index(array_of_lists(lists), keys=given)
                 except ValueError as error:
                     raise ValueError(f"partition {number}, counted from its row {start}: {error}") from None
             start += len(lists)

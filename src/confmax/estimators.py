@@ -1,7 +1,7 @@
 """scikit-learn estimators: tune a decision rule by cross-validation, or apply a rule that is already known.
 
 Both classes leave the wrapped model's probabilities as they are and decide behind them, so that
-``classes_[rule_.predict(predict_proba(X))]`` is what `predict` returns. ``classes_`` stays sorted, as scikit-learn
+``rule_.predict(predict_proba(X))`` is what `predict` returns. ``classes_`` stays sorted, as scikit-learn
 requires; a metric that depends on the order of the classes gets that order itself (`Metric.classes`).
 """
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax import _draw, _html, _rule_file, _spark_rule
+from confmax import _draw, _html, _lazy, _rule_file, _spark_rule
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._export_methods import Exports
 from confmax._rule_text import describe
@@ -66,8 +66,10 @@ class DecisionRule(Exports):
     --------
     >>> import confmax
     >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
-    >>> rule.classes[rule.predict([[0.7, 0.3], [0.8, 0.2]])].tolist()
+    >>> rule.predict([[0.7, 0.3], [0.8, 0.2]]).tolist()
     ['yes', 'no']
+    >>> rule.predict_index([[0.7, 0.3], [0.8, 0.2]])
+    array([1, 0])
     """
 
     gains: Gains
@@ -114,7 +116,8 @@ class DecisionRule(Exports):
     def classes(self) -> NDArray[Any]:
         """Class names, indexed by decision (M,)."""
         names = np.array(self.class_names)
-        if names.dtype.kind in "US" and not all(isinstance(name, str) for name in self.class_names):
+        if names.tolist() != list(self.class_names):
+            # one dtype would change a name: 0 beside "abstain", an integer beyond 64 bits, a NUL at the end of a string
             names = np.array(self.class_names, dtype=object)
         return names
 
@@ -135,12 +138,12 @@ class DecisionRule(Exports):
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
-    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the decided class index of every row.
+    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label of the decided class of every row.
 
         Parameters
         ----------
-        proba : array-like, data frame, scipy.sparse matrix, torch tensor or Dask collection (n, K)
+        proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
         keys : array-like, Dask collection (n,) or None
             Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
@@ -148,27 +151,41 @@ class DecisionRule(Exports):
 
         Returns
         -------
-        ndarray (n,) of int64
-            ``rule.classes[index]`` is the name. For a tensor, a tensor of int64 on its device, like ``argmax`` gives.
-            For a Dask array a lazy one with the same chunks, for a Dask DataFrame a lazy Series with its index;
-            neither warns of duplicates.
+        ndarray (n,)
+            ``classes[predict_index(proba)]``, in the dtype of `classes`; int64 for the classes 0..K-1. For a tensor of
+            probabilities, a tensor on its device. For a Dask array a lazy one with the same chunks, for a Dask
+            DataFrame a lazy Series with its index; neither warns of duplicates.
 
         Raises
         ------
         ValueError
-            If ``proba`` is not a table of probabilities of K columns.
+            If ``proba`` is not a table of probabilities of K columns, or is a tensor and the classes are names, which
+            no tensor holds; `predict_index` decides such tensors.
 
         Warns
         -----
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
+        return _lazy.taken(self.classes, self._decided(proba, keys))
+
+    def predict_index(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Return the decided class of every row as its index in `classes`, 0..M-1.
+
+        ``proba``, ``keys``, ValueError and UserWarning as for `predict`; tensors of any classes are decided.
+
+        Returns
+        -------
+        ndarray (n,) of int64
+            For a tensor, a tensor of int64 on its device, like ``argmax`` gives; lazy for Dask collections.
+        """
+        return self._decided(proba, keys)
+
+    def _decided(self, proba: ArrayLike, keys: ArrayLike | None) -> NDArray[np.int64]:
         if is_source(proba):
             return self._predict_parts(proba, keys)
         if is_dask(proba):
-            from confmax import _lazy
-
-            return _lazy.predict(self, proba, keys)
+            return _lazy.predict_index(self, proba, keys)
         if self.calibrator is None:
             names = self.class_names[: self.n_classes]
             if self.is_randomized:
@@ -206,8 +223,6 @@ class DecisionRule(Exports):
         ``proba`` and ValueError as for `predict`. For a Dask array or DataFrame, a lazy one.
         """
         if is_dask(proba):
-            from confmax import _lazy
-
             return _lazy.decision_probabilities(self, proba)
         P = apply_calibrator(self.calibrator, self.checked(proba))
         if is_tensor(P):
@@ -403,7 +418,7 @@ def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
     if len(part.proba) == 0:
         return np.empty(0, np.int64)
     try:
-        return rule.predict(part.proba)
+        return rule.predict_index(part.proba)
     except ValueError as error:
         raise ValueError(f"{part.name}: {error}") from None
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from confmax._html import solution_table
 from confmax._metric import Metric
@@ -115,6 +116,20 @@ class Solution(Reports):
         """Confusion matrix (K, M), None above 1000 classes."""
         return self.statistics.matrix
 
+    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) draw.
+
+        It is `DecisionRule.predict` of ``rule``, where ``proba``, ``keys`` and ValueError are described.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], ["no", "no", "yes", "yes"]
+        >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
+        ['yes']
+        """
+        return self.rule.predict(proba, keys=keys)
+
     def _repr_html_(self) -> str:
         return solution_table(self)
 
@@ -212,7 +227,7 @@ def maximize(
     >>> import confmax
     >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
     >>> solution = confmax.maximize("balanced_accuracy", P, confusion="model")
-    >>> solution.rule.predict(P).tolist(), solution.gap < 1e-6
+    >>> solution.predict(P).tolist(), solution.gap < 1e-6
     ([0, 0, 1, 1], True)
     """
     chosen = resolve(metric)
@@ -453,6 +468,8 @@ def _evaluated(
 
 
 def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
-    """Return names for decisions beyond the classes, such as abstaining."""
-    extra = range(len(classes), n_decisions)
-    return tuple(extra) if all(isinstance(name, int) for name in classes) else tuple(f"decision {k}" for k in extra)
+    """Return names for decisions beyond the classes, such as abstaining, which no class has."""
+    K = len(classes)
+    if not all(isinstance(name, int) for name in classes):
+        return tuple(f"decision {k}" for k in range(K, n_decisions))
+    return tuple(islice((k for k in count(K) if k not in classes), n_decisions - K))

@@ -15,7 +15,11 @@ from confmax.cli.show import Page, print_json
 
 __all__ = ["confmax", "export"]
 
-_SETTINGS = {"sql": ("dialect", "columns"), "onnx": ("dtype", "opset"), "python": ("name",)}
+_SETTINGS = {
+    "sql": ("dialect", "columns", "labels"),
+    "onnx": ("dtype", "opset", "labels"),
+    "python": ("name", "labels"),
+}
 
 
 @confmax.command()
@@ -31,14 +35,15 @@ _SETTINGS = {"sql": ("dialect", "columns"), "onnx": ("dtype", "opset"), "python"
     "--opset", type=int, metavar="N", help="For ONNX: version of the operator set, 13 or newer.  [default: 18]"
 )
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
+@click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
 @click.option("-o", "--out", type=_PATH,
               help="Where it goes. Without it, SQL and Python are printed.")  # fmt: skip
 @_AS_JSON
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
     """Write RULE as SQL expression, ONNX model or Python function.
 
-    Each decides the class index from one probability per class, like 'confmax apply'. Rules that draw have no such
-    form.
+    Each decides the class index, or with --labels the class name, from one probability per class, like 'confmax
+    apply'. Rules that draw have no such form.
 
     \b
     Example:

@@ -319,7 +319,7 @@ def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Wa
     """Decide every row of a file and write its columns with the decisions."""
     rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    decisions = rule.predict(rows.proba, keys=keys_of(frame, asked.key))
+    decisions = rule.predict_index(rows.proba, keys=keys_of(frame, asked.key))
     with writing(out):
         left_out = write_decisions(
             out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
