@@ -41,14 +41,16 @@ def open_table(
     Parameters
     ----------
     path : str, path or sequence of them
-        Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several names; read in
-        sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is memory-mapped. Or a Dask
-        DataFrame, whose columns are all probabilities but label and weight, or a Spark DataFrame.
+        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several
+        names; read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
+        memory-mapped. Or a Dask DataFrame, whose columns are all probabilities but label and weight, or a Spark
+        DataFrame.
     label, weight : str or None
         Columns of true classes and of sample weights; beside a ``.npy`` file the ``.npy`` files that hold them (n,).
     columns : sequence of str or None
         The columns of probabilities in class order, or the one that holds a list of K numbers per row. Default: the
         column ``probability`` if it holds lists, else every column of floating-point numbers but label and weight.
+        Columns of decimals or whole numbers are taken if they are named here.
     progress : callable or None
         Called with the number of rows read in a pass so far and the number of rows of the table.
 
@@ -61,7 +63,8 @@ def open_table(
     Raises
     ------
     ValueError
-        If there is no such file, a file is damaged, the files differ in their columns, or a column is missing.
+        If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
+        missing or of a wrong type, or a table in memory is given.
 
     Notes
     -----
