@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ def open_table(
     ------
     ValueError
         If there is no such file, a file is damaged, the files differ in their columns, or a column is missing.
+    ImportError
+        If files are Parquet and pyarrow is not installed.
 
     Notes
     -----
@@ -75,6 +78,8 @@ def open_table(
     paths = _files(path)
     if paths[0].suffix.lower() == ".npy":
         return _mapped(paths, label, weight, columns, progress)
+    if find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
     return _parquet(paths, _name(label), _name(weight), columns, progress)
 
 
