@@ -181,11 +181,12 @@ def test_a_reader_that_leaves_is_an_error_with_the_path():
     assert failed.value.filename == "pipe"
 
 
-def test_output_redirected_to_a_file_is_not_replaced():
-    """What is printed before and after is kept, in order: `/dev/stdout` leads to the file then."""
+@pytest.mark.parametrize("name, found", [("/proc/self/fd/1", "before False\nresult\nafter\n"), ("out.txt", "result\n")])
+def test_output_redirected_to_a_file(name, found):
+    """By `/dev/stdout`, what is printed is kept, in order; by its own name the file is replaced."""
     code = (
         "from pathlib import Path\nfrom confmax.places import check_place, replaces, write_whole\n"
-        "path = Path('/proc/self/fd/1')\ncheck_place(path)\nprint('before', replaces(path))\n"
+        f"path = Path({name!r})\ncheck_place(path)\nprint('before', replaces(path))\n"
         "write_whole(path, b'result\\n')\nprint('after')"
     )
     if not os.path.exists("/proc/self/fd/1"):
@@ -193,7 +194,7 @@ def test_output_redirected_to_a_file_is_not_replaced():
     environment = {**os.environ, "PYTHONPATH": str(Path(confmax.__file__).parents[1])}
     with open("out.txt", "w") as out:
         subprocess.run([sys.executable, "-c", code], stdout=out, env=environment, check=True)
-    assert Path("out.txt").read_text() == "before False\nresult\nafter\n"
+    assert Path("out.txt").read_text() == found
     assert names() == ["out.txt"]
 
 

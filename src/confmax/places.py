@@ -100,7 +100,7 @@ def _resolved(path: Path) -> _Place:
     except OSError as error:
         raise ValueError(_unreachable(path, error)) from None
     if old is not None:
-        stream = _own_stream(old)
+        stream = _own_stream(path, old)
         if stream is not None:
             return _Place(path, old, stream)
         if stat.S_ISDIR(old.st_mode):
@@ -144,12 +144,13 @@ def _check_permission(path: Path) -> None:
         raise ValueError(f"{path} is write-protected; make it writable or choose another name")
 
 
-def _own_stream(old: os.stat_result) -> int | None:
-    """Return the descriptor of this process's output that ``old`` is the status of, if any.
+def _own_stream(path: Path, old: os.stat_result) -> int | None:
+    """Return the descriptor of this process's output that ``path`` stands for, if any.
 
     Where stdout was redirected to a file, ``/dev/stdout`` leads to that file. Replacing it would lose what is printed.
+    A file that is named by its own path is a file like any other.
     """
-    for stream in (1, 2):
+    for stream in (1, 2) if str(path.absolute()).startswith(("/dev/", "/proc/")) else ():
         with suppress(OSError):  # a stream that is closed
             if os.path.samestat(os.fstat(stream), old):
                 return stream

@@ -93,7 +93,7 @@ def _load_rule(path: Path) -> DecisionRule:
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
     if not path.exists():
-        raise ValueError(f"there is no rule file {path}; 'confmax tune' writes one")
+        raise ValueError(f"there is no rule file {path}; 'confmax tune -o' writes one")
     return DecisionRule.load(path)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -65,6 +66,8 @@ def open_table(
     ValueError
         If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
         missing or of a wrong type, or a table in memory is given.
+    ImportError
+        If files are Parquet and pyarrow is not installed.
 
     Notes
     -----
@@ -91,6 +94,8 @@ def open_table(
     paths = files_of(path)
     if paths[0].suffix.lower() == ".npy":
         return _mapped(paths, label, weight, columns, progress)
+    if find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
     return _parquet(paths, _name(label), _name(weight), columns, progress)
 
 
