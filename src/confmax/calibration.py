@@ -385,7 +385,7 @@ def _simplest(losses: dict[str, Array], rows: Rows, fold: NDArray[np.int64]) -> 
         worse = means[kind] - means[best]
         off = rows.weight * (losses[kind] - losses[best] - worse) / total
         of_folds = np.bincount(fold, weights=off)
-        n_folds = np.count_nonzero(np.bincount(fold))
+        n_folds = len(np.unique(fold))
         spread = float((off * off).sum()) + float((of_folds * of_folds).sum()) * n_folds / max(n_folds - 1, 1)
         if worse <= np.sqrt(spread):
             return kind
