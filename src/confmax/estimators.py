@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 from confmax._estimator_base import RuleClassifier
 from confmax._estimator_steps import (
     all_columns,
-    as_seed,
     checked_labels,
     class_thresholds,
     fit_params_for,
@@ -38,6 +37,7 @@ from confmax._estimator_steps import (
     spread_of,
 )
 from confmax._metric import Metric
+from confmax._seed import RandomState, as_seed
 from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
@@ -62,7 +62,8 @@ class MetricClassifierCV(RuleClassifier):
         of the table that the rule is tuned on. "prefit": the estimator is fitted, and all rows given are for tuning;
         they may be Dask collections if its ``predict_proba`` gives one for them.
     refit : bool
-        Whether to fit the estimator again, on all rows. False keeps the model of the only split; "prefit" needs it.
+        Whether to fit the estimator again, on all rows. False keeps the model of the only split. "prefit" fits
+        nothing, whatever is given here.
     calibration, confusion, randomized : str, bool or object
         As for `confmax.maximize`.
     labels : sequence or None
@@ -75,8 +76,9 @@ class MetricClassifierCV(RuleClassifier):
         again; it costs about as many tunings as there are splits.
     n_jobs : int or None
         Splits that are fitted at the same time, as in joblib.
-    random_state : int, RandomState or None
-        Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number.
+    random_state : int, RandomState, Generator or None
+        Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number. None: seeds from the operating
+        system; that of the draws is stored in ``rule_``.
 
     Attributes
     ----------
@@ -142,7 +144,7 @@ class MetricClassifierCV(RuleClassifier):
         pos_label: Any = None,
         fold_rules: bool = True,
         n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.estimator, self.metric, self.cv, self.refit = estimator, metric, cv, refit
         self.calibration, self.confusion, self.randomized = calibration, confusion, randomized
@@ -152,7 +154,7 @@ class MetricClassifierCV(RuleClassifier):
     def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         seed = as_seed(self.random_state)
-        check_settings(self.confusion, self.calibration, self.randomized, seed)
+        check_settings(self.confusion, self.calibration, self.randomized)
         if not isinstance(self.fold_rules, (bool, np.bool_)):
             raise ValueError(f"fold_rules is True or False; got {self.fold_rules!r}")
         model = self._model()
@@ -218,8 +220,6 @@ class MetricClassifierCV(RuleClassifier):
             raise ValueError(f"refit is True or False; got {self.refit!r}")
         if not self._is_prefit:
             return clone(self.estimator)
-        if self.refit:
-            raise ValueError("cv='prefit' uses the estimator as it is, so refit cannot be True; pass refit=False")
         if not hasattr(self.estimator, "classes_"):
             raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
         return self.estimator
@@ -230,7 +230,10 @@ class MetricClassifierCV(RuleClassifier):
         if isinstance(cv, Real) and not isinstance(cv, Integral):
             if not 0 < float(cv) < 1:
                 raise ValueError(f"cv as a number is the share of a hold-out, between 0 and 1; got {cv!r}")
-            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
+            state = self.random_state
+            if not isinstance(state, np.random.RandomState):
+                state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
+            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
         splits = list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
         if not splits:
             raise ValueError("cv gave no splits; a generator of splits can be used once only: pass a list of them")
