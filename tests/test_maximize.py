@@ -283,7 +283,7 @@ class BruteForceAfter:
         ({"callback": 3}, "callback is a function of the progress, or None; got 3"),
         ({"max_passes": 0}, "max_passes is a positive integer or None; got 0"),
         ({"max_passes": 1.5}, "max_passes is a positive integer"),
-        ({"random_state": None}, "random_state is an integer from 0 to .*; got None"),
+        ({"random_state": 1.5}, "random_state is an integer from 0 to .*, a Generator or None; got 1.5"),
         ({"random_state": -1}, "random_state is an integer from 0"),
         ({"random_state": 2**64}, "random_state is an integer from 0"),
     ],

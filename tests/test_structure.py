@@ -11,7 +11,7 @@ import confmax
 
 ROOT = Path(confmax.__file__).parent
 LAYERS = [
-    {"_version", "_softmax", "confusion", "places"},
+    {"_version", "_softmax", "_seed", "confusion", "places"},
     {"formulas", "bounds", "ratios", "_autodiff", "_structure", "_constants", "_sampling", "_bootstrap"},
     {"_metric", "_user_metric"},
     {"metrics"},

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
@@ -27,13 +27,6 @@ from confmax.solution import Solution
 
 MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
 HALVINGS = 40
-
-
-def as_seed(random_state: Any) -> Any:
-    """Return the seed of a rule's draws: an integer itself, else one drawn from scikit-learn's kinds of state."""
-    if random_state is None or isinstance(random_state, np.random.RandomState):
-        return int(check_random_state(random_state).randint(2**31))
-    return random_state
 
 
 def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:

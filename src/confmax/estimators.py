@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from confmax._estimator_base import RuleClassifier
 from confmax._estimator_steps import (
-    as_seed,
     checked_labels,
     class_thresholds,
     fit_params_for,
@@ -46,6 +45,7 @@ from confmax._estimator_table import (
     table_of,
 )
 from confmax._metric import Metric
+from confmax._seed import RandomState, as_seed
 from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
@@ -70,7 +70,8 @@ class MetricClassifierCV(RuleClassifier):
         of the table that the rule is tuned on. "prefit": the estimator is fitted, and all rows given are for tuning;
         they may be Dask collections if its ``predict_proba`` gives one for them.
     refit : bool
-        Whether to fit the estimator again, on all rows. False keeps the model of the only split; "prefit" needs it.
+        Whether to fit the estimator again, on all rows. False keeps the model of the only split. "prefit" fits
+        nothing, whatever is given here.
     ensemble : bool
         True keeps the model of every split instead, and decides by their mean probabilities; nothing is fitted again.
         This helps models that vary much with their training rows, such as trees and forests, and takes as many times
@@ -87,8 +88,9 @@ class MetricClassifierCV(RuleClassifier):
         again; it costs about as many tunings as there are splits.
     n_jobs : int or None
         Splits that are fitted at the same time, as in joblib.
-    random_state : int, RandomState or None
-        Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number.
+    random_state : int, RandomState, Generator or None
+        Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number. None: seeds from the operating
+        system; that of the draws is stored in ``rule_``.
 
     Attributes
     ----------
@@ -175,7 +177,7 @@ class MetricClassifierCV(RuleClassifier):
         pos_label: Any = None,
         fold_rules: bool = True,
         n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.estimator, self.metric, self.cv = estimator, metric, cv
         self.refit, self.ensemble = refit, ensemble
@@ -186,7 +188,7 @@ class MetricClassifierCV(RuleClassifier):
     def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         seed = as_seed(self.random_state)
-        check_settings(self.confusion, self.calibration, self.randomized, seed)
+        check_settings(self.confusion, self.calibration, self.randomized)
         for name in ("fold_rules", "ensemble"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} is True or False; got {getattr(self, name)!r}")
@@ -297,8 +299,6 @@ class MetricClassifierCV(RuleClassifier):
             raise ValueError(
                 "ensemble=True averages fold models and cv='prefit' fits none; pass cv=5, or ensemble=False"
             )
-        if self.refit:
-            raise ValueError("cv='prefit' uses the estimator as it is, so refit cannot be True; pass refit=False")
         if not hasattr(self.estimator, "classes_"):
             raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
         return self.estimator
@@ -309,7 +309,10 @@ class MetricClassifierCV(RuleClassifier):
         if isinstance(cv, Real) and not isinstance(cv, Integral):
             if not 0 < float(cv) < 1:
                 raise ValueError(f"cv as a number is the share of a hold-out, between 0 and 1; got {cv!r}")
-            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
+            state = self.random_state
+            if not isinstance(state, np.random.RandomState):
+                state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
+            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
         splits = list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
         if not splits:
             raise ValueError("cv gave no splits; a generator of splits can be used once only: pass a list of them")

@@ -15,6 +15,7 @@ from confmax._html import solution_table
 from confmax._metric import Metric
 from confmax._polish import polished
 from confmax._report_method import Reports
+from confmax._seed import RandomState, as_seed
 from confmax.blend import model_share
 from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
@@ -159,7 +160,7 @@ def maximize(
     randomized: bool | str = "auto",
     tol: float = 1e-6,
     max_passes: int | None = None,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Solution:
     """Return the decision rule that maximises a metric on a table of class probabilities.
@@ -201,8 +202,9 @@ def maximize(
     max_passes : int or None
         Budget of scans of the table. The starting rules (for two classes the best threshold among them) and the final
         evaluation are always made, and a round that takes several scans is finished.
-    random_state : int
-        Seed of a randomised rule's draws.
+    random_state : int, RandomState, Generator or None
+        Seed of a randomised rule's draws, and of folds and samples. None: a seed from the operating system, stored in
+        the rule, which repeats its draws; the table is tuned again in the same way with ``random_state=rule.seed``.
     callback : callable or None
         Called with a `Progress` after each step; a true result stops.
 
@@ -230,13 +232,13 @@ def maximize(
     >>> solution.predict(P).tolist(), solution.gap < 1e-6
     ([0, 0, 1, 1], True)
     """
-    chosen = resolve(metric)
-    check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
+    chosen, seed = resolve(metric), as_seed(random_state)
+    check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes)
     _check_callback(callback)
     raw = make_table(proba, y, sample_weight, classes)
     return tune(
         fit_metric(chosen, raw, explicit=classes is not None), raw, confusion=confusion, calibration=calibration,
-        solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=random_state,
+        solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed,
         callback=callback,
     )  # fmt: skip
 
@@ -264,8 +266,8 @@ def tune(
     ValueError if the solver cannot take the metric or the table.
     """
     chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
-    found = choose_calibration(judged, calibration, seed=int(random_state))
-    mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=int(random_state))
+    found = choose_calibration(judged, calibration, seed=random_state)
+    mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
     table = oracle.table
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
@@ -297,7 +299,7 @@ def tune(
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
     outcome = run(method, problem, callback)
     if polishing:
-        outcome = polished(problem, outcome, method, seed=int(random_state))
+        outcome = polished(problem, outcome, method, seed=random_state)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
@@ -315,11 +317,11 @@ def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
 
 
 def check_settings(
-    confusion: Any, calibration: Any, randomized: Any, random_state: Any, *, tol: Any = 0.0, max_passes: Any = None
+    confusion: Any, calibration: Any, randomized: Any, *, tol: Any = 0.0, max_passes: Any = None
 ) -> None:
     """Refuse, by a ValueError, settings of `maximize` that are none of the words, or out of range.
 
-    ``confusion``, ``calibration``, ``randomized``, ``random_state``, ``tol`` and ``max_passes`` as there."""
+    ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes`` as there."""
     if confusion not in CONFUSIONS:
         raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
     check_calibration(calibration)
@@ -330,9 +332,6 @@ def check_settings(
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
     if max_passes is not None and not (whole and max_passes >= 1):
         raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
-    seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if not (seed and 0 <= random_state < 1 << 64):
-        raise ValueError(f"random_state is an integer from 0 to 2**64 - 1; got {random_state!r}")
 
 
 def _check_callback(callback: Any) -> None:
@@ -460,7 +459,7 @@ def _evaluated(
     """Build the rule of a mixture, and return it with its statistics and its value on the table."""
     gains, weights = found.gathered()
     names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
-    rule = DecisionRule(held(gains), weights, names, repr(metric), int(seed), table.calibrator)
+    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")
     value = float(metric.values(statistics))

@@ -184,7 +184,7 @@ def test_a_fitted_model_may_know_more_classes_than_there_are_rows_of(three):
 @pytest.mark.parametrize(
     ("settings", "error", "sentence"),
     [
-        ({"cv": "prefit"}, ValueError, "cv='prefit' uses the estimator as it is, so refit cannot be True"),
+        ({"cv": "prefit"}, NotFittedError, "cv='prefit' needs a fitted estimator; fit it first"),
         ({"cv": "prefit", "refit": False}, NotFittedError, "cv='prefit' needs a fitted estimator; fit it first"),
         ({"refit": False}, ValueError, "cv gave 5 splits, so refit cannot be False; pass refit=True, or one split"),
         ({"refit": "yes"}, ValueError, "refit is True or False; got 'yes'"),
