@@ -8,6 +8,7 @@ requires; a metric that depends on the order of the classes gets that order itse
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -67,7 +68,8 @@ class MetricClassifierCV(RuleClassifier):
         As for `confmax.maximize`.
     labels : sequence or None
         All class labels in the order that a metric such as ``quadratic_kappa`` counts them in; needed where such a
-        metric meets string labels.
+        metric meets string labels. The default is the order of an ordered ``pandas.Categorical`` that is passed as
+        ``y``.
     pos_label : label or None
         The positive class of a metric of two classes, such as ``f1``; the same as ``labels=[other, pos_label]``.
     fold_rules : bool
@@ -157,7 +159,9 @@ class MetricClassifierCV(RuleClassifier):
             raise ValueError(f"fold_rules is True or False; got {self.fold_rules!r}")
         model = self._model()
         classes = known_classes(model, y)
-        metric = in_order(resolve(self.metric), classes, self.labels, self.pos_label)
+        order = None if self._order is None else [name for name in self._order if name in classes]
+        labels = order if self.labels is None and self.pos_label is None else self.labels
+        metric = in_order(resolve(self.metric), classes, labels, self.pos_label)
         routed = self._routed(weight, params)
         tests: list[NDArray[np.intp]] = []
         if self._is_prefit:
@@ -180,17 +184,20 @@ class MetricClassifierCV(RuleClassifier):
             if kept is not None:
                 given = [None if each is None else each[kept] for each in given]
             table, labels, own = given
-            return maximize(
-                metric,
-                table,
-                labels,
-                sample_weight=own,
-                classes=classes,
-                confusion=self.confusion,
-                calibration=self.calibration,
-                randomized=self.randomized,
-                random_state=seed,
-            )
+            with warnings.catch_warnings():
+                # the model says which of its columns is which class: that it is overconfident is no doubt of them
+                warnings.filterwarnings("ignore", "the log loss of the probabilities .* overconfident", UserWarning)
+                return maximize(
+                    metric,
+                    table,
+                    labels,
+                    sample_weight=own,
+                    classes=classes,
+                    confusion=self.confusion,
+                    calibration=self.calibration,
+                    randomized=self.randomized,
+                    random_state=seed,
+                )
 
         self.solution_ = tune()
         self.estimator_, self.rule_ = model, self.solution_.rule

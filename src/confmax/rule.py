@@ -35,6 +35,7 @@ from confmax.oracle import (
     is_tensor,
     same_estimate,
 )
+from confmax.oracle._columns import matched, warn
 
 MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
@@ -187,9 +188,9 @@ class DecisionRule(Exports):
         """Return the decisions (n,) of an opened table, read part by part."""
         if keys is not None:
             raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        names = [str(name) for name in self.class_names[: self.n_classes]]
-        if source.names is not None and set(source.names) == set(names):
-            source = source.with_columns([source.names.index(name) for name in names])
+        order, note = matched(source.names, self.class_names[: self.n_classes])
+        warn(note)
+        source = source if order is None else source.with_columns(order)
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, self))])
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from confmax._html import solution_table
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax._polish import polished
 from confmax._report_method import Reports
 from confmax.blend import model_share
@@ -21,6 +22,7 @@ from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run, warm_start
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
+from confmax.oracle._columns import column_names, stated_order, table_order
 from confmax.rule import DecisionRule
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
@@ -143,7 +145,8 @@ def maximize(
     sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         Non-negative weights.
     classes : sequence or None
-        Class names in column order; needed for string labels when the metric depends on the order of the classes.
+        Class names in column order; needed for string labels when the metric depends on the order of the classes. A
+        frame's columns are found by their names. An ordered ``pandas.Categorical`` as ``y`` states the order, too.
     confusion : {"auto", "model", "labels", "blend"}
         Estimate of the confusion matrix: from the probabilities themselves, where the result is certified but is as
         good as the probabilities are calibrated; from the labels, unbiased, without a certificate; or an average of the
@@ -184,7 +187,9 @@ def maximize(
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and the metric divides by its prior: it is left out.
+        If a class has no weight in ``y`` and the metric divides by its prior: it is left out. If a frame's columns
+        are named like no class, with the class that each was taken for. If the log loss of the probabilities is larger
+        than that of the class shares: the columns are probably in another order than the classes.
 
     Examples
     --------
@@ -197,9 +202,9 @@ def maximize(
     chosen = resolve(metric)
     check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
     _check_callback(callback)
-    raw = make_table(proba, y, sample_weight, classes)
-    chosen = _finite(fit_metric(chosen, raw, explicit=classes is not None), raw)
-    found = choose_calibration(raw.at_hand(), calibration, seed=int(random_state))
+    raw, explicit, sorted_maybe = _raw_table(proba, y, sample_weight, classes)
+    chosen = _finite(fit_metric(chosen, raw, explicit=explicit), raw)
+    found = _calibration(raw, calibration, seed=int(random_state), sorted_maybe=sorted_maybe)
     mode, oracle = _estimate(raw, found, confusion, calibration, seed=int(random_state))
     table = oracle.table
     gain = dict(chosen.params).get("gain")
@@ -289,15 +294,17 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     """Return ``metric`` for ``table``: class order known, absent classes left out where it divides by priors.
 
     ``explicit``: whether the order was given; a ValueError where it must be and was not."""
-    if metric.ordered and not explicit and any(isinstance(name, str) for name in table.classes):
+    present = refuse_too_few_classes(table)
+    gain = dict(metric.params).get("gain")
+    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
+    metric = aligned(metric, table.classes)
+    named = not explicit and any(isinstance(name, str) for name in table.classes)
+    if named and metric.depends_on_order(table.n_classes):
         shown = ", ".join(map(repr, table.classes[:6]))
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
             f"names in column order (for two classes: the negative, then the positive)"
         )
-    present = refuse_too_few_classes(table)
-    gain = dict(metric.params).get("gain")
-    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
     used = metric.classes or tuple(range(table.n_classes))
     kept = [k for k in used if present[k]]
     if not metric.divides_by_prior or len(kept) == len(used):
@@ -317,6 +324,46 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         stacklevel=3,
     )
     return replace(metric, classes=tuple(kept))
+
+
+def _raw_table(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None) -> tuple[Table, bool, bool]:
+    """Return the checked table, whether the order of the classes was stated, and whether its columns may be sorted."""
+    order = stated_order(y, proba) if classes is None else classes
+    raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
+    return raw, order is not None, classes is None and order is not None and column_names(proba) is None
+
+
+def _calibration(raw: Table, calibration: Any, *, seed: int, sorted_maybe: bool) -> Calibration | None:
+    """Return the calibration of a table; warn where its labels speak against the order of its columns.
+
+    ``sorted_maybe``: the order is that of an ordered categorical, and the columns may be sorted, as scikit-learn's are.
+    """
+    found = choose_calibration(raw.at_hand(), calibration, seed=seed)
+    likely = None
+    if sorted_maybe and tuple(sorted(raw.classes)) != raw.classes:
+        likely = [sorted(raw.classes).index(name) for name in raw.classes]
+    doubt = doubt_of_order(raw, likely=likely, calibrated=None if found is None else found.log_loss_after)
+    if doubt:
+        warnings.warn(doubt, UserWarning, stacklevel=3)
+    return found
+
+
+def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
+    """Return ``metric`` with its table of gains, if that has names, in the order of ``classes``; others as they are.
+
+    Raises
+    ------
+    ValueError
+        If the names are not those of the classes.
+    """
+    gain = dict(metric.params).get("gain")
+    if metric.names is None or gain is None or len(gain) != len(classes):
+        return metric
+    lines, places = table_order(*metric.names, (len(gain), len(gain[0])), classes)
+    moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
+    decisions = metric.names[1] or (*classes, *_extra_names(tuple(classes), len(places)))
+    further = tuple(decisions[j] for j in places[len(classes) :])
+    return replace(metric, params=(("gain", moved),), names=(tuple(classes), (*classes, *further)))
 
 
 def _finite(metric: Metric, table: Table) -> Metric:
@@ -376,7 +423,8 @@ def _evaluated(
 ) -> tuple[DecisionRule, Confusion, float]:
     """Build the rule of a mixture, and return it with its statistics and its value on the table."""
     gains, weights = found.gathered()
-    names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
+    known = None if metric.names is None else metric.names[1]
+    names = known or (*table.classes, *_extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(gains, weights, names, repr(metric), int(seed), table.calibrator)
     statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
     return rule, statistics, float(metric.values(statistics))

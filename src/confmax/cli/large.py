@@ -8,15 +8,14 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confmax.cli.columns import Asked, Rows, placed
+from confmax.cli.columns import Asked, Rows, placed, wanted
 from confmax.cli.frame import Frame
 from confmax.oracle import distinct_labels, open_table
 
@@ -55,6 +54,8 @@ class Large:
         source = open_table(
             self.path, label=asked.label, weight=asked.weight, columns=found.columns, progress=self.heard
         )
+        # the columns are in the order of the classes now, whatever their names are
+        source = replace(source, names=None)
         return Rows(source, None, None, found.classes, found.columns, None, found.order_known, found.notes)
 
     def _head(self, path: Path) -> Frame:
@@ -66,9 +67,8 @@ class Large:
 
     def _mapped(self, asked: Asked) -> Rows:
         source = open_table(self.path, label=asked.label, weight=asked.weight, progress=self.heard)
-        classes: tuple[Any, ...] = tuple(asked.classes) or tuple(range(source.n_classes))
-        if asked.classes and source.has_labels and not any(isinstance(x, str) for x in distinct_labels(source)):
-            classes = tuple(int(name) if name.lstrip("-").isdigit() else name for name in classes)
+        labels = distinct_labels(source).tolist() if asked.classes and source.has_labels else []
+        classes = tuple(wanted(asked, (), labels)) or tuple(range(source.n_classes))
         if asked.columns or asked.positive:
             raise ValueError(f"{self.path} is an array without names; give --classes, not --columns or --positive")
         columns = tuple(f"[:, {k}]" for k in range(source.n_classes))

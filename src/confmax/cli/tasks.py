@@ -20,6 +20,7 @@ from confmax.cli.frame import Frame, is_number
 from confmax.cli.large import Large
 from confmax.optimize import Progress
 from confmax.oracle import make_table
+from confmax.oracle._columns import find, table_order
 from confmax.rule import DecisionRule
 from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
 from confmax.uncertainty import Score, compare, doubts, plain_rules
@@ -183,10 +184,12 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     names = [str(name) for name in classes]
     cells = read_cells(path)
     header = None
-    if cells and (not all(map(is_number, cells[0][1:])) or (set(names) <= set(cells[0]) and len(cells) > len(names))):
+    named = bool(cells) and _names(cells[0], classes)
+    if cells and (not all(map(is_number, cells[0][1:])) or (named and len(cells) > len(names))):
         header, cells = cells[0], cells[1:]
     row_names = None
-    if cells and (not is_number(cells[0][0]) or (header is not None and header[0] not in names and header[1:])):
+    corner = header is not None and len(header) > len(names) and _names(header[1:], classes)
+    if cells and (not is_number(cells[0][0]) or corner):
         row_names, cells = [row[0] for row in cells], [row[1:] for row in cells]
         if header is not None and len(header) > len(cells[0]):
             header = header[1:]
@@ -201,21 +204,16 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
             f"the cost table {path} has {len(cells)} rows and {width} columns for {len(names)} classes "
             f"({listed(names)}); give one row per true class and one column per decision"
         )
-    columns = list(range(width)) if header is None else _positions(header, names, path, "first row")
-    inner = [name for name in header if name in names] if header is not None else names
-    lines = _positions(row_names or inner, names, path, "first column")
+    axes = (f"first column of the cost table {path}", f"first row of the cost table {path}")
+    lines, columns = table_order(row_names, header, (len(cells), width), classes, axes=axes)
     table = [[float(cells[i][j]) for j in columns] for i in lines]
     extra = () if header is None else tuple(header[j] for j in columns[len(names) :])
     return table, extra, header is not None or row_names is not None
 
 
-def _positions(given: Sequence[str], names: Sequence[str], path: Path, where: str) -> list[int]:
-    """Return where each name stands in ``given``, then the positions of the others."""
-    if not set(names) <= set(given) or len(set(given)) != len(given):
-        raise ValueError(
-            f"the {where} of the cost table {path} names {listed(given)}; it must name each class once: {listed(names)}"
-        )
-    return [given.index(name) for name in names] + [k for k, name in enumerate(given) if name not in names]
+def _names(cells: Sequence[str], classes: Sequence[Any]) -> bool:
+    """Return whether cells name all classes."""
+    return find(cells, classes, whole=False, affix=False).places is not None
 
 
 # --- score -----------------------------------------------------------------------------------------------------------
@@ -318,6 +316,8 @@ def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
 def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Warn) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
     rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
+    for note in rows.notes:
+        warn(note)
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict(rows.proba, keys=keys_of(frame, asked.key))
     left_out = write_decisions(

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.oracle._arrays import as_array, checked_array, checked_weight, column_names
+from confmax.oracle._arrays import as_array, checked_array, checked_weight
 from confmax.oracle._check import check_rows, weighted_totals
-from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
+from confmax.oracle._columns import arranged, column_names, warn
+from confmax.oracle._labels import encode_labels, plain, resolve_classes, vector
 from confmax.oracle._tensors import is_dask, is_spark, is_tensor
 
 DRAWN_ROWS = 50_000  # tables that may be sampled
@@ -144,21 +145,26 @@ def make_table(
     y: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
+    *,
+    stated: bool = True,
 ) -> Table:
     """Check probabilities, labels and weights and return them as one table.
 
     Parameters
     ----------
     proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame whose columns are named like
-        the classes is read by name. What a sparse matrix does not store is zero. A tensor stays on its device; its
-        rows of 16 bits are used as they are.
+        Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame's columns are matched to the
+        classes by their names (`confmax.oracle._columns`). What a sparse matrix does not store is zero. A tensor stays
+        on its device; its rows of 16 bits are used as they are.
     y : array-like (n,) or None
         True classes: names, or column numbers.
     sample_weight : array-like (n,) or None
         Non-negative weights.
     classes : sequence or None
-        Class names in column order. Default: the sorted labels when there are K of them, else 0..K-1.
+        Class names in column order. Default: those that a frame's columns name, else the sorted labels when there are
+        K of them, else 0..K-1.
+    stated : bool
+        Whether ``classes`` state the order of the columns, so that names which fit no class need no warning.
 
     Returns
     -------
@@ -169,6 +175,11 @@ def make_table(
     ------
     ValueError
         For anything that is not such a table; the sentence names the first offending row.
+
+    Warns
+    -----
+    UserWarning
+        If no column of a frame is named like a class, with the class that each column was taken for.
 
     Examples
     --------
@@ -181,13 +192,14 @@ def make_table(
     if source is not None:
         from confmax.oracle._parts import parted_table
 
-        return parted_table(source, classes)
+        return parted_table(source, classes, stated=stated)
     labels = None if y is None else vector(y, "y", "one label")
-    order = class_order(classes, column_names(proba), labels)
-    P, totals, draws = _checked(proba, order, drawn=True)
+    found = arranged(column_names(proba), classes, labels, stated=stated)
+    P, totals, draws = _checked(proba, order=found.order, drawn=True)
     n, K = P.shape
-    resolved = resolve_classes(order, labels, K)
+    resolved = resolve_classes(found.classes, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
+    warn(found.note)
     kind = Table
     if is_sparse(P):
         from confmax.oracle._sparse import SparseTable as kind
@@ -231,7 +243,7 @@ def as_source(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | N
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
 
-    A frame whose columns are named like ``classes`` is read in the order of ``classes``. A scipy.sparse matrix becomes
+    A frame's columns are put in the order of ``classes`` by their names. A scipy.sparse matrix becomes
     a csr_array, a torch tensor stays one.
 
     Parameters
@@ -258,7 +270,11 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
 
 
 def _checked(
-    proba: ArrayLike, classes: Sequence[Any] | None, *, drawn: bool = False
+    proba: ArrayLike,
+    classes: Sequence[Any] | None = None,
+    *,
+    order: Sequence[int] | None = None,
+    drawn: bool = False,
 ) -> tuple[NDArray[Any], Array | None, NDArray[np.uint32] | None]:
     """Return checked probabilities (n, K), their column sums (K,) and draws (n,), which only arrays come with."""
     if is_sparse(proba):
@@ -269,7 +285,7 @@ def _checked(
         from confmax.oracle._torch_table import checked_tensor
 
         return checked_tensor(proba), None, None
-    P = as_array(proba, classes)
+    P = as_array(proba, classes, order=order)
     return checked_array(P, drawn=drawn and len(P) >= DRAWN_ROWS)
 
 
@@ -299,7 +315,7 @@ def _calibrated(
         return calibrated_on_host(calibrator, proba), None, None
     name = type(calibrator).__name__
     try:
-        out, totals, draws = _checked(calibrator.transform(proba), None, drawn=True)
+        out, totals, draws = _checked(calibrator.transform(proba), drawn=True)
     except ValueError as error:
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
