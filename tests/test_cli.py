@@ -217,12 +217,13 @@ def test_the_real_tables_work():
 def test_warnings_are_lines_and_names_in_a_file_are_only_text(tmp_path):
     """An absent class is told; a control code in a name never reaches the terminal."""
     with (tmp_path / "rows.csv").open("w") as file:
-        file.writelines(["a,b,c,y\n", *(f"{p},{0.99 - p},0.01,{name}\n" for p, name in [(0.69, "a"), (0.3, "b")] * 30)])
+        rows = [f"{p},{0.99 - p},0.01,{name}\n" for p, name in [(0.69, "a"), (0.3, "b")] * 30]
+        file.writelines(["a,b,c,y\n", *rows])
     path = tmp_path / "rows.csv"
     _, stderr = run("tune", path, "--label", "y", "--metric", "g_mean", "--classes", "a,b,c", "--columns", "a,b,c")
     assert stderr.startswith("warning: g_mean divides by class sizes and the label column has no weight in class c")
     assert stderr.count("\n") == 1
-    path.write_text(path.read_text().replace("id,a,b,c", "id,\x1b[31m,b,c").replace(",a\n", ",\x1b[31m\n"))
+    path.write_text(path.read_text().replace("a,b,c", "\x1b[31m,b,c").replace(",a\n", ",\x1b[31m\n"))
     stdout, _ = run("tune", path, "--metric", "h_mean", "--columns", "\x1b[31m,b,c")
     assert "\x1b[31m," not in stdout.split("DecisionRule")[0]
     assert "\\x1b[31m" in stdout

@@ -168,6 +168,24 @@ def test_dask_frames(name):
     )
 
 
+def test_dask_frames_that_fit_in_part_or_not_at_all():
+    pytest.importorskip("distributed")
+    import dask.array as da
+    import dask.dataframe as dd
+
+    P, y = drawn(3)
+    rule = confmax.DecisionRule.from_weights([1, 2, 3], classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="no class like the column 'z'"):
+        rule.predict(dd.from_pandas(pd.DataFrame(P, columns=["a", "b", "z"]), npartitions=2))
+    frame = dd.from_pandas(pd.DataFrame(P, columns=["u", "v", "w"]), npartitions=2)
+    with pytest.warns(UserWarning, match=r"taken in their order \(u = a, v = b, w = c\)") as caught:
+        np.testing.assert_array_equal(rule.predict(frame).compute(), rule.predict(P))
+    assert len(caught) == 1  # not one for every partition
+    hidden = da.from_array(np.ma.masked_array(P, P.max() - 1e-9 < P), chunks=(200, 3))
+    with pytest.raises(ValueError, match=r"partition \d: row \d+ of proba is masked"):
+        confmax.maximize("g_mean", hidden, y)
+
+
 @pytest.mark.parametrize("K", [2, 3, 7])
 @pytest.mark.parametrize("seed", range(5))
 def test_permuted_columns_decide_alike(K, seed):

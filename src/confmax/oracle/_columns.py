@@ -388,9 +388,21 @@ def _without_affixes(
     names: Sequence[str], classes: Sequence[Any], *, truth: bool, whole: bool
 ) -> list[tuple[list[str], Sequence[Any]]]:
     """Return names without each prefix and suffix that may stand around all classes; other names become empty."""
-    # the longest class is in the fewest names
-    longest = max((str(plain(name)) for name in classes), key=len)
-    spelled = {longest.casefold(), *({"true", "false", "0", "1"} if truth else ())}
+    # every class tells the same affix; the longest names are within the fewest others
+    longest = sorted({str(plain(name)).casefold() for name in classes}, key=len)[-2:]
+    pairs = {"0": {"0", "false"}, "false": {"0", "false"}, "1": {"1", "true"}, "true": {"1", "true"}}
+    first, *rest = [_around(names, pairs[each] if truth else {each}) for each in longest]
+    affixes = [each for each in first if all(each in other for other in rest) and each != ("", "")]
+    prefix, suffix = _common(names) if whole else ("", "")
+    return [
+        (_stripped(names, *affix), classes)
+        for affix in affixes
+        if not whole or (prefix.startswith(affix[0]) and suffix.endswith(affix[1]))
+    ]
+
+
+def _around(names: Sequence[str], spelled: set[str]) -> dict[tuple[str, str], None]:
+    """Return what is before and behind a class in each name that one of its spellings is in."""
     affixes: dict[tuple[str, str], None] = {}
     for name in names:
         text = name.casefold() if len(name.casefold()) == len(name) else name
@@ -401,13 +413,7 @@ def _without_affixes(
                 for stop in {at + len(each), end}:
                     affixes[name[:at], name[stop:]] = None
                 at = text.find(each, at + 1)
-    affixes.pop(("", ""), None)
-    prefix, suffix = _common(names) if whole else ("", "")
-    return [
-        (_stripped(names, *affix), classes)
-        for affix in affixes
-        if not whole or (prefix.startswith(affix[0]) and suffix.endswith(affix[1]))
-    ]
+    return affixes
 
 
 def _common(names: Sequence[str]) -> tuple[str, str]:
