@@ -31,7 +31,7 @@ CASES = {
     "case": (["Yes", "maybe", "NO"], ["YES", "Maybe", "no"]),
     "prefix and case": (["Yes", "maybe", "NO"], ["P_yes", "P_maybe", "P_no"]),
     "spaces": (["yes", "maybe", "no"], ["yes ", " maybe", " no"]),
-    "a name within a name": (["no", "not", "nothing"], ["p_no", "p_not", "p_nothing"]),
+    "a name within a name": (["nothing", "no", "not"], ["p_nothing", "p_no", "p_not"]),
     "a prefix of the classes too": (["class_b", "class_a", "class_c"], ["p_class_b", "p_class_a", "p_class_c"]),
     "integers": ([3, 1, 2], ["3", "1", "2"]),
     "whole floats": ([3, 1, 2], ["3.0", "1.0", "2.0"]),
@@ -108,8 +108,7 @@ def test_frames(case, frame, turned):
 @every_case
 def test_opened_files(case, tmp_path):
     P, names, y = given(case)
-    order = TURNED[len(names)]
-    table = pa.table({**{names[k]: P[:, k] for k in order}, "label": y})
+    table = pa.table({**dict(zip(names, P.T, strict=True)), "label": y})  # not in the order of sorted labels
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=150)
     opened = confmax.open_table(tmp_path / "a.parquet", label="label")
     solution, truth = confmax.maximize("macro_f1", opened, calibration=None), expected(case)
@@ -129,7 +128,7 @@ def test_command_line(case, kind, in_parts, tmp_path, monkeypatch):
         pytest.skip("CSV is read whole")
     monkeypatch.chdir(tmp_path)
     P, names, y = given(case)
-    columns = {**{names[k]: P[:, k] for k in TURNED[len(names)]}, "label": y}
+    columns = {**dict(zip(names, P.T, strict=True)), "label": y}  # not in the order of sorted labels
     path = tmp_path / f"table.{kind}"
     if kind == "csv":
         pd.DataFrame(columns).to_csv(path, index=False)
@@ -464,6 +463,22 @@ def test_named_costs_follow_their_names(form, key):
     assert scored.estimate("rule", "linear").value == pytest.approx(truth.label_value, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "high,low,middle\n0,7,3\n9,0,1\n1,2,0\n",
+        "high,0,7,3\nlow,9,0,1\nmiddle,1,2,0\n",
+        ",High,LOW,middle\nhigh,0,7,3\nlow,9,0,1\nMiddle,1,2,0\n",
+    ],
+)
+def test_costs_in_a_file_follow_their_names(text, tmp_path):
+    """With names along one axis alone, the other axis has their order, as in a data frame."""
+    tasks = pytest.importorskip("confmax.cli.tasks")
+    (tmp_path / "costs.csv").write_text(text)
+    expected = COSTS.loc[STATES, STATES].to_numpy().tolist()
+    assert tasks.read_costs(tmp_path / "costs.csv", STATES) == (expected, (), True)
+
+
 def test_value_of_a_named_table_is_in_its_own_order():
     metric = metrics.get("linear", cost=COSTS.iloc[::-1, [0, 2, 1]])
     C = np.array([[5, 1, 0], [2, 4, 1], [0, 1, 6]])
@@ -676,6 +691,8 @@ def test_columns_in_another_order_are_doubted():
             confmax.maximize("macro_f1", turned, y, **settings)
         confmax.maximize("macro_f1", P, y, **settings)  # warnings are errors
     confmax.maximize("macro_f1", turned)  # no labels, no doubt
+    with pytest.warns(UserWarning, match=sentence):
+        confmax.score("macro_f1", turned, y, n_replicates=0)
 
 
 def test_every_kind_of_table_is_doubted(tmp_path):
@@ -745,5 +762,7 @@ def test_the_command_line_doubts(tmp_path, monkeypatch):
     _, stderr = run("tune", "t.npz", "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
     assert stderr.count(told) == 1
     assert "give --classes with the names in column order" in stderr
+    _, stderr = run("score", "t.npz", "--label", "y", "--replicates", "0")
+    assert stderr.count(told) == 1
     _, stderr = run("compare", "t.npz", "--label", "y", "--metric", "macro_f1", "--replicates", "0")
     assert stderr.count(told) == 1

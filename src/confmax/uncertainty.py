@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax import metrics as catalogue
 from confmax._bootstrap import Counter, replicates, tally
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax._score import PLAIN, Difference, Estimate, Score
 from confmax.confusion import Array, Confusion
 from confmax.oracle import Table, apply_calibrator, decide, is_source, is_tensor, make_table, on_host
@@ -111,7 +112,8 @@ def score(
     -----
     UserWarning
         If a class has no weight in ``y`` and a metric divides by its prior; if a class is so rare that it is absent
-        from more replicates than lie beyond an end of the interval; if replicates have no finite value.
+        from more replicates than lie beyond an end of the interval; if replicates have no finite value; if the labels
+        say that the columns are probably in another order than the classes.
 
     Notes
     -----
@@ -167,7 +169,8 @@ def score(
         stratified=bool(stratified),
         seed=int(random_state),
     )
-    for sentence in doubts(found, chosen):
+    doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
+    for sentence in [*([doubt] if doubt else []), *doubts(found, chosen)]:
         warnings.warn(sentence, UserWarning, stacklevel=2)
     return found
 

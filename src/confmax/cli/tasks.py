@@ -13,6 +13,7 @@ import numpy as np
 
 from confmax import metrics
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax.calibration import Calibration
 from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
 from confmax.cli.files import read_cells, write_decisions
@@ -174,7 +175,7 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names told the order.
 
     The file has one row per true class and one column per decision. A first row of names, and a first column of
-    names, are matched to the classes; with a first row alone, the rows follow the order of the columns.
+    names, are matched to the classes; with one of them alone, the other axis follows its order.
 
     Raises
     ------
@@ -264,7 +265,8 @@ def score(
     if not present.all():
         absent = listed([name for name, here in zip(rows.classes, present, strict=True) if not here])
         warn(f"no row has the label {absent}: metrics that divide by class sizes are taken over the other classes")
-    for sentence in doubts(found, used, undefined=False):
+    doubt = doubt_of_order(table, calibrated=0.0)
+    for sentence in [*([doubt] if doubt else []), *doubts(found, used, undefined=False)]:
         warn(sentence)
     values = [{"metric": name, **_scored(found, name)} for name in found.metrics]
     about = {**_about(frame, asked, rows), "tuned_for": rule and rule.metric}
