@@ -279,7 +279,8 @@ def test_a_plain_rule_that_is_better_is_returned_without_calibration():
 
 def test_what_needs_labels():
     assert confmax.maximize("accuracy", P).calibration is None
-    assert confmax.maximize("accuracy", P, Y, calibration=None).calibration is None
+    with pytest.warns(UserWarning, match="the log loss of the probabilities is"):  # which calibration would repair
+        assert confmax.maximize("accuracy", P, Y, calibration=None).calibration is None
     with pytest.raises(ValueError, match="calibration='temperature' is fitted on labels and there are none; pass y"):
         confmax.maximize("accuracy", P, calibration="temperature")
     fixed = confmax.maximize("accuracy", P, calibration=Temperature(2.0))

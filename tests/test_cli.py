@@ -201,7 +201,8 @@ def test_costs(hpc):
 def test_the_real_tables_work():
     """P_tune, y_tune, P_test, y_test: the array is chosen by its rows."""
     draw = np.random.default_rng(1)
-    P, y = draw.dirichlet([1, 1, 1], 90).astype(np.float32), draw.integers(0, 3, 90).astype(np.int16)
+    P = draw.dirichlet([1, 1, 1], 90).astype(np.float32)
+    y = (P.cumsum(axis=1) > draw.random((90, 1))).argmax(axis=1).astype(np.int16)
     np.savez("real.npz", P_tune=P[:50], y_tune=y[:50], P_test=P[50:], y_test=y[50:])
     found = document("tune", "real.npz", "--label", "y_tune", "--metric", "macro_f1", "-o", "rule.json")
     assert (found["rows"], found["classes"]) == (50, [0, 1, 2])
@@ -215,11 +216,14 @@ def test_the_real_tables_work():
 
 def test_warnings_are_lines_and_names_in_a_file_are_only_text(tmp_path):
     """An absent class is told; a control code in a name never reaches the terminal."""
-    path = small(tmp_path, y=["a", "b"] * 30)
+    with (tmp_path / "rows.csv").open("w") as file:
+        rows = [f"{p},{0.99 - p},0.01,{name}\n" for p, name in [(0.69, "a"), (0.3, "b")] * 30]
+        file.writelines(["a,b,c,y\n", *rows])
+    path = tmp_path / "rows.csv"
     _, stderr = run("tune", path, "--label", "y", "--metric", "g_mean", "--classes", "a,b,c", "--columns", "a,b,c")
     assert stderr.startswith("warning: g_mean divides by class sizes and the label column has no weight in class c")
     assert stderr.count("\n") == 1
-    path.write_text(path.read_text().replace("id,a,b,c", "id,\x1b[31m,b,c").replace(",a\n", ",\x1b[31m\n"))
+    path.write_text(path.read_text().replace("a,b,c", "\x1b[31m,b,c").replace(",a\n", ",\x1b[31m\n"))
     stdout, _ = run("tune", path, "--metric", "h_mean", "--columns", "\x1b[31m,b,c")
     assert "\x1b[31m," not in stdout.split("DecisionRule")[0]
     assert "\\x1b[31m" in stdout

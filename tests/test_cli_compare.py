@@ -231,7 +231,8 @@ def test_the_command_for_a_rule_names_the_same_columns(tmp_path):
 def test_values_that_there_are_not_are_explained(tmp_path):
     costs = [[0, 1, 4, 0.5], [1, 0, 1, 0.5], [4, 1, 0, 0.5]]
     draw = np.random.default_rng(0)
-    P, y = draw.dirichlet([1, 1, 1], 60), draw.choice(list("abc"), 60)
+    P = draw.dirichlet([1, 1, 1], 60)
+    y = np.array(list("abc"))[(P.cumsum(axis=1) > draw.random((60, 1))).argmax(axis=1)]
     found = library.maximize(library.metrics.get("linear", cost=costs), P, y, classes=list("abc"))
     found.rule.save("rule.json")
     args = ("compare", small(tmp_path), "--label", "y", "--metric", "macro_f1", "--replicates", "0")

@@ -64,11 +64,11 @@ def test_classes_give_the_order_and_columns_follow_by_name(tmp_path):
 
 
 def test_other_columns_are_taken_in_file_order(tmp_path):
-    text = table_text(("p2", "p0", "p1"), {"y": list("0120"), "w": ["1", "2", "0.5", "1"]})
+    text = table_text(("u", "v", "w2"), {"y": list("0120"), "w": ["1", "2", "0.5", "1"]})
     rows = read_rows(read_frame(write(tmp_path, text)), Asked(label="y", weight="w"))
     assert rows.classes == (0, 1, 2)
-    assert rows.columns == ("p2", "p0", "p1")
-    assert rows.notes == ()
+    assert rows.columns == ("u", "v", "w2")
+    assert "taken in column order (u = 0, v = 1, w2 = 2)" in rows.notes[0]
     np.testing.assert_array_equal(rows.weight, [1, 2, 0.5, 1])
 
 
@@ -77,6 +77,11 @@ def test_sorted_names_in_column_order_are_told(tmp_path):
     rows = read_rows(frame, Asked(label="y"))
     assert rows.classes == ("a", "b", "c")
     assert "p2 = a" in rows.notes[0]
+
+
+def test_columns_numbered_behind_a_prefix_are_matched(tmp_path):
+    rows = read_rows(read_frame(write(tmp_path, table_text(("p2", "p0", "p1"), {"y": list("0120")}))), Asked("y"))
+    assert (rows.classes, rows.columns, rows.notes) == ((0, 1, 2), ("p0", "p1", "p2"), ())
 
 
 def test_numbered_classes_are_in_the_order_of_numbers(tmp_path):

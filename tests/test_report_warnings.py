@@ -58,6 +58,7 @@ def test_absent_and_rare_classes(calm):
     assert told.absent(calm) == told.few_rows(calm) == told.lost_classes(calm) == ""
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")  # there is no relation, which is what is tested
 def test_over_fitting():
     rng = np.random.default_rng(1)
     P = rng.dirichlet(np.ones(3), 90)

@@ -366,6 +366,44 @@ def test_transform_adds_what_predict_decides(spark):
     np.testing.assert_array_equal(decided(tuned.rule.transform(df)), tuned.rule.predict(P))
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (["yes", "maybe", "no"], ["p_yes", "p_maybe", "p_no"]),
+        ([3, 1, 2], ["score 3.0", "score 1.0", "score 2.0"]),
+        ([True, False], ["TRUE", "false"]),
+    ],
+)
+def test_columns_are_matched_to_classes(spark, values, names):
+    """By the same rules as those of frames in memory (`tests/test_columns.py`), beside columns that are none."""
+    P, y, _ = labelled(400, len(values))
+    labels, order = np.array(values)[y], list(range(len(values)))[::-1]
+    columns = columns_of(P[:, order], labels, form="columns", names=[names[k] for k in order]) | {"age": 90 * P[:, 0]}
+    df = frame_of(spark, columns, at=(100,))
+    table = make_table(df, "label")
+    assert dict(zip(table.classes, table.mean_probability(), strict=True)) == pytest.approx(
+        dict(zip(values, P.mean(axis=0), strict=True))
+    )
+    rule = confmax.DecisionRule.from_weights(np.arange(len(values)) + 1.0, classes=values)
+    made = [row["decision"] for row in rule.transform(df).select("decision").collect()]
+    assert made == rule.classes[(P * (np.arange(len(values)) + 1)).argmax(axis=1)].tolist()
+
+
+def test_columns_that_fit_in_part_are_refused(spark):
+    P, y, _ = labelled(40, 3)
+    df = frame_of(spark, columns_of(P, np.array(["a", "b", "c"])[y], form="columns", names=["p_a", "p_b", "p_z"]))
+    rule = confmax.DecisionRule.from_weights([1, 2, 3], classes=["a", "b", "c"])
+    for call in (lambda: make_table(df, "label"), lambda: rule.transform(df)):
+        with pytest.raises(
+            ValueError, match="no column is named like the class 'c', and no class like the column 'p_z'"
+        ):
+            call()
+    numbered = confmax.DecisionRule.from_weights([1, 2, 3])
+    other = frame_of(spark, columns_of(P, form="columns", names=["u", "v", "w"]))
+    with pytest.warns(UserWarning, match=r"taken in their order \(u = 0, v = 1, w = 2\)"):
+        numbered.transform(other)
+
+
 def test_transform_refuses_in_one_sentence(spark):
     P, y, _ = labelled(20, 3)
     rule = confmax.DecisionRule.from_weights([1, 2, 3], classes=["a", "b", "c"])

@@ -33,6 +33,7 @@ from confmax.confusion import Array, Gains
 from confmax.oracle import Calibrator, apply_calibrator, decide, given_hashes, is_sparse, is_tensor, on_host
 from confmax.oracle._arrays import ROW_SUM_TOLERANCE, as_array, rounding_of
 from confmax.oracle._fingerprints import mixed
+from confmax.oracle._labels import refuse_masked
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
 from confmax.oracle._span import is_wide
@@ -50,6 +51,7 @@ def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
     ValueError
         If there is not one key per row, or a key is neither an integer nor a string.
     """
+    refuse_masked(keys, "keys")
     values = np.asarray(on_host(keys))
     if values.shape != (n,):
         raise ValueError(f"keys must hold one key per row of proba: {n}; got shape {values.shape}")

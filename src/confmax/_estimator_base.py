@@ -19,6 +19,8 @@ from confmax._estimator_steps import checked_labels
 from confmax._lazy import taken
 from confmax.confusion import Array
 from confmax.oracle import is_dask, on_host
+from confmax.oracle._columns import stated_order
+from confmax.oracle._labels import refuse_masked
 from confmax.rule import DecisionRule
 
 
@@ -34,6 +36,7 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
     estimator: Any
     estimator_: Any
     rule_: DecisionRule
+    _order: tuple[Any, ...] | None = None
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Any:
         """Fit the wrapped estimator and set the rule.
@@ -70,12 +73,16 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
                 f"{name}.fit passes on {', '.join(sorted(params))} by metadata routing only; call "
                 f"sklearn.set_config(enable_metadata_routing=True) and have the estimator or splitter request it"
             )
+        # of an ordered categorical, which scikit-learn turns into an array
+        self._order = None if y is None else stated_order(y)
         if y is None:
             raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
         if self._is_prefit and (is_dask(X) or is_dask(y)):
             # rows and labels stay where they are, and are checked there
             self._fit(X, y if is_dask(y) else checked_labels(y), sample_weight, params)
             return self
+        if sample_weight is not None:
+            refuse_masked(sample_weight, "sample_weight")
         X, labels = indexable(X, checked_labels(y))
         self._fit(X, labels, None if sample_weight is None else _check_sample_weight(sample_weight, X), params)
         return self

@@ -22,8 +22,10 @@ from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit
 from confmax._metric import Metric
 from confmax.confusion import Array
 from confmax.oracle import is_dask
+from confmax.oracle._columns import find
+from confmax.oracle._labels import plain, refuse_masked
 from confmax.rule import DecisionRule
-from confmax.solution import Solution
+from confmax.solution import Solution, aligned
 
 MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
 HALVINGS = 40
@@ -89,6 +91,7 @@ def refuse_other_classes(model: Any, classes: list[Any]) -> None:
 
 def checked_labels(y: ArrayLike) -> NDArray[Any]:
     """Return class labels (n,) as an array."""
+    refuse_masked(y, "y")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     assert_all_finite(labels, input_name="y")
     if labels.dtype == object:
@@ -177,6 +180,7 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
     """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
     K = len(classes)
     order = None
+    named, metric = metric.names is not None, aligned(metric, classes)
     if labels is not None:
         names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
         order = [classes.index(name) for name in names if name in classes]
@@ -191,14 +195,14 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
         if order is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
         order = [1 - classes.index(pos_label), classes.index(pos_label)]
-    if order is None and metric.ordered and any(isinstance(name, str) for name in classes):
+    metric.check_table(K, K)
+    if order is None and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
             f"with the names in order, or pos_label= with the positive one of two"
         )
-    if order is not None and order != list(range(K)):
+    if order is not None and order != list(range(K)) and not named:
         metric = replace(metric, classes=tuple(order[k] for k in metric.classes or range(K)))
-    metric.check_table(K, K)
     return metric
 
 
@@ -212,9 +216,10 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
         raise ValueError(f"rule is a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}")
     names = list(rule.class_names)
     fits = rule.n_classes == rule.n_decisions == len(classes)  # a rule that abstains has more decisions than classes
-    if fits and set(names) == set(classes):
-        # the rule's own spelling of each name: 1, 1.0 and True are one class
-        return rule.reordered([names[names.index(name)] for name in classes])
+    found = find([str(plain(name)) for name in names], classes) if fits else None
+    if found is not None and found.places is not None:
+        # the classes keep the estimator's spelling: 1, 1.0, "1" and True are one class
+        return replace(rule.reordered([names[k] for k in found.places]), class_names=tuple(classes))
     if fits and names == list(range(len(classes))):
         return replace(rule, class_names=tuple(classes))
     raise ValueError(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.oracle import given_hashes
+from confmax.oracle._columns import column_names, matched, warn
 from confmax.oracle._dask import is_frame, limited, one_column_chunk, threads_for
 from confmax.oracle._labels import vector
 from confmax.oracle._tensors import is_dask, is_tensor
@@ -20,13 +21,14 @@ from confmax.oracle._tensors import is_dask, is_tensor
 
 def predict_index(rule: Any, proba: Any, keys: Any) -> Any:
     """Return the decisions of a rule on a Dask array (n, K) or DataFrame: lazy, int64 (n,)."""
-    return lazily(partial(_decisions, rule), one_column_chunk(proba), keys)
+    return lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), keys)
 
 
 def decision_probabilities(rule: Any, proba: Any) -> Any:
     """Return the probability of every decision (n, M) on a Dask array (n, K) or DataFrame: lazy, float64."""
     names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
-    return lazily(partial(_probabilities, rule), one_column_chunk(proba), names=names, dtype=np.float64)
+    work = partial(_probabilities, rule, _order(rule, proba))
+    return lazily(work, one_column_chunk(proba), names=names, dtype=np.float64)
 
 
 def taken(names: NDArray[Any], decisions: Any) -> Any:
@@ -57,19 +59,37 @@ def _taken_on_device(names: NDArray[Any], decisions: Any) -> Any:
     return torch.from_numpy(names).to(decisions.device)[decisions]
 
 
-def _decisions(rule: Any, block: Any, keys: Any) -> NDArray[np.int64]:
+def _order(rule: Any, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
+    """Return the places of the rule's classes among a frame's columns, where they are not in the same order.
+
+    Names are matched here, once: a block that is decided on a worker has no one to warn.
+    """
+    names = [name for name in column_names(proba) or () if not (isinstance(keys, str) and name == keys)]
+    order, note = matched(names or None, rule.class_names[: rule.n_classes])
+    warn(note)
+    return order
+
+
+def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:
+    """Return the columns of a block in the order of the rule's classes, without their names."""
+    values = np.asanyarray(block)
+    return values if order is None else values[:, list(order)]
+
+
+def _decisions(rule: Any, order: tuple[int, ...] | None, block: Any, keys: Any) -> NDArray[np.int64]:
     if len(block) == 0:
         return np.empty(0, np.int64)
+    block = _in_order(block, order)
     if rule.is_randomized and keys is None:
         # what the rule would draw from; given, so that no block is judged by its duplicates
-        keys = given_hashes(block, rule.class_names[: rule.n_classes])
+        keys = given_hashes(block)
     return np.asarray(rule.predict_index(block, keys=keys))
 
 
-def _probabilities(rule: Any, block: Any, _: Any) -> NDArray[Any]:
+def _probabilities(rule: Any, order: tuple[int, ...] | None, block: Any, _: Any) -> NDArray[Any]:
     if len(block) == 0:
         return np.empty((0, rule.n_decisions))
-    return np.asarray(rule.decision_probabilities(block))
+    return np.asarray(rule.decision_probabilities(_in_order(block, order)))
 
 
 def _names(names: NDArray[Any], block: Any, _: Any) -> NDArray[Any]:

@@ -64,6 +64,11 @@ class Metric:
         Values (B,) without derivatives, where these cost much more (user functions).
     admit : callable or None
         A further check of a table's numbers of classes and decisions (user functions).
+    reads_order : callable or None
+        Whether it depends on the order of that many classes, where only trying tells (user functions).
+    names : tuple of (tuple or None, tuple or None), or None
+        Names of the true classes and of the decisions of a table of gains; it is aligned by them with the classes that
+        it meets. None for each axis without names.
     description : str
         In words, for lists.
     """
@@ -84,6 +89,8 @@ class Metric:
     ratios: Callable[..., Ratios] | None = None
     value_only: Callable[..., Array] | None = field(default=None, compare=False)
     admit: Callable[[int, int], None] | None = field(default=None, compare=False)
+    reads_order: Callable[[int], bool] | None = field(default=None, compare=False)
+    names: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] | None = None
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
 
@@ -251,6 +258,10 @@ class Metric:
         if len(positions) < 2 or len(set(positions)) < len(positions) or min(positions) < 0:
             raise ValueError(f"{self.name} needs at least two different classes, as column numbers; got {positions}")
         return replace(self, classes=positions)
+
+    def depends_on_order(self, n_classes: int) -> bool:
+        """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
+        return self.ordered or (self.reads_order is not None and self.reads_order(n_classes))
 
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""

@@ -22,6 +22,7 @@ def with_decisions(
     """
     from pyspark.sql.pandas import functions
 
+    from confmax.oracle._columns import find, matched, warn
     from confmax.oracle._spark_columns import chosen_columns, is_number, probabilities, quoted, refuse_stopped, shown
 
     refuse_stopped(frame)
@@ -32,7 +33,9 @@ def with_decisions(
         raise ValueError(f"the Spark DataFrame has a column {output!r}; choose another output, or drop it")
     numbered = tuple(names) == tuple(range(len(names)))
     chosen = chosen_columns(kinds, columns, set() if keys is None else {keys}, names)
-    named = columns is not None or set(chosen) == set(map(str, names)) or not is_number(kinds[chosen[0]])
+    stated = columns is not None or not is_number(kinds[chosen[0]])
+    order, note = (None, "") if stated else matched(chosen, names)
+    named = stated or (len(chosen) == len(names) and find(chosen, names).places is not None)
     if not named and (not numbered or len(chosen) != len(names)):
         raise ValueError(
             f"the Spark DataFrame has no column 'probability' of arrays or vectors, and no columns of the rule's "
@@ -40,6 +43,8 @@ def with_decisions(
         )
     as_udf: Any = functions.arrow_udf  # the stubs know no untyped functions
     decide = as_udf(_decider(rule, keyed=keys is not None), _kind(rule.class_names))
+    warn(note)
+    chosen = chosen if order is None else tuple(chosen[k] for k in order)
     given = [probabilities(frame, chosen), *([] if keys is None else [frame[quoted(keys)]])]
     return frame.withColumn(output, decide(*given))
 

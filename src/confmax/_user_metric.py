@@ -21,6 +21,7 @@ from confmax.formulas import FirstOrder
 
 Slope = Callable[[Array], Array]
 
+EXCHANGED = 1e-9  # relative change of the value from which on the order of the classes matters
 MATRICES = 4  # random matrices at which a gradient is compared with differences
 ENTRIES = 40  # entries of each that are compared
 SEGMENTS = 12  # random segments on which the structure is tested
@@ -50,6 +51,7 @@ class UserFormula:
     name: str
     structure: str
     _slopes: dict[tuple[int, ...], Slope] = field(default_factory=dict, compare=False, repr=False)
+    _orders: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, S: Confusion) -> FirstOrder:
         """Return value and gradient at ``S``, one matrix after another."""
@@ -140,6 +142,28 @@ class UserFormula:
                     f"matrices of {K} classes with the same row sums, from {values[0]:.6g} to {values[-1]:.6g}, "
                     f"{reason}; declare structure='general', or name n_classes= if it is meant for another number"
                 )
+
+    def reads_order(self, n_classes: int) -> bool:
+        """Whether the value changes when classes are exchanged: rows and columns of the matrix at the same time.
+
+        Exchanging the first two classes and moving all by one make every order; a random order is tried beside them.
+        A function that raises on such a matrix, or is not finite, is taken to depend on the order: it may have a place
+        for each class.
+        """
+        K = n_classes
+        if K not in self._orders:
+            rng = np.random.default_rng([K, K, 1])
+            orders = [np.r_[1, 0, 2:K], np.roll(np.arange(K), 1), rng.permutation(K)]
+            start = np.full((K, K), 1 / K**2)
+            inside = [(random_confusion(rng, random_rows(rng, K), K) + start) / 2 for _ in range(MATRICES)]
+            with np.errstate(all="ignore"):
+                try:
+                    own = np.array([self._number(C) for C in inside])
+                    moved = np.array([[self._number(C[np.ix_(order, order)]) for C in inside] for order in orders])
+                    self._orders[K] = not np.abs(moved - own).max() <= EXCHANGED * max(1.0, np.abs(own).max())
+                except Exception:
+                    self._orders[K] = True
+        return self._orders[K]
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, check_settings, fit_metric, maximize, tune
+from confmax.solution import Solution, check_settings, fit_metric, tune
 
 __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
 
@@ -80,7 +80,8 @@ class MetricClassifierCV(RuleClassifier):
         As for `confmax.maximize`.
     labels : sequence or None
         All class labels in the order that a metric such as ``quadratic_kappa`` counts them in; needed where such a
-        metric meets string labels.
+        metric meets string labels. The default is the order of an ordered ``pandas.Categorical`` that is passed as
+        ``y``.
     pos_label : label or None
         The positive class of a metric of two classes, such as ``f1``; the same as ``labels=[other, pos_label]``.
     fold_rules : bool
@@ -194,7 +195,9 @@ class MetricClassifierCV(RuleClassifier):
                 raise ValueError(f"{name} is True or False; got {getattr(self, name)!r}")
         model = self._model()
         classes = known_classes(model, y)
-        metric = in_order(resolve(self.metric), classes, self.labels, self.pos_label)
+        order = None if self._order is None else [name for name in self._order if name in classes]
+        labels = order if self.labels is None and self.pos_label is None else self.labels
+        metric = in_order(resolve(self.metric), classes, labels, self.pos_label)
         routed = self._routed(weight, params)
         settings = {
             "confusion": self.confusion,
@@ -208,7 +211,8 @@ class MetricClassifierCV(RuleClassifier):
         if self._is_prefit:
             proba = model.predict_proba(X)
             refuse_other_classes(model, classes)
-            self.solution_ = maximize(metric, proba, y, sample_weight=weight, classes=classes, **settings)
+            raw = table_of(proba, y, weight, classes)
+            self.solution_ = tune(fit_metric(metric, raw, explicit=True), raw, **settings)
             self.rule_ = self.solution_.rule
         else:
             model, held_out = self._cross_fitted(model, X, y, weight, classes, routed)

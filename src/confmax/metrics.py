@@ -139,7 +139,9 @@ def get(name: str, **params: Any) -> Metric:
         ``beta`` (``f_beta``, ``macro_f_beta``); ``rho`` and ``smoothing`` ("relative" to each class's prior, or
         "additive", the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``; ``b_reg``,
         added to the background, and ``b_min``, its floor, of ``ams``; ``gain`` or ``cost``, a (K, M) matrix, of
-        ``linear``.
+        ``linear``. Names of a frame's rows (true classes) and columns (decisions) are matched to the classes of the
+        table that the metric is used on, whose order need not be given then; further columns are further decisions.
+        With one axis named, the other follows its order.
 
     Raises
     ------
@@ -218,7 +220,7 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         raise ValueError("linear needs its table: get('linear', gain=G) or get('linear', cost=costs), a (K, M) matrix")
     key, table = next(iter(params.items()))
     try:
-        G = np.array(table, dtype=np.float64)
+        G = np.array(np.ma.asarray(table, dtype=np.float64).filled(np.nan))
     except (TypeError, ValueError):
         raise ValueError(f"the {key} matrix of linear must hold numbers, one row per true class") from None
     if G.ndim != 2 or G.shape[0] < 2 or G.shape[1] < G.shape[0] or not np.isfinite(G).all():
@@ -226,7 +228,36 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
             f"the {key} matrix of linear is (K, M): finite, K >= 2 true classes, M >= K decisions; got shape {G.shape}"
         )
     signed = -G if key == "cost" else G
-    return replace(metric, params=(("gain", tuple(map(tuple, signed.tolist()))),))
+    rows, columns = _axis(getattr(table, "index", None)), _axis(_columns(table))
+    if rows is not None and columns is not None:
+        own = {str(name): k for k, name in enumerate(columns)}
+        if len(own) < len(columns) or len(set(rows)) < len(rows) or not set(map(str, rows)) <= set(own):
+            raise ValueError(
+                f"the {key} matrix of linear has the rows {', '.join(map(str, rows))} and the columns "
+                f"{', '.join(map(str, columns))}; name every true class once in both, and decisions beyond them once"
+            )
+        # a table in an order of its own is read in that of its rows
+        inner = [own[str(name)] for name in rows]
+        places = [*inner, *sorted(set(range(len(columns))) - set(inner))]
+        signed, columns = signed[:, places], tuple(columns[k] for k in places)
+    gain = tuple(map(tuple, signed.tolist()))
+    if rows is None and columns is None:
+        return replace(metric, params=(("gain", gain),))
+    return replace(metric, params=(("gain", gain),), names=(rows, columns), ordered=False)
+
+
+def _columns(table: Any) -> Any:
+    """Return the names of a frame's columns; those of pyarrow are called ``column_names``."""
+    names = getattr(table, "column_names", None)
+    return names if isinstance(names, list) else getattr(table, "columns", None)
+
+
+def _axis(names: Any) -> tuple[Any, ...] | None:
+    """Return the names along an axis, None where there are none or they only count."""
+    if names is None or callable(names):
+        return None
+    found = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
+    return None if found == tuple(range(len(found))) else found
 
 
 # --- a user's own function ------------------------------------------------------------------------------------------
@@ -250,7 +281,8 @@ def from_function(
     ----------
     psi : callable
         Maps C (K, M), fractions that sum to one, to a number that is to be maximised. It is also called near such
-        matrices, with entries that do not quite sum to one.
+        matrices, with entries that do not quite sum to one. Whether it depends on the order of the classes is found
+        by exchanging classes: if it does, classes with names need their order given, as they do for ``f1``.
     gradient : callable or None
         Maps C to the (K, M) partial derivatives, right up to a constant in each row.
     structure : str
@@ -297,4 +329,5 @@ def from_function(
         formula.probe((2, 3))
     else:
         formula.admit(n_classes, n_classes)
-    return Metric(formula.name, formula, structure, "matrix", value_only=formula.values, admit=formula.admit)
+    return Metric(formula.name, formula, structure, "matrix", value_only=formula.values, admit=formula.admit,
+                  reads_order=formula.reads_order)  # fmt: skip

@@ -36,6 +36,8 @@ from confmax.oracle import (
     is_tensor,
     same_estimate,
 )
+from confmax.oracle._arrays import as_array
+from confmax.oracle._columns import column_names, matched, warn
 from confmax.oracle._span import refuse_unheld
 from confmax.places import write_whole
 
@@ -186,8 +188,11 @@ class DecisionRule(Exports):
             return self._predict_parts(proba, keys)
         if is_dask(proba):
             return _lazy.predict_index(self, proba, keys)
+        names = self.class_names[: self.n_classes]
+        if column_names(proba) is not None:
+            # names are matched, and warned of, once
+            proba = as_array(proba, names)
         if self.calibrator is None:
-            names = self.class_names[: self.n_classes]
             if self.is_randomized:
                 decisions = _draw.drawn_given(proba, self.gains, self.weights, self.seed, keys, names)
             else:
@@ -203,7 +208,7 @@ class DecisionRule(Exports):
                 return decide_tensor(P, self.gains)[0]
             return decide(P, self.gains)[0].astype(np.int64, copy=False)
         # rows without keys draw by what was given, before they were divided by their sums
-        hashes = given_hashes(proba, self.class_names[: self.n_classes]) if keys is None else None
+        hashes = given_hashes(proba) if keys is None else None
         return _draw.drawn_decisions(
             P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator, hashes=hashes
         )
@@ -212,9 +217,9 @@ class DecisionRule(Exports):
         """Return the decisions (n,) of an opened table, read part by part."""
         if keys is not None:
             raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        names = [str(name) for name in self.class_names[: self.n_classes]]
-        if source.names is not None and set(source.names) == set(names):
-            source = source.with_columns([source.names.index(name) for name in names])
+        order, note = matched(source.names, self.class_names[: self.n_classes])
+        warn(note)
+        source = source if order is None else source.with_columns(order)
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, self))])
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax._html import solution_table
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax._polish import polished
 from confmax._report_method import Reports
 from confmax._seed import RandomState, as_seed
@@ -35,6 +36,7 @@ from confmax.optimize import (
     warm_start,
 )
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
+from confmax.oracle._columns import column_names, stated_order, table_order
 from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
@@ -180,7 +182,8 @@ def maximize(
         Non-negative weights. Only their ratios matter: tests and shrinkage see ``(sum w)^2 / sum w^2`` rows. Repeat a
         row to say that it was seen twice; a weight of 2 does not say that.
     classes : sequence or None
-        Class names in column order; needed for string labels when the metric depends on the order of the classes.
+        Class names in column order; needed for string labels when the metric depends on the order of the classes. A
+        frame's columns are found by their names. An ordered ``pandas.Categorical`` as ``y`` states the order, too.
     confusion : {"auto", "model", "labels", "blend"}
         Estimate of the confusion matrix: from the probabilities themselves, where the result is certified but is as
         good as the probabilities are calibrated; from the labels, unbiased, without a certificate; or an average of the
@@ -222,7 +225,9 @@ def maximize(
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and the metric divides by its prior: it is left out.
+        If a class has no weight in ``y`` and the metric divides by its prior: it is left out. If a frame's columns
+        are named like no class, with the class that each was taken for. If the log loss of the probabilities is larger
+        than that of the class shares: the columns are probably in another order than the classes.
 
     Examples
     --------
@@ -235,12 +240,13 @@ def maximize(
     chosen, seed = resolve(metric), as_seed(random_state)
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes)
     _check_callback(callback)
-    raw = make_table(proba, y, sample_weight, classes)
-    return tune(
-        fit_metric(chosen, raw, explicit=classes is not None), raw, confusion=confusion, calibration=calibration,
-        solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed,
-        callback=callback,
+    raw, explicit, sorted_maybe = _raw_table(proba, y, sample_weight, classes)
+    solution = tune(
+        fit_metric(chosen, raw, explicit=explicit), raw, confusion=confusion, calibration=calibration, solver=solver,
+        randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
+    _warn_of_order(raw, solution.calibration, sorted_maybe=sorted_maybe)
+    return solution
 
 
 def tune(
@@ -363,21 +369,23 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     """Return ``metric`` for ``table``: class order known, absent classes left out where it divides by priors.
 
     ``explicit``: whether the order was given; a ValueError where it must be and was not."""
-    if metric.ordered and not explicit and any(isinstance(name, str) for name in table.classes):
-        shown = ", ".join(map(repr, table.classes[:6]))
-        raise ValueError(
-            f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
-            f"names in column order (for two classes: the negative, then the positive)"
-        )
     present = refuse_too_few_classes(table)
     gain = dict(metric.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
-    metric.check_table(table.n_classes, n_decisions)
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
             f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
             f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; take a metric of its diagonal and "
             f"column sums such as macro_f1, or merge classes"
+        )
+    metric.check_table(table.n_classes, n_decisions)
+    metric = aligned(metric, table.classes)
+    named = not explicit and any(isinstance(name, str) for name in table.classes)
+    if named and metric.depends_on_order(table.n_classes):
+        shown = ", ".join(map(repr, table.classes[:6]))
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
+            f"names in column order (for two classes: the negative, then the positive)"
         )
     used = metric.classes or tuple(range(table.n_classes))
     kept = [k for k in used if present[k]]
@@ -398,6 +406,44 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         stacklevel=3,
     )
     return replace(metric, classes=tuple(kept))
+
+
+def _raw_table(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None) -> tuple[Table, bool, bool]:
+    """Return the checked table, whether the order of the classes was stated, and whether its columns may be sorted."""
+    order = stated_order(y, proba) if classes is None else classes
+    raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
+    return raw, order is not None, classes is None and order is not None and column_names(proba) is None
+
+
+def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool) -> None:
+    """Warn where the labels of a table speak against the order of its columns.
+
+    ``sorted_maybe``: the order is that of an ordered categorical, and the columns may be sorted, as scikit-learn's are.
+    """
+    likely = None
+    if sorted_maybe and tuple(sorted(raw.classes)) != raw.classes:
+        likely = [sorted(raw.classes).index(name) for name in raw.classes]
+    doubt = doubt_of_order(raw, likely=likely, calibrated=None if found is None else found.log_loss_after)
+    if doubt:
+        warnings.warn(doubt, UserWarning, stacklevel=3)
+
+
+def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
+    """Return ``metric`` with its table of gains, if that has names, in the order of ``classes``; others as they are.
+
+    Raises
+    ------
+    ValueError
+        If the names are not those of the classes.
+    """
+    gain = dict(metric.params).get("gain")
+    if metric.names is None or gain is None or len(gain) != len(classes):
+        return metric
+    lines, places = table_order(*metric.names, (len(gain), len(gain[0])), classes)
+    moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
+    decisions = metric.names[1] or (*classes, *_extra_names(tuple(classes), len(places)))
+    further = tuple(decisions[j] for j in places[len(classes) :])
+    return replace(metric, params=(("gain", moved),), names=(tuple(classes), (*classes, *further)))
 
 
 def _finite(metric: Metric, table: Table) -> Metric:
@@ -458,7 +504,8 @@ def _evaluated(
 ) -> tuple[DecisionRule, Confusion, float]:
     """Build the rule of a mixture, and return it with its statistics and its value on the table."""
     gains, weights = found.gathered()
-    names = (*table.classes, *_extra_names(table.classes, gains.n_decisions))
+    known = None if metric.names is None else metric.names[1]
+    names = known or (*table.classes, *_extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")

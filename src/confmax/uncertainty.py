@@ -19,11 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from confmax import metrics as catalogue
 from confmax._bootstrap import Counter, replicates, tally
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax._score import PLAIN, Difference, Estimate, Score
 from confmax._seed import RandomState, as_seed
 from confmax.confusion import Array, Confusion
 from confmax.oracle import Table, apply_calibrator, decide, is_source, is_tensor, make_table, on_host
-from confmax.oracle._labels import encode_labels, vector
+from confmax.oracle._columns import find, stated_order
+from confmax.oracle._labels import encode_labels, plain, vector
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, fit_metric
 
@@ -111,7 +113,8 @@ def score(
     -----
     UserWarning
         If a class has no weight in ``y`` and a metric divides by its prior; if a class is so rare that it is absent
-        from more replicates than lie beyond an end of the interval; if replicates have no finite value.
+        from more replicates than lie beyond an end of the interval; if replicates have no finite value; if the labels
+        say that the columns are probably in another order than the classes.
 
     Notes
     -----
@@ -147,10 +150,14 @@ def score(
         raise ValueError("score counts labels of rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
     given = _named(rule, rules)
     own = [each for each in given.values() if isinstance(each, DecisionRule)]
-    table = make_table(proba, y, sample_weight, _column_order(own) if classes is None else classes)
+    told = stated_order(y, proba)
+    order = (_column_order(own) or told) if classes is None else classes
+    table = make_table(proba, y, sample_weight, order, stated=classes is not None)
     tuned_for = [each.metric.split("(")[0] for each in own]
     known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
-    explicit = classes is not None or any(each.ordered for each in known)
+    known += [each.metric for each in (rule, *(rules or {}).values()) if isinstance(each, Solution)]
+    explicit = classes is not None or any(each.depends_on_order(table.n_classes) for each in known)
+    explicit = explicit or (told is not None and order == told)
     chosen = {name: fit_metric(each, table, explicit=explicit) for name, each in chosen.items()}
     placed = {
         name: _placed(name, each, table.classes) if isinstance(each, DecisionRule) else each
@@ -165,7 +172,8 @@ def score(
         stratified=bool(stratified),
         seed=seed,
     )
-    for sentence in doubts(found, chosen):
+    doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
+    for sentence in [*([doubt] if doubt else []), *doubts(found, chosen)]:
         warnings.warn(sentence, UserWarning, stacklevel=2)
     return found
 
@@ -304,12 +312,14 @@ def _placed(name: str, rule: DecisionRule, classes: tuple[Any, ...]) -> Decision
     own = rule.class_names[: rule.n_classes]
     if rule.n_classes == K and (own == classes or own == tuple(range(K))):
         return rule
-    if rule.n_classes != K or set(own) != set(classes):
+    found = find([str(plain(each)) for each in own], classes) if rule.n_classes == K else None
+    if found is None or found.places is None:
         raise ValueError(
             f"the rule {name!r} decides between {list(own)[:8]} and the table has the classes {list(classes)[:8]}; "
             f"pass the columns that it was tuned on, or classes= with their names"
         )
-    return rule.reordered((*classes, *rule.class_names[K:]))
+    moved = rule.reordered((*(own[k] for k in found.places), *rule.class_names[K:]))
+    return replace(moved, class_names=(*classes, *rule.class_names[K:]))
 
 
 def _listed(metric: Any) -> list[Any]:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from confmax.cli.frame import Frame, as_names, no_column
 from confmax.oracle import checked_probabilities
+from confmax.oracle._columns import assignment, find, is_numbered
 
-__all__ = ["Asked", "Rows", "keys_of", "listed", "read_rows"]
+__all__ = ["Asked", "Rows", "keys_of", "listed", "placed", "read_rows", "wanted"]
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,10 @@ def placed(head: Frame, asked: Asked, distinct: Sequence[Any]) -> Placed:
     for name, option in ((asked.label, "--label"), (asked.weight, "--weight")):
         if name is not None:
             _existing(name, head, option)
-    wanted = _wanted(asked, (), distinct)
-    place = _choose(head, asked, [str(name) for name in wanted or distinct], None, of_rule=False)
-    names, notes = _class_names(place, len(place.names), wanted, distinct, asked.label)
-    order = _order(names, wanted, asked.positive)
+    order_asked = wanted(asked, (), distinct)
+    place = _choose(head, asked, order_asked or distinct, None, of_rule=False)
+    names, notes = _class_names(place, len(place.names), order_asked, distinct, asked.label)
+    order = _order(names, order_asked, asked.positive)
     classes = tuple(names[k] for k in order)
     columns = tuple(place.names[k] for k in order)
     return Placed(classes, columns, _order_known(asked, classes), notes, place.block, tuple(order))
@@ -138,11 +139,12 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> R
     """
     labels = None if asked.label is None else frame.names_in(_existing(asked.label, frame, "--label"), "label column")
     distinct = [] if labels is None else np.unique(labels).tolist()
-    wanted = _wanted(asked, rule_classes, distinct)
-    place = _choose(frame, asked, [str(name) for name in wanted or distinct], labels, bool(rule_classes))
+    order_asked = wanted(asked, rule_classes, distinct)
+    place = _choose(frame, asked, order_asked or distinct, labels, bool(rule_classes))
     proba = _probabilities(frame, place)
-    names, notes = _class_names(place, proba.shape[1], wanted, distinct, asked.label)
-    order = _order(names, wanted, asked.positive)
+    stated = bool(asked.classes) or not rule_classes
+    names, notes = _class_names(place, proba.shape[1], order_asked, distinct, asked.label, stated=stated)
+    order = _order(names, order_asked, asked.positive)
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, order]), frame, place, [place.names[k] for k in order])
     classes = tuple(names[k] for k in order)
@@ -177,45 +179,61 @@ def _existing(name: str, frame: Frame, option: str) -> str:
     return name
 
 
-def _wanted(asked: Asked, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
+def wanted(asked: Asked, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
     """Return the classes in the order that was asked for, with the types of the rule or the labels; else nothing."""
     repeated = next((name for k, name in enumerate(asked.classes) if name in asked.classes[:k]), None)
     if repeated is not None:
         raise ValueError(f"--classes names {repeated!r} twice; name each class once")
     if not asked.classes:
         return list(rule_classes)
-    known = {str(name): name for name in rule_classes or distinct}
-    if rule_classes and set(known) != set(asked.classes):
+    known = rule_classes or distinct
+    found = find(asked.classes, known, affix=False) if known else None
+    if rule_classes and (found is None or found.places is None or len(known) != len(asked.classes)):
         raise ValueError(f"the rule's classes are {listed(rule_classes)}; got --classes {','.join(asked.classes)}")
-    if set(known) <= set(asked.classes) and not all(isinstance(name, str) for name in known.values()):
-        typed = as_names(asked.classes).tolist()
-        return [known.get(name, value) for name, value in zip(asked.classes, typed, strict=True)]
-    return list(asked.classes) if known else as_names(asked.classes).tolist()
+    if found is None:
+        return as_names(asked.classes).tolist()
+    if found.places is None:
+        return list(asked.classes)
+    own = dict(zip(found.places, known, strict=True))
+    text = all(isinstance(name, str) for name in known)
+    typed = list(asked.classes) if text else as_names(asked.classes).tolist()
+    return [own.get(k, name) for k, name in enumerate(typed)]
 
 
-def _choose(frame: Frame, asked: Asked, wanted: Sequence[str], labels: NDArray[Any] | None, of_rule: bool) -> _Place:
+def _choose(frame: Frame, asked: Asked, classes: Sequence[Any], labels: NDArray[Any] | None, of_rule: bool) -> _Place:
     """Return where the probabilities are."""
     if asked.columns:
         return _named(frame, asked.columns)
     n = None if labels is None else len(labels)
     taken = (asked.label, asked.weight, asked.key)
     free = [name for name in frame.columns if name not in taken and n in (None, len(frame.columns[name]))]
-    if wanted and set(wanted) <= set(free):
-        return _Place(tuple(name for name in free if name in set(wanted)), None, "named like the classes")
+    if classes and {str(name) for name in classes} <= set(free):
+        return _Place(tuple(name for name in free if name in set(map(str, classes))), None, "named like the classes")
+    numeric = [name for name in free if frame.is_numeric(name)]
+    found = find(numeric, classes, whole=False)
+    if classes and found.places is not None:
+        return _Place(tuple(numeric[k] for k in sorted(found.places)), None, "named like the classes")
     blocks = {
         name: block
         for name, block in frame.blocks.items()
-        if n in (None, len(block)) and (not of_rule or block.shape[1] == len(wanted))
+        if n in (None, len(block)) and (not of_rule or block.shape[1] == len(classes))
     }
     if len(blocks) > 1:
         shapes = ", ".join(f"{name} {block.shape}" for name, block in blocks.items())
         raise ValueError(f"{frame.path} holds several tables of probabilities ({shapes}); choose with --columns NAME")
     if blocks:
         return _named(frame, tuple(blocks))
-    missing = [name for name in wanted if name not in free]
-    if len(missing) < len(wanted):
+    if found.twice is not None:
+        name, one, other = found.twice
+        raise ValueError(
+            f"the class {name} is named by two columns of {frame.path} ({one} and {other}); name the columns of the "
+            f"classes in their order with --columns"
+        )
+    missing = [str(name) for name in classes if str(name) not in free]
+    missing = list(map(str, found.missing)) if found.own else missing
+    if len(missing) < len(classes):
         raise no_column(missing[0], frame, "it, or name the columns of the classes in their order with --columns")
-    return _numeric(frame, free, wanted if of_rule else ())
+    return _numeric(frame, free, list(map(str, classes)) if of_rule else ())
 
 
 def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
@@ -268,29 +286,36 @@ def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
 
 
 def _class_names(
-    place: _Place, K: int, wanted: Sequence[Any], distinct: Sequence[Any], label: str | None
+    place: _Place, K: int, asked: Sequence[Any], distinct: Sequence[Any], label: str | None, *, stated: bool = True
 ) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the class of every column, and what to warn of."""
-    by_name = {str(name): name for name in wanted or distinct}
-    if by_name and set(by_name) <= set(place.names) and (not wanted or len(wanted) == K):
-        named = [by_name.get(name, name) for name in place.names]
+    """Return the class of every column, and what to warn of; ``stated``: the order asked for is that of the columns."""
+    known = asked or distinct
+    found = find(place.names, known) if known and (not asked or len(asked) == K) else None
+    if found is not None and found.places is not None:
+        own = dict(zip(found.places, known, strict=True))
+        named = [own.get(k, name) for k, name in enumerate(found.names)]
         mixed = len({isinstance(name, str) for name in named}) > 1
-        return (as_names(place.names).tolist() if mixed else named), ()
-    if wanted:
-        if len(wanted) != K:
+        return (as_names(found.names).tolist() if mixed else named), ()
+    by_hand = place.how == "named" or is_numbered(place.names)
+    if found is not None and (found.own or found.twice) and not (asked and by_hand):
+        raise ValueError(
+            f"some of the columns {listed(place.names)} are named like classes ({listed(known)}) and some are not; "
+            f"name the columns of the classes in their order with --columns and --classes"
+        )
+    if asked:
+        if len(asked) != K:
             raise ValueError(
-                f"there are {len(wanted)} classes ({listed(wanted)}) and {K} columns of probabilities "
+                f"there are {len(asked)} classes ({listed(asked)}) and {K} columns of probabilities "
                 f"({listed(place.names)}); name the columns in the order of the classes with --columns"
             )
-        return list(wanted), ()
+        return list(asked), (() if stated or by_hand else (_taken(place, asked, "--columns"),))
     if not distinct:
         return (list(range(K)) if place.block is not None else as_names(place.names).tolist()), ()
     if len(distinct) == K:
-        pairs = listed([f"{column} = {name}" for column, name in zip(place.names, distinct, strict=True)])
-        note = f"no column is named like a class: sorted labels were taken in column order ({pairs}); --classes sets it"
-        return list(distinct), ((note,) if isinstance(distinct[0], str) else ())
-    if all(isinstance(name, int) and 0 <= name < K for name in distinct):
-        return list(range(K)), ()
+        quiet = not isinstance(distinct[0], str) and by_hand
+        return list(distinct), (() if quiet else (_taken(place, distinct, "--classes"),))
+    if all(isinstance(name, int) and not isinstance(name, bool) and 0 <= name < K for name in distinct):
+        return list(range(K)), (() if by_hand else (_taken(place, range(K), "--classes"),))
     raise ValueError(
         f"column {label!r} holds {len(distinct)} labels ({listed(distinct)}) and there are {K} columns of "
         f"probabilities ({listed(place.names)}); name the classes in column order with --classes, or the columns with "
@@ -298,11 +323,18 @@ def _class_names(
     )
 
 
-def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) -> list[int]:
+def _taken(place: _Place, classes: Sequence[Any], option: str) -> str:
+    """Return the warning that columns were taken by position."""
+    what = "sorted labels" if option == "--classes" else "the rule's classes"
+    pairs = assignment(place.names, classes)
+    return f"no column is named like a class: {what} were taken in column order ({pairs}); {option} sets it"
+
+
+def _order(classes: Sequence[Any], asked: Sequence[Any], positive: str | None) -> list[int]:
     """Return the columns in the order of the classes: as asked, numbers by size, the positive class last."""
     order = list(range(len(classes)))
-    if wanted:
-        order = [list(classes).index(name) for name in wanted]
+    if asked:
+        order = [list(classes).index(name) for name in asked]
     elif not any(isinstance(name, str) for name in classes):
         order.sort(key=lambda k: classes[k])
     if positive is None:
@@ -312,16 +344,19 @@ def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) 
             f"--positive is for two classes and there are {len(classes)} ({listed(classes)}); give the order of all "
             f"with --classes"
         )
-    if positive not in map(str, classes):
+    found = find([str(name) for name in classes], [positive], affix=False)
+    if found.places is None:
         raise ValueError(f"--positive {positive} is none of the classes ({listed(classes)}); name one of them")
-    return sorted(order, key=lambda k: str(classes[k]) == positive)
+    place = found.places[0]
+    return sorted(order, key=lambda k: k == place)
 
 
 def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, label: str | None) -> NDArray[Any]:
     """Return labels as class names, matched as they are written."""
     seen, inverse = np.unique(labels, return_inverse=True)
-    code = {str(name): k for k, name in enumerate(classes)}
-    codes = np.array([code.get(str(value), -1) for value in seen.tolist()])[inverse.reshape(-1)]
+    found = find([str(name) for name in classes], seen.tolist(), affix=False)
+    own = dict(enumerate(found.places) if found.places is not None else found.own)
+    codes = np.array([own.get(k, -1) for k in range(len(seen))])[inverse.reshape(-1)]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise ValueError(

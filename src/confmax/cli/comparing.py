@@ -19,6 +19,7 @@ import numpy as np
 from confmax import metrics as catalogue
 from confmax._folds import folds_to_judge
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax.cli.columns import Asked, Rows, listed, read_rows
 from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
 from confmax.cli.completers import column_names, metric_names, rule_files
@@ -131,6 +132,9 @@ def comparison(
         warn(note)
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
     _tell_rare(table, warn)
+    doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
+    if doubt:
+        warn(doubt)
     chosen = _chosen(names, params, rows)
     judges = _with_accuracy(chosen)
     judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
@@ -191,7 +195,9 @@ def _cross_fitted(
             weight = None if rows.weight is None else rows.weight[kept]
             with warnings.catch_warnings():
                 # of the whole table it is told once
-                warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
+                warnings.filterwarnings(
+                    "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
+                )
                 return maximize(
                     metric, rows.proba[kept], labels[kept], sample_weight=weight, classes=rows.classes,
                     random_state=seed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confmax.cli.columns import Asked, Rows, placed
+from confmax.cli.columns import Asked, Rows, placed, wanted
 from confmax.cli.frame import Frame
 from confmax.oracle import distinct_labels, open_table
 from confmax.oracle._files import parquet_file
@@ -57,6 +57,8 @@ class Large:
         source = open_table(self.path, label=asked.label, weight=asked.weight, columns=columns, progress=self.heard)
         if found.block is not None:
             source = source.with_columns(found.order)
+        # the columns are in the order of the classes now, whatever their names are
+        source = replace(source, names=None)
         return Rows(source, None, None, found.classes, found.columns, found.block, found.order_known, found.notes)
 
     def _head(self) -> Frame:
@@ -80,9 +82,8 @@ class Large:
 
     def _mapped(self, asked: Asked) -> Rows:
         source = open_table(self.path, label=asked.label, weight=asked.weight, progress=self.heard)
-        classes: tuple[Any, ...] = tuple(asked.classes) or tuple(range(source.n_classes))
-        if asked.classes and source.has_labels and not any(isinstance(x, str) for x in distinct_labels(source)):
-            classes = tuple(int(name) if name.lstrip("-").isdigit() else name for name in classes)
+        labels = distinct_labels(source).tolist() if asked.classes and source.has_labels else []
+        classes = tuple(wanted(asked, (), labels)) or tuple(range(source.n_classes))
         if asked.columns or asked.positive:
             raise ValueError(f"{self.path} is an array without names; give --classes, not --columns or --positive")
         columns = tuple(f"[:, {k}]" for k in range(source.n_classes))

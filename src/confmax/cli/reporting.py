@@ -12,6 +12,7 @@ from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _load_rule, _table_opt
 from confmax.cli.completers import column_names, metric_names, rule_files
 from confmax.cli.exporting import confmax
 from confmax.cli.files import check_output, read_frame, refuse_same
+from confmax.cli.group import warn
 from confmax.cli.reports import check_installed, judged, metric_of
 from confmax.cli.show import Page, print_json
 
@@ -58,6 +59,8 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
     rows = judged(out, loaded, read_frame(file), Asked(**more), metric, second, **settings)
+    for note in rows.notes:
+        warn(note)
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     if as_json:
         print_json(document)

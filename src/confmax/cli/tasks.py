@@ -13,6 +13,7 @@ import numpy as np
 
 from confmax import metrics
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax.calibration import Calibration
 from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
 from confmax.cli.files import read_cells, write_decisions, writing
@@ -20,6 +21,7 @@ from confmax.cli.frame import Frame, is_number
 from confmax.cli.large import Large
 from confmax.optimize import Progress
 from confmax.oracle import make_table
+from confmax.oracle._columns import find, table_order
 from confmax.rule import DecisionRule
 from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
 from confmax.uncertainty import Score, compare, doubts, plain_rules
@@ -173,7 +175,7 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names told the order.
 
     The file has one row per true class and one column per decision. A first row of names, and a first column of
-    names, are matched to the classes; with a first row alone, the rows follow the order of the columns.
+    names, are matched to the classes; with one of them alone, the other axis follows its order.
 
     Raises
     ------
@@ -183,10 +185,12 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     names = [str(name) for name in classes]
     cells = read_cells(path)
     header = None
-    if cells and (not all(map(is_number, cells[0][1:])) or (set(names) <= set(cells[0]) and len(cells) > len(names))):
+    named = bool(cells) and _names(cells[0], classes)
+    if cells and (not all(map(is_number, cells[0][1:])) or (named and len(cells) > len(names))):
         header, cells = cells[0], cells[1:]
     row_names = None
-    if cells and (not is_number(cells[0][0]) or (header is not None and header[0] not in names and header[1:])):
+    corner = header is not None and len(header) > len(names) and _names(header[1:], classes)
+    if cells and (not is_number(cells[0][0]) or corner):
         row_names, cells = [row[0] for row in cells], [row[1:] for row in cells]
         if header is not None and len(header) > len(cells[0]):
             header = header[1:]
@@ -201,21 +205,16 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
             f"the cost table {path} has {len(cells)} rows and {width} columns for {len(names)} classes "
             f"({listed(names)}); give one row per true class and one column per decision"
         )
-    columns = list(range(width)) if header is None else _positions(header, names, path, "first row")
-    inner = [name for name in header if name in names] if header is not None else names
-    lines = _positions(row_names or inner, names, path, "first column")
+    axes = (f"first column of the cost table {path}", f"first row of the cost table {path}")
+    lines, columns = table_order(row_names, header, (len(cells), width), classes, axes=axes)
     table = [[float(cells[i][j]) for j in columns] for i in lines]
     extra = () if header is None else tuple(header[j] for j in columns[len(names) :])
     return table, extra, header is not None or row_names is not None
 
 
-def _positions(given: Sequence[str], names: Sequence[str], path: Path, where: str) -> list[int]:
-    """Return where each name stands in ``given``, then the positions of the others."""
-    if not set(names) <= set(given) or len(set(given)) != len(given):
-        raise ValueError(
-            f"the {where} of the cost table {path} names {listed(given)}; it must name each class once: {listed(names)}"
-        )
-    return [given.index(name) for name in names] + [k for k, name in enumerate(given) if name not in names]
+def _names(cells: Sequence[str], classes: Sequence[Any]) -> bool:
+    """Return whether cells name all classes."""
+    return find(cells, classes, whole=False, affix=False).places is not None
 
 
 # --- score -----------------------------------------------------------------------------------------------------------
@@ -266,7 +265,8 @@ def score(
     if not present.all():
         absent = listed([name for name, here in zip(rows.classes, present, strict=True) if not here])
         warn(f"no row has the label {absent}: metrics that divide by class sizes are taken over the other classes")
-    for sentence in doubts(found, used, undefined=False):
+    doubt = doubt_of_order(table, calibrated=0.0)
+    for sentence in [*([doubt] if doubt else []), *doubts(found, used, undefined=False)]:
         warn(sentence)
     values = [{"metric": name, **_scored(found, name)} for name in found.metrics]
     about = {**_about(frame, asked, rows), "tuned_for": rule and rule.metric}
@@ -318,6 +318,8 @@ def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
 def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Warn) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
     rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
+    for note in rows.notes:
+        warn(note)
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict_index(rows.proba, keys=keys_of(frame, asked.key))
     with writing(out):

@@ -11,21 +11,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
 from confmax.oracle._check import check_rows, normalised
-from confmax.oracle._labels import vector
+from confmax.oracle._columns import column_names, matched, warn
+from confmax.oracle._labels import refuse_masked, vector
 from confmax.oracle._tensors import is_spark
 
 ROW_SUM_TOLERANCE = 1e-3
 
 
-def as_array(proba: ArrayLike, classes: Sequence[Any] | None) -> NDArray[Any]:
-    """Return a table as a C-contiguous array (n, K) of floats, its rows unchecked; a frame's columns by name."""
+def as_array(
+    proba: ArrayLike, classes: Sequence[Any] | None = None, *, order: Sequence[int] | None = None
+) -> NDArray[Any]:
+    """Return a table as a C-contiguous array (n, K) of floats, its rows unchecked.
+
+    A frame's columns are put in the order of ``classes`` by their names, or all columns in the ``order`` given.
+    """
     if is_spark(proba):
         raise ValueError("a Spark DataFrame is decided where it lies: use rule.transform(df), which adds a column")
+    refuse_masked(proba, "proba")
     P = np.asarray(proba)
-    names = column_names(proba)
-    if classes is not None and names is not None and P.ndim == 2 and set(map(str, classes)) == set(names):
-        position = {name: k for k, name in enumerate(names)}
-        P = P[:, [position[str(name)] for name in classes]]
+    if classes is not None:
+        order, note = matched(column_names(proba), classes)
+        warn(note)
+    if order is not None and P.ndim == 2:
+        P = P[:, list(order)]
     if P.ndim == 1:
         raise ValueError(
             f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
@@ -150,9 +158,3 @@ def _refuse_rows(P: NDArray[Any]) -> None:
 def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
     row, column = (int(part) for part in np.unravel_index(int(np.argmax(bad)), bad.shape))
     raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
-
-
-def column_names(proba: Any) -> list[str] | None:
-    """Return a frame's column names, None for arrays."""
-    columns = getattr(proba, "columns", None)
-    return None if columns is None else [str(name) for name in columns]

@@ -280,7 +280,7 @@ def _joined(*pieces: Any) -> Any:
 def _part(name: str, shape: tuple[int, tuple[int, ...] | None], x: Any, y: Any, weight: Any) -> Part:
     """Return the rows of one block as a part."""
     K, order = shape
-    proba = np.empty((0, K)) if x is None else np.asarray(x)
+    proba = np.empty((0, K)) if x is None else np.asanyarray(x)  # a mask is refused with the rows
     return Part(proba if order is None or x is None else proba[:, order], y, weight, name)
 
 

@@ -1,4 +1,4 @@
-"""Labels and class names: which column is which, and what number a label has."""
+"""Labels and class names: what number a label has."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
 
 def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     """Return a one-dimensional array; a column (n, 1) is flattened."""
+    refuse_masked(values, name)
     array = np.asarray(on_host(values))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -67,21 +68,23 @@ def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     return array
 
 
-def class_order(
-    classes: Sequence[Any] | None, names: list[str] | None, labels: NDArray[Any] | None
-) -> tuple[Any, ...] | None:
-    """Return the class order that was given, or that a frame's column names tell."""
-    if classes is not None:
-        order = tuple(plain(name) for name in np.asarray(classes, dtype=object).reshape(-1))
-        if len(set(order)) != len(order):
-            raise ValueError("classes names a class twice; give each column its own name")
-        return order
-    if names is None or labels is None:
-        return None
-    found = {str(plain(value)): plain(value) for value in distinct(labels)}
-    if set(found) == set(names):
-        return tuple(found[name] for name in names)
-    return None
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse an array with masked entries: the values under the mask are nobody's numbers.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked; the sentence names the first.
+    """
+    if not np.ma.isMaskedArray(values):
+        return
+    masked = np.ma.getmaskarray(values)
+    if masked.any():
+        row = int(np.argwhere(masked)[0, 0]) if masked.ndim else 0
+        raise ValueError(
+            f"row {row} of {name} is masked, and what is under a mask is not used; drop such rows, or fill them with "
+            f"filled()"
+        )
 
 
 def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, K: int) -> tuple[Any, ...]:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.oracle._arrays import as_array, checked_array, checked_weight
+from confmax.oracle._columns import arranged, warn
 from confmax.oracle._fingerprints import column_factors, unordered_hashes
-from confmax.oracle._labels import Coded, class_order, distinct, encode_labels, resolve_classes, vector
+from confmax.oracle._labels import Coded, distinct, encode_labels, resolve_classes, vector
 from confmax.oracle._sample import chosen_by_hash, rows_of
 from confmax.oracle._table import Calibrator, Table
 
@@ -214,20 +215,20 @@ class PartedTable(Table):
         return self.source.run(partial(_on_table, work, self.calibrator))
 
 
-def parted_table(source: Source, classes: Sequence[Any] | None) -> PartedTable:
-    """Check all parts in one pass and return them as one table.
+def parted_table(source: Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartedTable:
+    """Check all parts in one pass and return them as one table; ``stated`` as for `make_table`.
 
     Raises
     ------
     ValueError
         For anything that is no such table; the sentence names the part and its first offending row.
     """
-    found = distinct_labels(source) if source.has_labels else None
-    names = None if source.names is None else list(source.names)
-    order = class_order(classes, names, found)
-    if names is not None and order is not None and set(map(str, order)) == set(names):
-        source = source.with_columns([names.index(str(name)) for name in order])
-    resolved = resolve_classes(order, found, source.n_classes)
+    labels = distinct_labels(source) if source.has_labels else None
+    found = arranged(source.names, classes, labels, stated=stated)
+    if found.order is not None:
+        source = source.with_columns(found.order)
+    resolved = resolve_classes(found.classes, labels, source.n_classes)
+    warn(found.note)
     if source.n_rows == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     wanted = _sample_size(source.n_classes, labelled=source.has_labels)
@@ -301,7 +302,7 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
     if len(part.proba) == 0:
         return Checked(None, fraction)
     try:
-        P = as_array(part.proba, None)
+        P = as_array(part.proba)
         if P.shape[1] != len(classes):
             raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} classes; give every part the same")
         proba, totals, hashes = checked_array(P, hashed=True) if fraction > 0 else (P, None, None)

@@ -205,11 +205,9 @@ def frame_source(
     return replace(source, n_classes=int(first[PROBA]))
 
 
-def _label_names(source: SparkSource) -> list[str]:
-    """Return the distinct labels as the names that columns would have."""
-    if not source.has_labels:
-        return []
-    return sorted(map(str, distinct_labels(source)))
+def _label_names(source: SparkSource) -> list[Any]:
+    """Return the distinct labels, which columns may be named like."""
+    return sorted(distinct_labels(source), key=str) if source.has_labels else []
 
 
 # --- what is run in the executors ------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from confmax.oracle._columns import Found, find
+
 
 def refuse_frames(frame: Any) -> None:
     """Refuse frames whose partitions cannot be reached."""
@@ -30,7 +32,7 @@ def chosen_columns(
     columns: Sequence[str] | None,
     others: set[str | None],
     classes: Sequence[Any] | None,
-    label_names: Callable[[], Sequence[str]] = tuple,
+    label_names: Callable[[], Sequence[Any]] = tuple,
 ) -> tuple[str, ...]:
     """Return the columns of probabilities, in order, or the one that holds all.
 
@@ -51,10 +53,10 @@ def chosen_columns(
     elif "probability" in kinds and is_list(kinds["probability"]):
         return ("probability",)
     else:
-        chosen = tuple(map(str, () if classes is None else classes)) or tuple(label_names())
-        if len(chosen) < 2 or not all(name in kinds and is_number(kinds[name]) for name in chosen):
-            floats = ("float", "double")
-            chosen = tuple(name for name, kind in kinds.items() if kind.typeName() in floats and name not in others)
+        wanted = list(label_names() if classes is None else classes)
+        chosen = _named_like(kinds, others, wanted) or tuple(
+            name for name, kind in kinds.items() if kind.typeName() in ("float", "double") and name not in others
+        )
     bad = [name for name in chosen if not is_number(kinds[name]) and not (len(chosen) == 1 and is_list(kinds[name]))]
     if bad:
         raise ValueError(
@@ -67,6 +69,13 @@ def chosen_columns(
             f"floating-point numbers; name the columns of probabilities with open_table(df, columns=...)"
         )
     return chosen
+
+
+def _named_like(kinds: dict[str, Any], others: set[str | None], classes: Sequence[Any]) -> tuple[str, ...]:
+    """Return the columns of numbers that are named like the classes, one for each; none if they are not found."""
+    numbers = [name for name, kind in kinds.items() if is_number(kind) and name not in others]
+    found = find(numbers, classes, whole=False) if len(classes) >= 2 else Found(None, ())
+    return () if found.places is None else tuple(numbers[k] for k in found.places)
 
 
 def probabilities(frame: Any, columns: Sequence[str]) -> Any:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.oracle._arrays import as_array, checked_array, checked_weight, column_names, refuse_name
+from confmax.oracle._arrays import as_array, checked_array, checked_weight, refuse_name
 from confmax.oracle._check import check_rows, weighted_totals
+from confmax.oracle._columns import arranged, column_names, warn
 from confmax.oracle._fingerprints import row_hashes, unordered_hashes
-from confmax.oracle._labels import class_order, encode_labels, plain, resolve_classes, vector
+from confmax.oracle._labels import encode_labels, plain, resolve_classes, vector
 from confmax.oracle._tensors import is_dask, is_spark, is_tensor
 
 
@@ -168,21 +169,26 @@ def make_table(
     y: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
+    *,
+    stated: bool = True,
 ) -> Table:
     """Check probabilities, labels and weights and return them as one table.
 
     Parameters
     ----------
     proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame whose columns are named like
-        the classes is read by name. What a sparse matrix does not store is zero. A tensor stays on its device; its
-        rows of 16 bits are used as they are.
+        Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame's columns are matched to the
+        classes by their names (`confmax.oracle._columns`). What a sparse matrix does not store is zero. A tensor stays
+        on its device; its rows of 16 bits are used as they are.
     y : array-like (n,) or None
         True classes: names, or column numbers.
     sample_weight : array-like (n,) or None
         Non-negative weights.
     classes : sequence or None
-        Class names in column order. Default: the sorted labels when there are K of them, else 0..K-1.
+        Class names in column order. Default: those that a frame's columns name, else the sorted labels when there are
+        K of them, else 0..K-1.
+    stated : bool
+        Whether ``classes`` state the order of the columns, so that names which fit no class need no warning.
 
     Returns
     -------
@@ -193,6 +199,11 @@ def make_table(
     ------
     ValueError
         For anything that is not such a table; the sentence names the first offending row.
+
+    Warns
+    -----
+    UserWarning
+        If no column of a frame is named like a class, with the class that each column was taken for.
 
     Examples
     --------
@@ -205,13 +216,14 @@ def make_table(
     if source is not None:
         from confmax.oracle._parts import parted_table
 
-        return parted_table(source, classes)
+        return parted_table(source, classes, stated=stated)
     labels = None if y is None else vector(y, "y", "one label")
-    order = class_order(classes, column_names(proba), labels)
-    P, totals, hashes, unordered = _checked_and_hashed(proba, order)
+    found = arranged(column_names(proba), classes, labels, stated=stated)
+    P, totals, hashes, unordered = _checked_and_hashed(proba, found.order)
     n, K = P.shape
-    resolved = resolve_classes(order, labels, K)
+    resolved = resolve_classes(found.classes, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
+    warn(found.note)
     kind = Table
     if is_sparse(P):
         from confmax.oracle._sparse import SparseTable as kind
@@ -257,7 +269,7 @@ def as_source(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | N
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
 
-    A frame whose columns are named like ``classes`` is read in the order of ``classes``. A scipy.sparse matrix becomes
+    A frame's columns are put in the order of ``classes`` by their names. A scipy.sparse matrix becomes
     a csr_array, a torch tensor stays one.
 
     Parameters
@@ -283,7 +295,7 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     return _checked(proba, classes)[0]
 
 
-def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[Any], Array | None]:
+def _checked(proba: ArrayLike, classes: Sequence[Any] | None = None) -> tuple[NDArray[Any], Array | None]:
     """Return checked probabilities (n, K) and their column sums (K,), which only arrays come with."""
     if is_sparse(proba):
         from confmax.oracle._sparse import checked_sparse
@@ -297,11 +309,12 @@ def _checked(proba: ArrayLike, classes: Sequence[Any] | None) -> tuple[NDArray[A
 
 
 def _checked_and_hashed(
-    proba: Any, classes: Sequence[Any] | None
+    proba: Any, order: Sequence[int] | None
 ) -> tuple[NDArray[Any], Array | None, NDArray[np.uint64] | None, NDArray[np.uint64] | None]:
-    """Return `_checked`, and the hashes (n,) of rows, by order of columns and without: those of rows as given.
+    """Return `_checked` of columns in this ``order``, and the hashes (n,) of rows, by order of columns and without.
 
-    An array is hashed in the pass of its check. All else can be hashed later, unless rows are divided by their sums.
+    Rows are hashed as they were given: an array in the pass of its check, all else later, unless rows are divided by
+    their sums.
     """
     if is_sparse(proba):
         from confmax.oracle._sparse import canonical, checked_sparse
@@ -316,7 +329,7 @@ def _checked_and_hashed(
         divided = checked.is_floating_point() and not given.is_floating_point()
         divided = divided or (given.dtype == checked.dtype and given.data_ptr() != checked.data_ptr())
     else:
-        given = as_array(proba, classes)
+        given = as_array(proba, order=order)
         checked, totals, hashes = checked_array(given, hashed=True)
         return checked, totals, hashes, None if checked is given else unordered_hashes(given)
     if not divided:
@@ -324,15 +337,13 @@ def _checked_and_hashed(
     return checked, None, _hashes_of(given), _hashes_of(given, ordered=False)
 
 
-def given_hashes(proba: Any, classes: Sequence[Any] | None = None) -> Any:
+def given_hashes(proba: Any) -> Any:
     """Return the hash of every row (n,) of probabilities that are no table yet: what a rule draws from without keys.
 
     Parameters
     ----------
-    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        Probabilities, whose rows need not sum to one.
-    classes : sequence or None
-        Names of the columns of a frame, in the order that is wanted.
+    proba : array-like, scipy.sparse matrix or torch tensor (n, K)
+        Probabilities, columns in the order of the classes; rows need not sum to one.
 
     Returns
     -------
@@ -354,7 +365,7 @@ def given_hashes(proba: Any, classes: Sequence[Any] | None = None) -> Any:
         from confmax.oracle._torch_table import row_hashes as on_device
 
         return on_device(proba.detach())
-    return _hashes_of(as_array(proba, classes))
+    return _hashes_of(as_array(proba))
 
 
 def _hashes_of(proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
@@ -397,7 +408,7 @@ def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[An
         return calibrated_on_host(calibrator, proba), None
     name = type(calibrator).__name__
     try:
-        out, totals = _checked(calibrator.transform(proba), None)
+        out, totals = _checked(calibrator.transform(proba))
     except ValueError as error:
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:

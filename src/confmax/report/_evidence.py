@@ -135,7 +135,9 @@ def cross_fitted(
     for k in range(n_folds):
         with warnings.catch_warnings():
             # what was absent from all rows has been said, and what is absent from a fold is shown as missing there
-            warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
+            warnings.filterwarnings(
+                "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
+            )
             try:
                 found.append(tune(fold != k))
             except ValueError as error:

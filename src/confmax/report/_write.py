@@ -24,7 +24,7 @@ from confmax.report._metrics import named
 from confmax.report._page import bundle, page
 from confmax.report._sections import Made
 from confmax.rule import DecisionRule
-from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
+from confmax.solution import MAX_MATRIX_CLASSES, Solution, aligned, maximize
 from confmax.uncertainty import check_bootstrap
 
 AnyMetric = str | Metric | Callable[[Array], float]
@@ -105,9 +105,10 @@ def write(
     chosen, other = _metric_of(own, solution, metric), resolve(second)
     check_bootstrap(n_replicates, level)
     seed = as_seed(random_state)
-    table = _table(proba, y, sample_weight, own.class_names[: own.n_classes])
+    table = _table(proba, y, sample_weight, own.class_names[: own.n_classes], stated=False)
+    chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
     tuned_for = named(own.metric) if solution is None else solution.metric
-    if not (order_known or (tuned_for is not None and tuned_for.ordered)):
+    if not (order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         _check_order((chosen, other), table)
     evidence = judged(table, chosen, own, solution)
     call = "solution.report({})" if solution is not None else "confmax.report.write({})"
@@ -200,7 +201,7 @@ def write_cross_fitted(
     check_bootstrap(n_replicates, level)
     seed = as_seed(random_state)
     table = _table(proba, y, sample_weight, classes)
-    chosen, other = resolve(metric), resolve(second)
+    chosen, other = (aligned(resolve(each), table.classes) for each in (metric, second))
     if not (order_known or (order_known is None and classes is not None)):
         _check_order((chosen, other) if solution is None else (other,), table)
     own = {"classes": table.classes, "random_state": seed, **settings}
@@ -242,10 +243,10 @@ def _metric_of(rule: DecisionRule, solution: Solution | None, given: AnyMetric |
 
 def _check_order(metrics: Sequence[Metric], table: Table) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
-    ordered = [metric for metric in metrics if metric.ordered]
-    for metric in ordered:
+    for metric in metrics:
         if dict(metric.params).get("gain") is None:
             metric.check_table(table.n_classes, table.n_classes)
+    ordered = [metric for metric in metrics if metric.depends_on_order(table.n_classes)]
     if ordered and any(isinstance(name, str) for name in table.classes):
         shown = ", ".join(map(str, table.classes[:6]))
         raise ValueError(
@@ -265,12 +266,12 @@ def _check_metric(metric: Metric, K: int, M: int) -> None:
         )
 
 
-def _table(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None) -> Table:
+def _table(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> Table:
     if y is None:
         raise ValueError("a report counts labels; pass y, the true class of every row")
     if is_source(proba) or is_dask(proba) or is_spark(proba):
         raise ValueError("a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows")
-    table = make_table(proba, y, weight, classes).dense("a report")
+    table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
         raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
                          f"confmax.score compares rules on more")  # fmt: skip
