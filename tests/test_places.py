@@ -139,7 +139,10 @@ def test_a_terminal_takes_the_bytes_and_stays():
         Path("link").symlink_to(name)
         write_whole(Path(name), b"one ")
         write_whole(Path("link"), b"two")
-        assert os.read(ours, 100) == b"one two"
+        shown = b""
+        while len(shown) < 7:  # a terminal passes on what it has so far
+            shown += os.read(ours, 100)
+        assert shown == b"one two"
         assert stat.S_ISCHR(Path(name).stat().st_mode)
         assert names() == ["link"]
     finally:
