@@ -62,9 +62,9 @@ def onnx_model(plan: Plan, dtype: str, opset: int) -> Any:
     outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
     index = graph("Where", valid, index, graph.constant(np.int64(-1)), output=next(iter(outputs)))
     if plan.labels is not None:
-        kind_of_label, refused = _kind_of(onnx, plan.labels)
+        kind_of_label, dtype_of_label, refused = _kind_of(onnx, plan.labels)
         # the index -1 takes the last
-        labels = graph.constant(np.array([*plan.labels, refused], object if refused == "" else None))
+        labels = graph.constant(np.array([*plan.labels, refused], dtype_of_label))
         graph("Gather", labels, index, axis=0, output="decision")
         outputs = {"decision": kind_of_label, **outputs}
     model = helper.make_model(
@@ -85,17 +85,16 @@ def onnx_model(plan: Plan, dtype: str, opset: int) -> Any:
     return model
 
 
-def _kind_of(onnx: Any, labels: Sequence[Any]) -> tuple[int, Any]:
-    """Return the ONNX type of labels, and what stands in rows that are no probabilities."""
+def _kind_of(onnx: Any, labels: Sequence[Any]) -> tuple[int, Any, Any]:
+    """Return the ONNX and NumPy types of labels of one type, and what stands in rows that are no probabilities."""
     kinds = onnx.TensorProto
-    by_type = {
-        bool: (kinds.BOOL, False),
-        int: (kinds.INT64, -1),
-        float: (kinds.DOUBLE, np.nan),
-        str: (kinds.STRING, ""),
+    by_type: dict[type, tuple[int, Any, Any]] = {
+        bool: (kinds.BOOL, np.bool_, False),
+        int: (kinds.INT64, np.int64, -1),
+        float: (kinds.DOUBLE, np.float64, np.nan),
+        str: (kinds.STRING, object, ""),
     }
-    found: tuple[int, Any] = by_type[type(labels[0])]
-    return found
+    return by_type[type(labels[0])]
 
 
 class _Graph:
