@@ -288,6 +288,8 @@ def test_what_cannot_be_opened_says_why(tmp_path):
     pq.write_table(other.slice(0, 0), tmp_path / "empty.parquet")
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "flat.npy", y)
+    np.save(tmp_path / "bytes.npy", y.astype("S1"))
+    np.save(tmp_path / "text.npy", y.astype("U1"))
     (tmp_path / "text.csv").write_text("a,b\n")
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
     cases = [
@@ -303,6 +305,11 @@ def test_what_cannot_be_opened_says_why(tmp_path):
         ({"path": tmp_path / "p.npy", "columns": ["a"]}, "columns= names columns of Parquet files"),
         ({"path": tmp_path / "p.npy", "label": tmp_path / "p.npy"}, "must hold one entry per row: 50"),
         ({"path": tmp_path / "p.npy", "label": "y"}, "y is no .npy file"),
+        (
+            {"path": tmp_path / "p.npy", "label": tmp_path / "bytes.npy"},
+            r"bytes.npy holds \|S1; it must hold strings or",
+        ),
+        ({"path": tmp_path / "p.npy", "weight": tmp_path / "text.npy"}, "text.npy holds <U1; it must hold numbers"),
         ({"path": tmp_path / "flat.npy"}, r"must hold an array \(n, K\)"),
         ({"path": tmp_path / "broken.npy"}, "cannot be read as an array"),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -261,12 +262,13 @@ def _divided(given: Any, lengths: list[int]) -> list[Any]:
     cuts = sorted({*edges, *range(0, len(given), rows)})
     sent: dict[int, Any] = {}
     for start in range(0, len(given), rows):
-        pieces = [(low, high) for low, high in pairwise(cuts) if start <= low < start + rows]
+        pieces = list(pairwise(cuts[bisect_left(cuts, start) : bisect_left(cuts, start + rows) + 1]))
         delayed = [dask.delayed(given[low:high], pure=False, traverse=False) for low, high in pieces]
         sent.update(zip((low for low, _ in pieces), dask.persist(*delayed), strict=True))
     # Dask lets go of what it holds if it is passed in a list
     join, empty = dask.delayed(_joined, pure=False, traverse=False), given[:0]
-    parts = [[sent[low] for low in cuts if start <= low < stop] for start, stop in pairwise(edges)]
+    places = pairwise(bisect_left(cuts, edge) for edge in edges)
+    parts = [[sent[low] for low in cuts[first:last]] for first, last in places]
     return [part[0] if len(part) == 1 else join(*part, empty) for part in parts]
 
 

@@ -251,9 +251,13 @@ def _mapped(
     names = [name for name in (_name(label), _name(weight)) if name is not None]
     # stamped before they are looked at; what is no file is refused there
     beside = tuple((name, stamp_of(name)) for name in names if os.path.isfile(name))
-    for given, what in ((label, "label"), (weight, "weight")):
-        if given is not None and (shape := map_array(os.fspath(given)).shape) != (n,):
-            raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {shape}")
+    for given, what, kinds in ((label, "label", "biufU"), (weight, "weight", "biuf")):
+        found = None if given is None else map_array(os.fspath(given))
+        if found is not None and found.shape != (n,):
+            raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {found.shape}")
+        if found is not None and found.dtype.kind not in kinds:
+            words = "strings or numbers" if "U" in kinds else "numbers"
+            raise ValueError(f"{what} {given} holds {found.dtype}; it must hold {words}")
     rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
     pieces = tuple(
         Piece(str(paths[0]), -1, low, min(low + rows, n), stamp, beside) for low in range(0, max(n, 1), rows)
