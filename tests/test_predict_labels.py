@@ -163,6 +163,23 @@ def test_the_rule_of_an_estimator_predicts_what_it_predicts(dtype):
     np.testing.assert_array_equal(tuned.rule_.predict(tuned.predict_proba(X)), found)
 
 
+def test_an_estimator_of_tensors_predicts_an_array():
+    """scikit-learn's callers get an array of ``classes_`` even where the wrapped model's probabilities are a tensor."""
+    torch = pytest.importorskip("torch")
+    from sklearn.linear_model import LogisticRegression
+
+    class Tensors(LogisticRegression):
+        def predict_proba(self, X):
+            return torch.from_numpy(super().predict_proba(X))
+
+    X, y = np.arange(40.0)[:, None], np.array(["no", "yes"])[np.arange(40) // 30]
+    rule = DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    found = confmax.FixedRuleClassifier(Tensors(), rule).fit(X, y).predict(X)
+    plain = confmax.FixedRuleClassifier(LogisticRegression(), rule).fit(X, y).predict(X)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, plain)
+
+
 # --- tensors ---------------------------------------------------------------------------------------------------------
 
 
