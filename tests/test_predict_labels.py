@@ -56,7 +56,7 @@ ARRAYS = {
     "array": lambda P, _: P,
     "list": lambda P, _: P.tolist(),
     "frame": lambda P, _: pd.DataFrame(P),
-    "polars": lambda P, _: pl.DataFrame(P, schema=["p", "q", "r"]),
+    "polars": lambda P, _: pl.DataFrame(P),
     "sparse": lambda P, _: sparse.csr_array(P),
     "opened": opened,
     "one row": lambda P, _: P[:1],
@@ -126,7 +126,7 @@ def test_warnings_of_draws_name_the_caller():
 )
 def test_a_further_decision_has_a_label_that_no_class_has(classes, label):
     P = np.array([[0.4, 0.3, 0.3], [0.1, 0.9, 0.0]] * 20)
-    y = np.array(classes)[np.arange(40) % 3]
+    y = np.array(classes)[[1, 1] * 10 + [0, 1] * 5 + [2, 1] * 5]
     metric = confmax.metrics.get("linear", cost=np.hstack([1 - np.eye(3), np.full((3, 1), 0.3)]))
     solution = confmax.maximize(metric, P, y, classes=classes, confusion="model", calibration=None)
     assert solution.predict(P)[:2].tolist() == [label, classes[1]]
@@ -231,7 +231,7 @@ def test_labels_of_dask_frames(names, dtype):
     dd = pytest.importorskip("dask.dataframe")
     P = table()
     rule = DecisionRule.from_weights(WEIGHTS, classes=names)
-    frame = pd.DataFrame(P, columns=["p", "q", "r"], index=np.arange(400) * 3)
+    frame = pd.DataFrame(P, index=np.arange(400) * 3)
     if all(isinstance(name, str) for name in names):
         frame.columns = list(names)
     lazy = rule.predict(dd.from_pandas(frame, npartitions=3))

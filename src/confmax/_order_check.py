@@ -24,7 +24,9 @@ SHOWN = 8
 WAY_OUT = "name the columns like the classes, or pass classes= with the names in column order"
 
 
-def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None) -> str:
+def doubt_of_order(
+    table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None, of_model: bool = False
+) -> str:
     """Return a sentence that doubts the order of the columns, empty where the labels bear it out.
 
     Parameters
@@ -37,6 +39,8 @@ def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibra
     calibrated : float or None
         Log loss of the probabilities that rules are tuned on, in nats. Where it is below that of the class shares,
         calibration has repaired a model that is overconfident, which is not told then.
+    of_model : bool
+        Whether a model states the order of its columns: that it is overconfident is no doubt of them then.
 
     Notes
     -----
@@ -78,7 +82,7 @@ def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibra
             f"the columns are probably in another order than the classes: as {_named(rows.classes, order or ())} they "
             f"have {_mean(there, weight):.2f}; {WAY_OUT}"
         )
-    if calibrated is not None and calibrated <= _mean(shares, weight):
+    if of_model or (calibrated is not None and calibrated <= _mean(shares, weight)):
         return ""
     if order == list(range(rows.n_classes)):
         return told + "no other order of the columns fits better, so the model is badly overconfident; calibrate it"
