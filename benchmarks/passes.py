@@ -31,7 +31,7 @@ def main(folder):
         ]
         passes = [solution.n_passes for solution in found]
         method = confmax.optimize.choose(
-            "auto", confmax.metrics.get(name), 2 + (not binary), 2 + (not binary), exact=True, randomized=True
+            "auto", confmax.metrics.get(name), 2 + (not binary), 2 + (not binary), exact=True
         ).name
         gap = max(solution.gap for solution in found)
         lines.append(f"{name} | {method} | {np.median(passes):.1f} | {max(passes)} | {gap:.1e}")

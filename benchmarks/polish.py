@@ -38,7 +38,7 @@ def one_pair(name, data):
     start = Mixture.single(base.rule.gains, base.rule.evaluate(oracle, matrix=base.metric.statistics == "matrix"))
     found = polish(base.metric, oracle, start, K, CoordinateSearch.budget)
     rule = confmax.DecisionRule(found.atoms[0], np.ones(1), tuple(range(K)), calibrator=calibrator)
-    solver = choose("auto", base.metric, K, K, exact=False, randomized=False, blended=True)
+    solver = choose("auto", base.metric, K, K, exact=False, blended=True)
     verdict = worth_polishing(base.metric, table, solver, model_share=share)
     before = base.value, value_on_test(base.metric, base.rule, data["P_test"], data["y_test"])
     after = (

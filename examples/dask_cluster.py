@@ -36,7 +36,7 @@ def main(rows):
         solution = confmax.maximize("g_mean", proba, label)
         print(solution)
 
-        decisions = solution.rule.predict(proba)  # lazy, one block at a time
+        decisions = solution.predict(proba)  # lazy, one block at a time
         print(da.bincount(decisions, minlength=CLASSES).compute())
 
 

@@ -47,7 +47,7 @@ def main(rows):
         solution = confmax.maximize("macro_f1", table, classes=NAMES)
         print(solution)
 
-        decisions = solution.rule.predict(confmax.open_table(f"{folder}/new.parquet", columns=NAMES))
+        decisions = solution.rule.predict_index(confmax.open_table(f"{folder}/new.parquet", columns=NAMES))
         for name, count in zip(NAMES, np.bincount(decisions, minlength=len(NAMES)), strict=True):
             print(f"{name:<12}{count:>8}")
 

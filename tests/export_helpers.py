@@ -150,7 +150,7 @@ def independent_scores(exported, P):
 
 def assert_same_decisions(exported, P, found, tolerance=1e-12, share=1e-4):
     """Decisions are those of `predict`, but for a few rows whose two scores are equal within rounding."""
-    expected = exported.predict(P)
+    expected = exported.predict_index(P)
     assert found.shape == expected.shape
     differ = np.flatnonzero(found != expected)
     assert len(differ) <= share * len(P)

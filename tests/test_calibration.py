@@ -48,6 +48,7 @@ def test_vector_scaling_is_scipys_minimum(n, K, newton_classes, monkeypatch):
     rng = np.random.default_rng(K)
     P, y = miscalibrated(n, K, rng.uniform(0.3, 2, K), rng.normal(size=K))
     w = rng.integers(1, 4, n).astype(float)
+    w *= w.sum() / (w @ w)
     found = fit(make_table(P, y, w, range(K)), "vector")
     mine, floor = parameters(found), found.floor
     start = np.repeat([1.0, 0.0], K)
@@ -165,8 +166,9 @@ def test_folds_are_stratified_and_keep_equal_rows_together():
     P, y = miscalibrated(500, 3, 1, 0)
     twice = labelled(make_table(np.concatenate([P, P]), np.concatenate([y, y])), 0).folds()
     np.testing.assert_array_equal(twice[:500], twice[500:])
-    counts = np.array([np.bincount(twice[:500][y == k], minlength=5) for k in range(3)])
-    assert np.ptp(counts, axis=1).max() <= 1
+    for k in range(3):
+        size = int((y == k).sum())
+        assert np.bincount(twice[:500][y == k], minlength=5).max() <= -(-size // 5) + size // 20
     assert (labelled(make_table(P, y), 1).folds() != twice[:500]).any()
 
 
@@ -224,17 +226,70 @@ def test_column_order_changes_nothing():
         assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
 
 
-def test_weights_are_repetitions_and_other_units_do_not_matter():
+@pytest.mark.parametrize("whole", [False, True])
+def test_weights_are_relative(whole):
+    """The unit changes nothing, whole numbers or not; equal weights are none."""
     P, y = miscalibrated(300, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
-    counts = np.random.default_rng(1).integers(0, 4, 300)
-    rows = np.repeat(np.arange(300), counts)
-    weighted, repeated = choose(make_table(P, y, counts)), choose(make_table(P[rows], y[rows]))
-    np.testing.assert_allclose(parameters(weighted.calibrator), parameters(repeated.calibrator), atol=1e-9)
-    for kind, loss in repeated.cv_log_loss.items():
-        assert weighted.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
-    w = np.random.default_rng(2).random(300)
-    small, large = (fit(make_table(P, y, unit * w), "vector") for unit in (1e-3, 1e3 * np.pi))
-    np.testing.assert_allclose(parameters(small), parameters(large), atol=1e-9)
+    rng = np.random.default_rng(2)
+    w = rng.integers(1, 4, 300).astype(float) if whole else rng.random(300)
+    one = choose(make_table(P, y, w))
+    for unit in (2.0, 1024.0, 2.5, 1000.0, 1e-3, 1e200, 1e-200):
+        other = choose(make_table(P, y, unit * w))
+        assert other.kind == one.kind
+        np.testing.assert_allclose(parameters(other.calibrator), parameters(one.calibrator), atol=1e-9)
+        if unit in (2.0, 1024.0):
+            assert parameters(other.calibrator).tobytes() == parameters(one.calibrator).tobytes()
+    plain = fit(make_table(P, y), "vector")
+    for unit in (1.0, 2.5, 1000.0, 1000.5):
+        assert parameters(fit(make_table(P, y, np.full(300, unit)), "vector")).tobytes() == parameters(plain).tobytes()
+
+
+def test_the_fit_sees_as_many_rows_as_the_weights_are_worth():
+    """Penalised losses of sum w = (sum w)^2 / sum w^2, minimised by SciPy."""
+    P, y = miscalibrated(200, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
+    w = np.random.default_rng(3).integers(1, 6, 200).astype(float)
+    w *= w.sum() / (w * w).sum()
+    found = fit(make_table(P, y, 7 * w), "vector")
+    best = scipy.optimize.minimize(objective, np.repeat([1.0, 0.0], 3), (P, y, w, found.floor), tol=1e-12)
+    np.testing.assert_allclose(np.concatenate([found.a, found.b]), best.x, atol=1e-5)
+
+
+def inverted(n, K, seed, *, backwards):
+    """Labels for which some classes are the less likely the larger their probability."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(K), n)
+    a = np.where(np.arange(K) < backwards, -1.2, 1.0)
+    return P, (a * np.log(P) + rng.gumbel(size=(n, K))).argmax(axis=1)
+
+
+@pytest.mark.parametrize(("n", "K", "backwards"), [(300, 2, 1), (300, 3, 1), (400, 4, 3), (500, 5, 5), (60, 6, 2)])
+def test_powers_are_never_negative(n, K, backwards):
+    """The constrained minimum of SciPy's L-BFGS-B, and the conditions of Karush, Kuhn and Tucker."""
+    P, y = inverted(n, K, n + K, backwards=backwards)
+    found = fit(make_table(P, y), "vector")
+    assert (found.a >= 0).all() and (found.a == 0).any()
+    rows, bounds = (P, y, np.ones(n), found.floor), [(0, None)] * K + [(None, None)] * K
+    best = scipy.optimize.minimize(objective, np.repeat([1.0, 0.0], K), rows, method="L-BFGS-B", bounds=bounds,
+                                   options={"ftol": 1e-15, "gtol": 1e-10, "maxfun": 10**6})  # fmt: skip
+    theta = parameters(found)
+    assert objective(theta, *rows) <= best.fun + 1e-6
+    slope = scipy.optimize.approx_fprime(theta, objective, 1e-6, *rows)
+    held = np.concatenate([found.a == 0, np.zeros(K, bool)])
+    np.testing.assert_allclose(slope[~held], 0, atol=1e-2)
+    assert (slope[held] > -1e-2).all()
+    chosen = choose(make_table(P, y)).calibrator
+    assert not isinstance(chosen, VectorScaling) or (chosen.a >= 0).all()
+
+
+def test_powers_of_many_classes_are_never_negative(monkeypatch):
+    """L-BFGS finds what Newton's method does."""
+    P, y = inverted(500, 5, 3, backwards=2)
+    newton = fit(make_table(P, y), "vector")
+    monkeypatch.setattr(solver, "NEWTON_CLASSES", 3)
+    monkeypatch.setattr(solver, "WIDE_TOL", 1e-10)
+    other = fit(make_table(P, y), "vector")
+    assert (newton.a[:2] == 0).all()
+    np.testing.assert_allclose(parameters(other), parameters(newton), atol=1e-3)
 
 
 def test_large_tables_are_chosen_on_a_sample_and_fitted_whole(monkeypatch):

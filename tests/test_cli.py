@@ -105,7 +105,7 @@ def test_demo_prints_what_it_used(tmp_path, monkeypatch, demonstration):
     """The same document, in words: rows, columns, gap, rule and where it went."""
     rule = library.DecisionRule.load(demonstration[1])
     monkeypatch.setattr(cli, "demonstrate", lambda _progress: (rule, dict(demonstration[0])))
-    stdout, stderr = run("demo")
+    stdout, stderr = run("demo", "-o", "rule.json")
     assert stderr == ""
     assert (tmp_path / "rule.json").exists()
     for words in ("3467 (VF 1769, F 1078, M 412, L 208)", "held-out", "on model", "no certificate", "rule.json"):
@@ -135,7 +135,7 @@ def test_tune_is_maximize(hpc):
 
 
 def test_tune_says_what_it_is():
-    stdout, stderr = run("tune", HPC, "--label", "obs", "--metric", "f1_macro")
+    stdout, stderr = run("tune", HPC, "--label", "obs", "--metric", "f1_macro", "-o", "rule.json")
     assert stderr == ""
     assert "% as the probabilities expect, the rest as counted on the labels" in stdout
     assert "none: labels prove no bound" in stdout
@@ -167,7 +167,7 @@ def test_parameters_positive_class_weights_and_settings(tmp_path):
     P, y = frame[:, [2, 1]].astype(float), frame[:, 4]
     found = document("tune", path, "--label", "y", "--metric", "f_beta", "--param", "beta=2", "--positive", "a",
                      "--weight", "w", "--tol", "0.01", "--max-passes", "9", "--seed", "5", "--randomized", "no",
-                     "--solver", "threshold_search")  # fmt: skip
+                     "--solver", "threshold_search", "-o", "rule.json")  # fmt: skip
     metric = library.metrics.get("f_beta", beta=2)
     expected = library.maximize(metric, P, y, classes=["b", "a"], solver="threshold_search", random_state=5)
     assert found["classes"] == ["b", "a"]
@@ -180,7 +180,7 @@ def test_parameters_positive_class_weights_and_settings(tmp_path):
 
 def test_costs(hpc):
     Path("costs.csv").write_text(",L,F,M,VF,ask\nVF,3,1,2,0,.4\nF,2,0,1,1,.4\nL,0,4,2,9,.4\nM,1,2,0,4,.4\n")
-    found = document("tune", HPC, "--label", "obs", "--costs", "costs.csv")
+    found = document("tune", HPC, "--label", "obs", "--costs", "costs.csv", "-o", "rule.json")
     costs = [[0, 1, 2, 3, 0.4], [1, 0, 1, 2, 0.4], [4, 2, 0, 1, 0.4], [9, 4, 2, 0, 0.4]]
     expected = library.maximize(library.metrics.get("linear", cost=costs), hpc[0], hpc[1], classes=CLASSES)
     assert found["tuned"] == expected.value
@@ -188,7 +188,7 @@ def test_costs(hpc):
     assert list(rule.classes) == [*CLASSES, "ask"]
     run("apply", "rule.json", HPC, "-o", "decided.csv")
     decided = pacsv.read_csv("decided.csv")["decision"].to_pylist()
-    assert decided == rule.classes[rule.predict(hpc[0])].tolist()
+    assert decided == rule.predict(hpc[0]).tolist()
     assert "ask" in decided
     # minus the mean cost, from the decisions in the file
     position = {name: k for k, name in enumerate(rule.classes)}
@@ -204,7 +204,7 @@ def test_the_real_tables_work():
     P = draw.dirichlet([1, 1, 1], 90).astype(np.float32)
     y = (P.cumsum(axis=1) > draw.random((90, 1))).argmax(axis=1).astype(np.int16)
     np.savez("real.npz", P_tune=P[:50], y_tune=y[:50], P_test=P[50:], y_test=y[50:])
-    found = document("tune", "real.npz", "--label", "y_tune", "--metric", "macro_f1")
+    found = document("tune", "real.npz", "--label", "y_tune", "--metric", "macro_f1", "-o", "rule.json")
     assert (found["rows"], found["classes"]) == (50, [0, 1, 2])
     expected = library.maximize("macro_f1", P[:50], y[:50])
     assert found["tuned"] == expected.value
@@ -262,7 +262,7 @@ def test_apply_is_predict_in_every_format(tmp_path, copies, hpc, source, randomi
         both = type(gains).concatenate([rule.gains, gains])
         rule = library.DecisionRule(both, np.array([0.6, 0.4]), tuple(CLASSES), "two", 7)
     rule.save("rule.json")
-    expected = rule.classes[rule.predict(hpc[0], keys=np.arange(len(hpc[0])))].tolist()
+    expected = rule.predict(hpc[0], keys=np.arange(len(hpc[0]))).tolist()
     for target in ("csv", "parquet", "npz"):
         out = tmp_path / f"out.{target}"
         stdout, stderr = run("apply", "rule.json", copies / f"t.{source}", "-o", out, "--key", "id")
@@ -275,7 +275,7 @@ def test_apply_matches_columns_by_name(tmp_path, hpc):
     """Columns in another order are found; --columns wins where the names differ."""
     rule = library.DecisionRule.from_weights([1.0, 2.0, 7.0, 11.0], classes=CLASSES)
     rule.save("rule.json")
-    expected = rule.classes[rule.predict(hpc[0])].tolist()
+    expected = rule.predict(hpc[0]).tolist()
     pacsv.write_csv(pa.table({name: hpc[0][:, CLASSES.index(name)] for name in ("L", "VF", "M", "F")}), "swapped.csv")
     run("apply", "rule.json", "swapped.csv", "-o", "a.csv")
     run("apply", "rule.json", "swapped.csv", "-o", "b.csv", "--columns", "M,L,F,VF")
@@ -314,7 +314,7 @@ def test_score_with_an_order_scores_ordered_metrics(hpc):
     assert [row["metric"] for row in found["values"]] == ["quadratic_kappa"]
     assert found["values"][0]["argmax"] == pytest.approx(expected, abs=1e-12)
     # a rule that was tuned for such a metric knows its order
-    run("tune", HPC, "--label", "obs", "--classes", "L,M,F,VF", "--metric", "quadratic_kappa")
+    run("tune", HPC, "--label", "obs", "--classes", "L,M,F,VF", "--metric", "quadratic_kappa", "-o", "rule.json")
     scored = document("score", HPC, "--label", "obs", "--rule", "rule.json")
     assert scored["classes"] == ["L", "M", "F", "VF"]
     assert "quadratic_kappa" in {row["metric"] for row in scored["values"]}

@@ -53,7 +53,7 @@ def decided(hpc, compared):
         for fold in range(5):
             rule = library.maximize(metric, P[folds != fold], y[folds != fold], classes=CLASSES).rule
             assert not rule.is_randomized
-            mine[folds == fold] = rule.classes[rule.predict(P[folds == fold])]
+            mine[folds == fold] = rule.predict(P[folds == fold])
     weighted = P * [1.0, 2.0, 7.0, 11.0]
     return {**found, compared[1]: np.array(CLASSES)[3 - np.argmax(weighted[:, ::-1], axis=1)]}
 
@@ -70,7 +70,8 @@ def test_values_are_those_of_held_out_rows(hpc, compared, decided):
         "argmax": False, "p/prior": False, "for macro_f1": True, "for g_mean": True, path: False,
     }  # fmt: skip
     # the tuning rows flatter: the same rule of all rows is better on them
-    assert library.maximize("g_mean", P, y, classes=CLASSES).label_value > by_name["for g_mean"]["values"]["g_mean"]
+    flattered = library.maximize("macro_f1", P, y, classes=CLASSES).label_value
+    assert flattered > by_name["for macro_f1"]["values"]["macro_f1"]
 
 
 def test_intervals_are_those_of_score(hpc, compared, decided):

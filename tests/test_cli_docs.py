@@ -76,10 +76,11 @@ def outputs():
     pages = find_spec("vl_convert") is not None
     more = ("tune", path, "--label", "y", "--metric", "macro_f1", "--report", "page.html")
     return {
-        "demo": [("demo",)],
+        "demo": [("demo", "-o", "demo.json")],
         "report": [("report", "r.json", path, "--label", "y", "--metric", "g_mean")] if pages else [],
         "tune": [
-            ("tune", *labelled, "--metric", "macro_f1"), ("tune", path, "--metric", "g_mean", "--columns", "a,b,c"),
+            ("tune", *labelled, "--metric", "macro_f1", "-o", "new.json"),
+            ("tune", path, "--metric", "g_mean", "--columns", "a,b,c"),
             ("tune", *labelled, "--costs", costs),
             ("tune", *labelled, "--metric", "mcc", "--confusion", "model"), *([more] if pages else []),
         ],

@@ -58,11 +58,11 @@ def text(folder, content, name="t.csv"):
 
 
 def tune_small(folder, *more, metric="macro_f1", **replaced):
-    return ["tune", small(folder, **replaced), "--label", "y", "--metric", metric, *more]
+    return ["tune", small(folder, **replaced), "--label", "y", "--metric", metric, "-o", "rule.json", *more]
 
 
 def tune_file(name, *more):
-    return ["tune", name, "--metric", "macro_f1", *more]
+    return ["tune", name, "--metric", "macro_f1", "-o", "rule.json", *more]
 
 
 def repeated_parquet(folder):
@@ -252,13 +252,13 @@ def test_a_full_disk_leaves_no_file(tmp_path, monkeypatch, command):
     """The last step fails: one sentence, and no part of a file."""
     rule = library.DecisionRule.from_weights([1.0, 2.0])
     monkeypatch.setattr(cli, "demonstrate", lambda _progress: (rule, {}))
-    args = {"tune": tune_small(tmp_path), "apply": apply_small(tmp_path), "demo": ["demo"]}[command]
+    args = {"tune": tune_small(tmp_path), "apply": apply_small(tmp_path), "demo": ["demo", "-o", "rule.json"]}[command]
     before = everything(tmp_path)
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("confmax._rule_file.os.replace", full)
+    monkeypatch.setattr("confmax.places.os.replace", full)
     _, stderr = run(*args, code=2)
     assert "No space left on device" in stderr
     assert stderr.count("\n") == 1

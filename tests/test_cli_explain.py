@@ -45,7 +45,7 @@ def test_the_example_decides_like_predict(name, row):
     found = document("explain", "r.json", "--proba", ",".join(map(str, row)))
     example = found["example"]
     names = [str(each) for each in rule.class_names]
-    assert example["decision"] == names[rule.predict([row])[0]]
+    assert example["decision"] == names[rule.predict_index([row])[0]]
     assert list(example["decision_probabilities"].values()) == rule.decision_probabilities([row])[0].tolist()
     shares = dict.fromkeys(names, 0.0)
     for part in example["parts"]:
@@ -85,7 +85,7 @@ def test_thresholds_are_where_decisions_change(name):
             if j != k:
                 P = np.zeros((len(grid), 3))
                 P[:, k], P[:, j] = grid, 1 - grid
-                first = grid[np.argmax(rule.predict(P) == k)]
+                first = grid[np.argmax(rule.predict_index(P) == k)]
                 assert found[mine][other] == pytest.approx(first, abs=1e-4)
 
 

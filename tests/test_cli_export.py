@@ -34,7 +34,7 @@ def test_sql_is_printed_and_decides():
     connection.execute('CREATE TABLE t ("p 1", "p,2", p3)')
     connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows())
     found = connection.execute(f"SELECT {expression} FROM t ORDER BY rowid").fetchall()
-    np.testing.assert_array_equal(np.ravel(found), RULE.predict(rows()))
+    np.testing.assert_array_equal(np.ravel(found), RULE.predict_index(rows()))
 
 
 def test_python_is_written_and_decides(tmp_path):
@@ -42,7 +42,7 @@ def test_python_is_written_and_decides(tmp_path):
     assert stdout == "index      0 a, 1 b, 2 c\nwritten    chosen.py\n"
     found = {}
     exec((tmp_path / "chosen.py").read_text(), found)
-    assert [found["chosen"](row) for row in rows()] == RULE.predict(rows()).tolist()
+    assert [found["chosen"](row) for row in rows()] == RULE.predict_index(rows()).tolist()
     assert run("export", "rule.json", "--to", "python")[0] == RULE.to_python()
 
 
@@ -55,7 +55,7 @@ def test_onnx_is_written_and_decides(tmp_path):
     }  # fmt: skip
     session = pytest.importorskip("onnxruntime").InferenceSession(data)
     found = session.run(["decision"], {"proba": np.array(rows())})[0]
-    np.testing.assert_array_equal(found, RULE.predict(rows()))
+    np.testing.assert_array_equal(found, RULE.predict_index(rows()))
 
 
 SQL = ("--to", "sql", "--dialect", "duckdb")

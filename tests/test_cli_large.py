@@ -86,7 +86,9 @@ def test_mapped_arrays(tmp_path):
 def test_costs_and_parameters(tmp_path):
     written(tmp_path / "t.parquet")
     (tmp_path / "costs.csv").write_text(",low,middle,high,ask\nlow,0,1,5,.3\nmiddle,1,0,2,.3\nhigh,9,3,0,.3\n")
-    told = document("tune", "t.parquet", "--label", "truth", "--costs", "costs.csv", "--in-parts", "yes")
+    told = document(
+        "tune", "t.parquet", "--label", "truth", "--costs", "costs.csv", "--in-parts", "yes", "-o", "rule.json"
+    )
     whole = document("tune", "t.parquet", "--label", "truth", "--costs", "costs.csv")
     assert told["tuned"] == pytest.approx(whole["tuned"], abs=1e-9)
     assert len(json.loads((tmp_path / "rule.json").read_text())["classes"]) == 4
@@ -116,7 +118,7 @@ def test_what_goes_wrong_is_one_sentence_and_writes_nothing(tmp_path, arguments,
     written(tmp_path / "nan.parquet", bad=307)
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "t.parquet").read_bytes()[:-200])
     (tmp_path / "rule.json").write_text("before")
-    _, told = run("tune", *arguments, "--metric", "macro_f1", code=2)
+    _, told = run("tune", *arguments, "--metric", "macro_f1", "-o", "rule.json", "--force", code=2)
     assert message in told
     assert len(told.splitlines()) == 1
     assert (tmp_path / "rule.json").read_text() == "before"

@@ -293,23 +293,23 @@ def test_decisions_are_lazy_and_those_of_the_array(kind):
     with dask.config.set(scheduler=_refuse), pytest.MonkeyPatch.context() as patch:
         patch.setattr("distributed.Client.get", _refuse)
         found = {
-            "array": rule.predict(rows(P)),
-            "columns in chunks": rule.predict(rows(P).rechunk((1000, 3))),
-            "unknown": rule.predict(of_unknown_chunks(rows(P))),
-            "frame": rule.predict(lazy),
+            "array": rule.predict_index(rows(P)),
+            "columns in chunks": rule.predict_index(rows(P).rechunk((1000, 3))),
+            "unknown": rule.predict_index(of_unknown_chunks(rows(P))),
+            "frame": rule.predict_index(lazy),
         }
         keyed = [
-            rule.predict(rows(P), keys=da.from_array(keys, chunks=999)),
-            rule.predict(rows(P), keys=keys),
-            rule.predict(of_unknown_chunks(rows(P)), keys=rows(keys)),
+            rule.predict_index(rows(P), keys=da.from_array(keys, chunks=999)),
+            rule.predict_index(rows(P), keys=keys),
+            rule.predict_index(of_unknown_chunks(rows(P)), keys=rows(keys)),
         ]
         shares = rule.decision_probabilities(rows(P))
     assert found["array"].chunks == (LENGTHS,)
     assert found["array"].dtype == found["frame"].dtype == np.int64
     for name, each in found.items():
-        np.testing.assert_array_equal(each.compute(), rule.predict(P), err_msg=name)
+        np.testing.assert_array_equal(each.compute(), rule.predict_index(P), err_msg=name)
     for each in keyed:
-        np.testing.assert_array_equal(each.compute(), rule.predict(P, keys=keys))
+        np.testing.assert_array_equal(each.compute(), rule.predict_index(P, keys=keys))
     np.testing.assert_array_equal(found["frame"].compute().index, lazy.index.compute())
     np.testing.assert_array_equal(shares.compute(), rule.decision_probabilities(P))
 
@@ -465,6 +465,21 @@ def test_large_work_is_sent_to_a_worker_once(monkeypatch):
     same(oracle.maximize(gains), expected)
     monkeypatch.setattr(_dask, "LARGE_WORK", 1 << 16)
     assert graphs == [len(task.dask) + 1 for task in oracle.table.source._tasks(str)]
+
+
+@on(0, 3)
+@pytest.mark.parametrize("kind", ["numbers", "names", "objects"])
+def test_labels_in_memory_are_sent_in_small_messages(monkeypatch, kind):
+    """Pieces of a part are joined by a worker; empty parts stay empty. Dask warns of no large graph."""
+    P, y, weight = labelled()
+    y = y if kind == "numbers" else np.array(["a", "b", "c", "d"], object if kind == "objects" else str)[y]
+    expected = make_oracle(make_table(P, y, weight), "labels").maximize(all_gains(4)["offsets"], matrix=True)
+    monkeypatch.setattr(_dask, "MESSAGE_BYTES", 1500)
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "5kB"}):
+        divided = _dask._divided(y, list(LENGTHS))
+    for part, piece in zip(divided, np.split(y, np.cumsum(LENGTHS)[:-1]), strict=True):
+        np.testing.assert_array_equal(part.compute(), piece)
+    same(make_oracle(make_table(rows(P), y, weight), "labels").maximize(all_gains(4)["offsets"], matrix=True), expected)
 
 
 @on(3)

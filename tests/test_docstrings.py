@@ -48,6 +48,7 @@ BLOCKS = {
     "oracle.apply_calibrator", "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "uncertainty.compare", "uncertainty.doubts",
     "uncertainty.plain_rules", "uncertainty.check_bootstrap", "solution.check_settings", "solution.fit_metric",
+    "solution.tune", "solution.value_on_labels",
     "calibration.check_calibration", "calibration.choose",
 }  # fmt: skip
 PROTOCOLS = {"check", "init", "step", "maximize", "eta", "sample", "points", "table", "transform"}

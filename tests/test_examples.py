@@ -1,4 +1,4 @@
-"""The examples run, at a small size, and print a rule."""
+"""The examples run, at a small size and warnings as errors, and print a rule."""
 
 import importlib.util
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import confmax
+from tests.fresh_process import WARNINGS
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {
@@ -29,7 +30,7 @@ def test_example(name, tmp_path):
         if not (shutil.which(need) if need == "java" else importlib.util.find_spec(need)):
             pytest.skip(f"{need} is not installed")
     environment = {**os.environ, "PYTHONPATH": str(Path(confmax.__file__).parents[1])}
-    command = [sys.executable, str(ROOT / "examples" / name), "20000"]
+    command = [sys.executable, *WARNINGS, str(ROOT / "examples" / name), "20000"]
     found = subprocess.run(
         command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300, check=False
     )

@@ -44,7 +44,7 @@ def test_sql_gives_null_where_predict_refuses(exported, most, monkeypatch):
     connection.execute("CREATE TABLE t (a REAL, b REAL, c REAL)")
     connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
     found = [cell for (cell,) in connection.execute(f"SELECT {expression} FROM t ORDER BY rowid")]
-    assert found == [exported.predict([rows[0]])[0], *[None] * (len(rows) - 1)]
+    assert found == [exported.predict_index([rows[0]])[0], *[None] * (len(rows) - 1)]
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE t (row INTEGER, a DOUBLE, b DOUBLE, c DOUBLE)")
@@ -81,7 +81,7 @@ def test_columns_are_quoted_and_named_like_the_classes():
     connection.execute(f"CREATE TABLE t ({quoted})")
     connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", P.tolist())
     found = connection.execute(f"SELECT {exported.to_sql('sqlite')} FROM t ORDER BY rowid").fetchall()
-    np.testing.assert_array_equal(np.ravel(found), exported.predict(P))
+    np.testing.assert_array_equal(np.ravel(found), exported.predict_index(P))
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
@@ -96,7 +96,7 @@ def test_columns_may_be_named_like_the_parts_of_a_long_expression(dialect):
     connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 21)})", rows)
     cells = connection.execute(f"SELECT row, {exported.to_sql(dialect, names)} FROM t ORDER BY row").fetchall()
     connection.close()
-    np.testing.assert_array_equal([cell for _, cell in cells], exported.predict(P))
+    np.testing.assert_array_equal([cell for _, cell in cells], exported.predict_index(P))
 
 
 def test_other_dialects_are_translated():
@@ -119,7 +119,7 @@ def test_other_dialects_are_translated():
         connection.execute('CREATE TABLE t (row INTEGER, "c 0" DOUBLE, "c 1" DOUBLE, "c 2" DOUBLE)')
         connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [[k, *row] for k, row in enumerate(P.tolist())])
         cells = connection.execute(f"SELECT {text} FROM t ORDER BY row").fetchall()
-    np.testing.assert_array_equal(np.ravel(cells), RULES["offsets of 3"].predict(P))
+    np.testing.assert_array_equal(np.ravel(cells), RULES["offsets of 3"].predict_index(P))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_onnx_gives_minus_one_where_predict_refuses(exported, dtype, opset):
     pytest.importorskip("onnx")
     rows = [[0.2, 0.3, 0.5], *BAD[2:], *NOT_FINITE]
     found = run_onnx(exported.to_onnx(dtype, opset=opset), {"proba": np.array(rows, dtype)})
-    assert found.tolist() == [exported.predict([rows[0]])[0], *[-1] * (len(rows) - 1)]
+    assert found.tolist() == [exported.predict_index([rows[0]])[0], *[-1] * (len(rows) - 1)]
 
 
 @pytest.mark.parametrize("name", ["weights of 3", "offsets of 3", "costs", "vector scaling, costs"])
@@ -185,7 +185,8 @@ def test_onnx_behind_a_model(name):
     tolerance = 8 * np.finfo(np.float32).eps
     assert_same_decisions(RULES[name], P, run_onnx(fused, {"X": new}), tolerance)
     # and like the model in scikit-learn, which computes in double: 1e-5 of probability decides few rows
-    assert (RULES[name].predict(fitted.predict_proba(new.astype(np.float64))) != RULES[name].predict(P)).mean() < 1e-3
+    in_double = fitted.predict_proba(new.astype(np.float64))
+    assert (RULES[name].predict_index(in_double) != RULES[name].predict_index(P)).mean() < 1e-3
 
 
 def test_onnx_model_says_what_it_is():
@@ -230,8 +231,8 @@ def test_without_onnx(monkeypatch):
 def test_python_refuses_what_predict_refuses(exported):
     names = {}
     exec(exported.to_python(), names)
-    assert names["decide"]((0.2, 0.3, 0.5)) == exported.predict([[0.2, 0.3, 0.5]])[0]
-    assert names["decide"](np.array([0.2, 0.3, 0.5])) == exported.predict([[0.2, 0.3, 0.5]])[0]
+    assert names["decide"]((0.2, 0.3, 0.5)) == exported.predict_index([[0.2, 0.3, 0.5]])[0]
+    assert names["decide"](np.array([0.2, 0.3, 0.5])) == exported.predict_index([[0.2, 0.3, 0.5]])[0]
     for row in (*BAD[2:], *NOT_FINITE):
         with pytest.raises(
             ValueError, match=r"^pass finite probabilities that sum to one, none negative; these sum to"
@@ -254,7 +255,7 @@ def test_names_of_a_strange_rule_stay_in_their_comment():
     strange = DecisionRule(drawn(3), np.ones(1), tuple(names), 'f1"""\nraise SystemExit')
     found = {}
     exec(strange.to_python(), found)
-    assert found["decide"]([0.2, 0.3, 0.5]) == strange.predict([[0.2, 0.3, 0.5]])[0]
+    assert found["decide"]([0.2, 0.3, 0.5]) == strange.predict_index([[0.2, 0.3, 0.5]])[0]
 
 
 @pytest.mark.parametrize("name", ["not a name", "class", "", "max", "math", 3])

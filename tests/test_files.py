@@ -246,7 +246,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("confmax._rule_file.os.replace", full)
+    monkeypatch.setattr("confmax.places.os.replace", full)
     with pytest.raises(OSError, match="No space"):
         write_decisions(tmp_path / "out.csv", frame, np.arange(4))
     assert sorted(tmp_path.iterdir()) == before
@@ -259,7 +259,7 @@ def test_decision_is_not_overwritten(tmp_path):
 
 
 def test_unwritable_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("confmax._rule_file.os.access", lambda *_: False)  # root may write anywhere
+    monkeypatch.setattr("confmax.places.os.access", lambda *_: False)  # root may write anywhere
     with pytest.raises(ValueError, match="not writable"):
         check_output(tmp_path / "rule.json")
 

@@ -26,13 +26,14 @@ SCRIPT = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
 
 
 def environment(folder):
-    """Return an environment where `confmax` and `python` are those under test."""
+    """Return an environment where `confmax` and `python` are those under test, and warnings are errors."""
     (folder / "bin").mkdir()
     for name, command in (("confmax", "-m confmax"), ("python", "")):
         path = folder / "bin" / name
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR")}
+    kept["PYTHONWARNINGS"] = "error"
     return {**kept, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
 
 

@@ -162,7 +162,7 @@ def test_the_same_bytes_for_any_number_of_threads(monkeypatch):
         found = []
         for w in (None, weight):
             table = make_table(P, y, w)
-            found += [table.draws, table.mean_probability()]
+            found += [table.hashes, table.mean_probability()]
             for mode in ("model", "labels"):
                 C = make_oracle(table, mode).maximize(gains, matrix=True)
                 found += [C.diagonal, C.columns, C.matrix]

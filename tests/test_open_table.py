@@ -2,6 +2,7 @@
 
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -176,6 +177,107 @@ def test_a_file_that_changes_between_passes_is_refused(tmp_path):
         confmax.maximize("g_mean", opened)
 
 
+@pytest.mark.parametrize("which", ["p", "y", "w"])
+def test_any_array_that_changes_after_opening_is_refused(tmp_path, which):
+    """Probabilities, labels and weights: each is a file of its own."""
+    P, y, w = labelled(500, 3)
+    for name, array in (("p", P), ("y", y), ("w", w)):
+        np.save(tmp_path / f"{name}.npy", array)
+    opened = confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy", weight=tmp_path / "w.npy")
+    table = make_table(opened)
+    np.save(tmp_path / f"{which}.npy", {"p": P[::-1], "y": (y + 1) % 3, "w": w + 1}[which])
+    os.utime(tmp_path / f"{which}.npy", ns=(1, 1))  # the clock of files may be coarser than this test is fast
+    sentence = rf"{which}\.npy has changed since it was opened; keep files as they are during a run"
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("g_mean", opened, **SETTINGS)
+    with pytest.raises(ValueError, match=sentence):
+        make_oracle(table, "labels").maximize(confmax.confusion.Gains.reduced(np.ones(3)))
+
+
+def test_a_footer_is_read_once_in_a_pass(tmp_path, monkeypatch):
+    P, y, _ = labelled(600, 3)
+    opened = confmax.open_table(write(tmp_path, P, y, files=2), label="truth")
+    table, given = make_table(opened), []
+    real = pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", lambda *a, **more: (given.append(more["metadata"]), real(*a, **more))[1])
+    make_oracle(table).maximize(confmax.confusion.Gains.reduced(np.ones(3)))
+    assert [each is None for each in given] == [True, False, False, True, False, False]
+
+
+def test_decimals_are_taken_as_floats(tmp_path):
+    """As probabilities, if they are named, as labels and as weights: as from Spark."""
+    P, y, w = labelled(300, 3)
+    P = P.round(6)
+    P[:, 2] = abs(1 - P[:, 0] - P[:, 1]).round(6)
+    kinds = {f"p{k}": pa.array(P[:, k]).cast(pa.decimal128(12, 9), safe=False) for k in range(3)}
+    kinds |= {"y": pa.array(y).cast(pa.decimal128(21, 0)), "w": pa.array(w).cast(pa.decimal128(12, 3), safe=False)}
+    pq.write_table(pa.table(kinds), tmp_path / "t.parquet", row_group_size=100)
+    opened = confmax.open_table(tmp_path / "t.parquet", label="y", weight="w", columns=["p0", "p1", "p2"])
+    found = confmax.maximize("macro_f1", opened, **SETTINGS)
+    assert found.rule.classes.tolist() == [0, 1, 2]
+    assert found.value == pytest.approx(confmax.maximize("macro_f1", P, y, sample_weight=w, **SETTINGS).value, abs=1e-9)
+
+
+def test_what_is_no_local_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    P, y, _ = labelled(50, 3)
+    table = pa.table({"a": P[:, 0], "b": 1 - P[:, 0], "day": y})
+    pq.write_to_dataset(table, "hive", partition_cols=["day"])
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    pq.write_table(table, "deep/er/t.parquet")
+    (tmp_path / "none").mkdir()
+    memory = (
+        "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to a Par"
+    )
+    cases = [
+        ([], "open_table was given no file; name at least one Parquet file, or one .npy file"),
+        (None, "got None: name a Parquet file, or one .npy file"),
+        ([None], "got a sequence with None: name a Parquet file"),
+        (b"t.parquet", "got bytes: name a Parquet file"),
+        (P, f"got a numpy.ndarray: {memory}"),
+        (table, f"got a pyarrow.Table: {memory}"),
+        ("s3://bucket/t.parquet", "s3://bucket/t.parquet is not on this machine, and only local files are read; copy"),
+        (Path("gs://bucket/t.parquet"), "gs://bucket/t.parquet is not on this machine"),
+        ("file:///data/a%20b.parquet", "an address, and files are named by their paths; give /data/a b.parquet"),
+        ("hive", r"hive is partitioned into folders such as day=0, .*by the pattern hive/\*/\*\.parquet to do without"),
+        ("deep", r"deep lie in folders below it; name them by the pattern deep/\*/\*\.parquet"),
+        ("none", "none is a directory without .parquet files; name a file, or another folder"),
+    ]
+    for given, message in cases:
+        with pytest.raises(ValueError, match=message) as caught:
+            confmax.open_table(given)
+        assert "\n" not in str(caught.value)
+    assert confmax.open_table("hive/*/*.parquet").n_rows == confmax.open_table("deep/*/*.parquet").n_rows == 50
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "duckdb"])
+def test_frames_in_memory_are_refused_by_name(library):
+    frame = pa.table({"a": [0.5], "b": [0.5]})
+    own = pytest.importorskip(library)
+    pytest.importorskip("pandas")
+    make = {
+        "pandas": lambda: frame.to_pandas(),
+        "polars": lambda: own.from_arrow(frame),
+        "duckdb": lambda: own.from_arrow(frame),
+    }
+    with pytest.raises(ValueError, match=rf"got a {library}\.\w+: pass a table in memory to maximize as proba"):
+        confmax.open_table(make[library]())
+
+
+def test_the_name_of_a_file_is_no_table():
+    sentence = r"proba is a name \('t.parquet'\), not a table of probabilities; pass confmax.open_table\(name\)"
+    rule = confmax.DecisionRule.from_weights([1, 2])
+    for name in ("t.parquet", Path("t.parquet")):
+        for call in (
+            lambda name: confmax.maximize("g_mean", name),
+            lambda name: confmax.maximize("g_mean", name, "truth"),
+            rule.predict,
+            rule.decision_probabilities,
+        ):
+            with pytest.raises(ValueError, match=sentence):
+                call(name)
+
+
 def test_what_cannot_be_opened_says_why(tmp_path):
     P, y, _ = labelled(50, 3)
     write(tmp_path, P, y)
@@ -186,6 +288,8 @@ def test_what_cannot_be_opened_says_why(tmp_path):
     pq.write_table(other.slice(0, 0), tmp_path / "empty.parquet")
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "flat.npy", y)
+    np.save(tmp_path / "bytes.npy", y.astype("S1"))
+    np.save(tmp_path / "text.npy", y.astype("U1"))
     (tmp_path / "text.csv").write_text("a,b\n")
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
     cases = [
@@ -201,6 +305,11 @@ def test_what_cannot_be_opened_says_why(tmp_path):
         ({"path": tmp_path / "p.npy", "columns": ["a"]}, "columns= names columns of Parquet files"),
         ({"path": tmp_path / "p.npy", "label": tmp_path / "p.npy"}, "must hold one entry per row: 50"),
         ({"path": tmp_path / "p.npy", "label": "y"}, "y is no .npy file"),
+        (
+            {"path": tmp_path / "p.npy", "label": tmp_path / "bytes.npy"},
+            r"bytes.npy holds \|S1; it must hold strings or",
+        ),
+        ({"path": tmp_path / "p.npy", "weight": tmp_path / "text.npy"}, "text.npy holds <U1; it must hold numbers"),
         ({"path": tmp_path / "flat.npy"}, r"must hold an array \(n, K\)"),
         ({"path": tmp_path / "broken.npy"}, "cannot be read as an array"),
     ]

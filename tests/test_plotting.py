@@ -57,7 +57,7 @@ def test_confusions_are_those_of_scikit_learn(table, solved):
     P, y = table
     names = ["low", "middle", "high"]
     display = plotting.ConfusionChangeDisplay.from_solution(solved, P, y)
-    for found, decided in ((display.before, P.argmax(1)), (display.after, solved.rule.predict(P))):
+    for found, decided in ((display.before, P.argmax(1)), (display.after, solved.rule.predict_index(P))):
         expected = confusion_matrix(y, np.array(names)[decided], labels=names)
         np.testing.assert_allclose(found, expected / len(y), atol=1e-12)
     drawn = [np.asarray(panel.get_images()[0].get_array()) for panel in display.ax_]
@@ -77,7 +77,7 @@ def test_the_trade_off_goes_through_argmax_and_the_rule(table, solved):
     Q = P if calibrated is None else np.asarray(calibrated.transform(P))
     assert display.other[0] == pytest.approx(accuracy_score(y, names[Q.argmax(1)]), abs=1e-12)
     at = int(np.flatnonzero(display.steps == 1.0)[0])
-    assert display.other[at] == pytest.approx(accuracy_score(y, names[solved.rule.predict(P)]), abs=1e-12)
+    assert display.other[at] == pytest.approx(accuracy_score(y, solved.predict(P)), abs=1e-12)
     assert display.tuned[at] == pytest.approx(solved.label_value, abs=1e-12)
     assert display.tuned[at] > display.tuned[0]
     np.testing.assert_allclose(display.ax_.get_lines()[0].get_xdata(), display.other)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import confmax
@@ -41,7 +41,7 @@ def test_draws_follow_the_decision_probabilities():
     rule = mixture()
     keys = np.arange(20_000)
     row = P[np.flatnonzero(rule.decision_probabilities(P).max(1) < 1)[0]]
-    drawn = rule.predict(np.tile(row, (20_000, 1)), keys=keys)
+    drawn = rule.predict_index(np.tile(row, (20_000, 1)), keys=keys)
     share = np.bincount(drawn, minlength=3) / 20_000
     np.testing.assert_allclose(share, rule.decision_probabilities(row[None])[0], atol=4 * np.sqrt(0.25 / 20_000))
 
@@ -62,12 +62,12 @@ def test_draws_depend_on_seed_and_key_alone():
 def test_draws_are_the_same_in_another_process():
     code = (
         "import numpy as np, confmax; P = np.random.default_rng(5).dirichlet([1, 1, 1], 200);"
-        "print(confmax.DecisionRule.from_json(open(0).read()).predict(P).tolist())"
+        "print(confmax.DecisionRule.from_json(open(0).read()).predict_index(P).tolist())"
     )
     output = subprocess.run(
         [sys.executable, "-c", code], input=mixture().to_json(), text=True, capture_output=True, check=True
     ).stdout
-    assert json.loads(output) == mixture().predict(np.random.default_rng(5).dirichlet([1, 1, 1], 200)).tolist()
+    assert json.loads(output) == mixture().predict_index(np.random.default_rng(5).dirichlet([1, 1, 1], 200)).tolist()
 
 
 def test_equal_rows_share_a_draw_and_a_warning_says_so():
@@ -114,7 +114,7 @@ def test_reordered_with_more_decisions_than_classes():
     G = RNG.normal(size=(1, 3, 4))
     rule = DecisionRule(Gains.from_matrix(G), np.ones(1), ("a", "b", "c", "ask"))
     other = rule.reordered(["c", "a", "b", "ask"])
-    np.testing.assert_array_equal(other.classes[other.predict(P[:, [2, 0, 1]])], rule.classes[rule.predict(P)])
+    np.testing.assert_array_equal(other.predict(P[:, [2, 0, 1]]), rule.predict(P))
     with pytest.raises(ValueError, match="of which the first 3 can be reordered"):
         rule.reordered(["ask", "a", "b", "c"])
 
@@ -124,11 +124,14 @@ def test_reordered_with_more_decisions_than_classes():
 
 @settings(deadline=None, max_examples=50)
 @given(
-    a=st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=3),
-    b=st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=3),
+    a=st.lists(st.floats(-1e150, 1e150), min_size=3, max_size=3),
+    b=st.lists(st.floats(-1e150, 1e150), min_size=3, max_size=3),
     names=st.lists(st.text(max_size=5), min_size=3, max_size=3, unique=True),
 )
 def test_round_trip_keeps_every_bit(a, b, names):
+    sizes = np.abs([*a, *b])
+    # a rule whose numbers span more than float64 scores hold is refused
+    assume(not sizes.any() or sizes[sizes > 0].min() > 1e-300 * sizes.max())
     rule = DecisionRule.from_weights(a, b, classes=names)
     again = DecisionRule.from_json(rule.to_json())
     assert again == rule

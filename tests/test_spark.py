@@ -126,15 +126,21 @@ def test_the_same_rule_as_in_memory(spark, metric):
         assert (certified.gap is None) == (whole.gap is None)
 
 
-def test_batches_do_not_matter_and_settings_of_the_session_stay(spark, monkeypatch):
+@pytest.mark.parametrize("given", [None, "123"])
+def test_batches_do_not_matter_and_settings_of_the_session_stay(spark, monkeypatch, given):
+    """A setting that was there is put back; one that was not there is taken away again."""
     P, y, _ = labelled(600, 3, dtype=np.float32)
     df = frame_of(spark, columns_of(P, y), at=(200,))
-    before = spark.conf.get(BATCH_ROWS)
+    if given is not None:
+        spark.conf.set(BATCH_ROWS, given)
+    before = dict(spark.conf.getAll)
     gains, answers = Gains.reduced([1.0, 2.0, 3.0]), []
     for rows in (7, 10_000):
         monkeypatch.setattr(_spark, "MOST_BATCH_ROWS", rows)
         answers.append(make_oracle(make_table(df, "label")).maximize(gains))
-        assert spark.conf.get(BATCH_ROWS) == before
+        assert dict(spark.conf.getAll) == before
+        assert spark.conf.get(BATCH_ROWS, None) == given
+    spark.conf.unset(BATCH_ROWS)
     assert answers[0].diagonal.tobytes() == answers[1].diagonal.tobytes()
 
 
@@ -228,6 +234,45 @@ def test_a_bad_row_is_one_sentence(spark, tmp_path, column, value, sentence):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_missing_vector_is_one_sentence(spark):
+    """`maximize` names partition and row, and so does what `transform` adds, when it is computed."""
+    from pyspark.errors import PySparkException
+    from pyspark.ml.functions import array_to_vector
+    from pyspark.sql import functions as F
+
+    P, y, _ = labelled(60, 3)
+    df = frame_of(spark, columns_of(P, y) | {"id": np.arange(60)}, at=(20, 30))
+    vectors = df.withColumn("probability", F.when(F.col("id") != 33, array_to_vector("probability")))
+    with pytest.raises(ValueError, match=r"^partition 2: row 3 of proba has no probabilities; drop such rows$"):
+        confmax.maximize("g_mean", vectors, y="label")
+    out = confmax.DecisionRule.from_weights([1, 2, 3]).transform(vectors)
+    with pytest.raises(PySparkException, match="partition 2, counted from its row 0: row 3 of proba has no probabil"):
+        out.collect()
+
+
+def threads_seen(_):
+    """Return the threads of compiled scans that a task finds in its process, and those that confmax gives to it."""
+    import numba
+
+    from confmax.oracle._spark import cores_of_task
+
+    numba.config.NUMBA_NUM_THREADS, before = 8, numba.get_num_threads()
+    with cores_of_task():
+        inside = numba.get_num_threads()
+    return before, inside, numba.get_num_threads()
+
+
+def test_a_task_scans_with_its_cores_and_leaves_the_process_as_it_was(spark):
+    """Processes of Python serve one task after another, also those of other people."""
+    import numba
+
+    here = numba.get_num_threads()
+    for before, inside, after in spark.sparkContext.parallelize(range(2), 2).map(threads_seen).collect():
+        assert inside == 1  # spark.task.cpus
+        assert after == before
+    assert numba.get_num_threads() == here
+
+
 def test_what_is_no_table_is_refused(spark):
     P, y, w = labelled(20, 3)
     df = frame_of(spark, columns_of(P, y, w))
@@ -309,14 +354,14 @@ def test_transform_adds_what_predict_decides(spark):
     full = confmax.DecisionRule(Gains.from_matrix(np.random.default_rng(0).random((3, 3))), np.ones(1), (0, 1, 2))
     drawn = confmax.DecisionRule(Gains.reduced([[1, 2, 3], [3, 2, 1.0]]), np.array([0.4, 0.6]), tuple(names), seed=3)
     df = frame_of(spark, columns_of(P, y) | {"id": [f"row {k}" for k in range(3000)]}, at=(0, 1100))
-    np.testing.assert_array_equal(decided(offsets.transform(df)), offsets.classes[offsets.predict(P)])
+    np.testing.assert_array_equal(decided(offsets.transform(df)), offsets.predict(P))
     out = full.transform(df, "prediction")
     assert dict(out.dtypes)["prediction"] == "double"
     np.testing.assert_array_equal(decided(out, "prediction"), full.predict(P))
     keys = np.array([f"row {k}" for k in range(3000)])
-    np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.classes[drawn.predict(P, keys=keys)])
+    np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.predict(P, keys=keys))
     wide = frame_of(spark, columns_of(P[:, [2, 0, 1]], y, form="columns", names=["a", "b", "c"]), at=(7,))
-    np.testing.assert_array_equal(decided(offsets.transform(wide)), offsets.classes[offsets.predict(P)])
+    np.testing.assert_array_equal(decided(offsets.transform(wide)), offsets.predict(P))
     tuned = confmax.maximize("macro_f1", df, y="label", calibration="vector")
     np.testing.assert_array_equal(decided(tuned.rule.transform(df)), tuned.rule.predict(P))
 

@@ -12,6 +12,7 @@ from confmax.checks import check_solver
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, Dinkelbach, choose
 from confmax.oracle import Table, make_oracle, make_table, sampled
+from confmax.oracle._fingerprints import row_hashes
 from tests.torch_helpers import drawn_labels, simplex
 
 torch = pytest.importorskip("torch")
@@ -295,7 +296,7 @@ def test_a_solver_holds_its_promises_on_tensors():
     check_solver(Dinkelbach(), "cohen_kappa")
     metric = metrics.get("cohen_kappa")
     P = torch.from_numpy(simplex(np.random.default_rng(19), 80, 3))
-    found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True, randomized=False))
+    found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True))
     again = make_oracle(Table(P.numpy(), None, None, (0, 1, 2)), backend="numpy")
     assert found.value == pytest.approx(float(metric.values(found.rule.evaluate(again))), abs=1e-12)
     assert found.gap <= 1e-6
@@ -308,5 +309,11 @@ def test_a_sample_takes_the_rows_that_it_takes_of_an_array():
         taken = sampled(tensors, 0.2)
         assert taken.backend == "torch" and 300 < taken.n_rows < 900
         np.testing.assert_array_equal(taken.proba.numpy(), sampled(table, 0.2).proba)
+        loose = make_table(torch.from_numpy(P.astype(dtype) * dtype(1.0004)))
+        given = make_table(P.astype(dtype) * dtype(1.0004))
+        for mine, theirs in ((tensors, table), (loose, given)):
+            np.testing.assert_array_equal(mine.row_hashes(), theirs.row_hashes())
+            np.testing.assert_array_equal(mine.unordered_hashes(), theirs.unordered_hashes())
     halves = make_table(torch.from_numpy(P).half())
+    np.testing.assert_array_equal(halves.row_hashes(), row_hashes(torch.from_numpy(P).half().float().numpy()))
     assert 300 < sampled(halves, 0.2).n_rows < 900

@@ -39,7 +39,7 @@ print(confmax.score(["min_recall", "accuracy"], P_test, y_test, solution))
 
 recalls = {
     "argmax": recall_score(y_test, P_test.argmax(axis=1), average=None),
-    "tuned": recall_score(y_test, solution.rule.predict(P_test), average=None),
+    "tuned": recall_score(y_test, solution.predict(P_test), average=None),
 }
 print(
     "on tuning rows:",

@@ -68,7 +68,7 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 3), sharey=True, layout="constrain
 for axis, (title, rule) in zip(
     axes, {"expected": raw.rule, "calibrated": solution.rule}.items(), strict=True
 ):
-    decided = rule.predict(P_test)
+    decided = rule.predict_index(P_test)
     counts = np.array([np.bincount(decided[y_test == name], minlength=3) for name in classes])
     axis.imshow(counts, cmap="Blues")
     for i, j in np.ndindex(counts.shape):
@@ -89,5 +89,6 @@ for axis, (title, rule) in zip(
 
 for price in (0.2, 1, 3):
     table = confmax.metrics.get("linear", cost=[[0, 3, price], [20, 0, price]])
-    decided = confmax.maximize(table, P_tune, y_tune, classes=classes).rule.predict(P_test)
+    rule = confmax.maximize(table, P_tune, y_tune, classes=classes).rule
+    decided = rule.predict_index(P_test)
     print(f"second reader for {price}: {np.mean(decided == 2):.0%} of the patients")

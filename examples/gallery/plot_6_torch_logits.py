@@ -53,7 +53,7 @@ print(solution.calibration)
 # Decide
 # ------
 
-decided = solution.rule.predict(P_test)
+decided = solution.predict(P_test)
 print(decided.dtype, decided.device, decided[:10].tolist())
 print(confmax.score(["g_mean", "accuracy"], P_test.numpy(), y_test, solution))
 

@@ -76,7 +76,7 @@ from sklearn.metrics import f1_score
 
 named = {
     "argmax": model.classes_[P_test.argmax(axis=1)],
-    "tuned": solution.rule.classes[solution.rule.predict(P_test)],
+    "tuned": solution.predict(P_test),
 }
 sizes = np.array([np.sum(y[test] == package) for package in packages])
 order = np.argsort(sizes)

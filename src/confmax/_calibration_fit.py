@@ -263,17 +263,22 @@ def fit_vector(
     curvature: Array | None = None,
     tol: float = 1e-8,
 ) -> Array:
-    """Return the parameters ``(a, b)`` (2, K) of least penalised log loss.
+    """Return the parameters ``(a, b)`` (2, K) of least penalised log loss, no power ``a_k`` being negative.
 
-    Damped Newton steps; above `NEWTON_CLASSES` classes L-BFGS in coordinates that whiten each class's pair. The prior
-    makes the minimum unique: adding a constant to b changes no probability, and the prior then prefers ``sum b = 0``.
-    ``curvature`` is a Hessian from nearby (`hessian_at`) to begin with; the rest is as for `fit_power`.
+    A negative power would make a class less likely as its own probability grows. Where the minimum has none, it is
+    the unconstrained one. Damped Newton steps; above `NEWTON_CLASSES` classes L-BFGS in coordinates that whiten each
+    class's pair. The prior makes the minimum unique: adding a constant to b changes no probability, and the prior then
+    prefers ``sum b = 0``. ``curvature`` is a Hessian from nearby (`hessian_at`) to begin with; the rest is as for
+    `fit_power`.
     """
     K = z.shape[1]
     theta = np.repeat([1.0, 0.0], K) if start is None else np.asarray(start, dtype=np.float64).reshape(-1)
     if K > NEWTON_CLASSES:
-        return _quasi_newton(z, y, w, theta, max(tol, WIDE_TOL)).reshape(2, K)
-    return _newton(z, y, w, theta, curvature, tol).reshape(2, K)
+        tol = max(tol, WIDE_TOL)
+        found = _quasi_newton(z, y, w, theta, tol)
+    else:
+        found = _newton(z, y, w, theta, curvature, tol)
+    return (found if (found[:K] >= 0.0).all() else _nonnegative(z, y, w, found, tol)).reshape(2, K)
 
 
 def vector_loss(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array) -> float:
@@ -286,13 +291,59 @@ def hessian_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array) ->
     return None if z.shape[1] > NEWTON_CLASSES else _vector_at(z, y, w, theta.reshape(-1), _FULL)[2]
 
 
-def _newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, hessian: Array | None, tol: float) -> Array:
-    """Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs several gradients."""
+def _nonnegative(z: NDArray[Any], y: NDArray[np.int64], w: Array, start: Array, tol: float) -> Array:
+    """Minimise over powers of at least zero, from an unconstrained minimum (2K,) that has negative ones.
+
+    Lawson and Hanson's active set: a minimum over the free powers is approached from a feasible point until a power
+    reaches zero, which is then held there; at a feasible minimum the power with the most to gain is let go.
+    """
+    K = z.shape[1]
+    held = start[:K] <= 0.0
+    theta = np.concatenate([np.maximum(start[:K], 0.0), start[K:]])
+    for _ in range(3 * K + 10):
+        if K > NEWTON_CLASSES:
+            goal = _quasi_newton(z, y, w, theta, tol, held)
+        else:
+            goal = _newton(z, y, w, theta, None, tol, held)
+        falling = goal[:K] < 0.0
+        if falling.any():
+            a = theta[:K]
+            reach = np.where(falling, a / np.where(falling, a - goal[:K], 1.0), np.inf)
+            theta = theta + reach.min() * (goal - theta)
+            held = held | (reach <= reach.min())
+            theta[:K][held] = 0.0
+            continue
+        theta = goal
+        _, gradient, (bend, _, _) = _vector_at(z, y, w, theta, _BLOCKS)
+        gain = np.where(held & (gradient[:K] < 0.0), gradient[:K] ** 2 / (2.0 * bend), 0.0)
+        if gain.max() <= tol:
+            break
+        held[int(np.argmax(gain))] = False
+    return theta
+
+
+def _newton(
+    z: NDArray[Any],
+    y: NDArray[np.int64],
+    w: Array,
+    theta: Array,
+    hessian: Array | None,
+    tol: float,
+    held: NDArray[np.bool_] | None = None,
+) -> Array:
+    """Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs several gradients.
+
+    Powers that are ``held`` (K,) stay as they are.
+    """
+    still = np.zeros(0, dtype=np.int64) if held is None else np.flatnonzero(held)
     value, gradient, _ = _vector_at(z, y, w, theta, _NO_SECOND)
     fresh, last_promise = False, np.inf
     for _ in range(MAX_STEPS):
         if hessian is None:
             hessian, fresh = _vector_at(z, y, w, theta, _FULL)[2], True
+            hessian[still], hessian[:, still] = 0.0, 0.0
+            hessian[still, still] = 1.0
+        gradient[still] = 0.0
         step = np.linalg.solve(hessian, -gradient)
         promised = -float(gradient @ step)
         if promised <= 2.0 * tol:
@@ -312,15 +363,20 @@ def _newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, hessi
     return theta
 
 
-def _quasi_newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, tol: float) -> Array:
+def _quasi_newton(
+    z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, tol: float, held: NDArray[np.bool_] | None = None
+) -> Array:
     """L-BFGS with unit first steps, in coordinates where every class's block of the first Hessian is the identity.
 
-    Its own few lines, as library routines call a BLAS whose last digits depend on the number of threads.
+    Its own few lines, as library routines call a BLAS whose last digits depend on the number of threads. Powers that
+    are ``held`` (K,) stay as they are.
     """
+    still = np.zeros(0, dtype=np.int64) if held is None else np.flatnonzero(held)
     value, gradient, (aa, ab, bb) = _vector_at(z, y, w, theta, _BLOCKS)
     # Cholesky factors of the 2 x 2 blocks [[aa, ab], [ab, bb]]
     first = np.sqrt(aa)
     mixed = ab / first
+    mixed[still] = 0.0
     last = np.sqrt(np.maximum(bb - mixed * mixed, PRECISION))
 
     def back(x: Array) -> Array:
@@ -333,6 +389,7 @@ def _quasi_newton(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array,
         """Solve ``L x = g`` class by class: the gradient in the other coordinates."""
         ga, gb = g.reshape(2, -1)
         ga = ga / first
+        ga[still] = 0.0
         return np.concatenate([ga, (gb - mixed * ga) / last])
 
     slope = forth(gradient)

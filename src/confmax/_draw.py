@@ -1,6 +1,7 @@
 """Random draws that are a function of (seed, key) alone: the same row gets the same draw in any batch or process.
 
-The hash is multiply-shift on the two 32-bit halves x0, x1 of a 64-bit key (Dietzfelbinger, Universal hashing and k-wise
+A 64-bit key is first scrambled, one to one, by a fixed mixer (`confmax.oracle._fingerprints.mixed`). The hash is then
+multiply-shift on the two 32-bit halves x0, x1 of the scrambled key (Dietzfelbinger, Universal hashing and k-wise
 independent random variables via integer arithmetic without primes, STACS 1996, Theorem 3; Thorup, High speed hashing
 for integers and strings, section 3.5)::
 
@@ -8,10 +9,14 @@ for integers and strings, section 3.5)::
 
 taken twice with separate coefficients, 32 bits each, of which the draw is the 53 leading bits. For two distinct keys
 and six independent uniform 64-bit coefficients, the pair of draws is *exactly* uniform on the pairs of multiples of
-2^-53 in [0, 1): the draws of any two rows with distinct keys are independent. A seed selects the coefficients through
-BLAKE2b, so over seeds this holds as far as BLAKE2b's output is as good as uniform. The edges between atoms are rounded
-to that grid: an atom's probability differs from its weight by less than 2^-52. Three rows together need not be
-independent; pairs are enough for the mean and the variance of any sum over rows, and no more is claimed.
+2^-53 in [0, 1): the draws of any two rows with distinct keys are independent. The mixer keeps distinct keys distinct,
+so this holds with it as without it. A seed selects the coefficients through BLAKE2b, so over seeds this holds as far as
+BLAKE2b's output is as good as uniform. The edges between atoms are rounded to that grid: an atom's probability differs
+from its weight by less than 2^-52.
+
+The theorem is about pairs, over seeds. Under one seed multiply-shift maps an arithmetic progression of keys, such as
+row numbers, to an arithmetic progression of draws; the mixer is there to break the progressions up.
+`benchmarks.draws` measures what is left.
 """
 
 from __future__ import annotations
@@ -25,55 +30,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.oracle import Calibrator, apply_calibrator, decide, is_sparse, is_tensor, on_host
+from confmax.oracle import Calibrator, apply_calibrator, decide, given_hashes, is_sparse, is_tensor, on_host
 from confmax.oracle._arrays import ROW_SUM_TOLERANCE, as_array, rounding_of
+from confmax.oracle._fingerprints import mixed
 from confmax.oracle._labels import refuse_masked
 from confmax.oracle._numba_predict import decide_drawn
 from confmax.oracle._numpy import features
+from confmax.oracle._span import is_wide
 
 DUPLICATE_SHARE = 0.1
+DRAWS = b"confmax draw"  # what coefficients are for
 DUPLICATE_PARTS = 256  # a table of more rows than this squared is judged by the rows whose keys fall in one part
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(0xFFFFFFFF)
-
-
-def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64-bit words one to one (the finaliser of splitmix64)."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-def column_factors(n_classes: int) -> NDArray[np.uint64]:
-    """Return the odd multipliers (K,) of the fingerprint, one per column, below 2^32."""
-    return (_mix(np.arange(1, n_classes + 1, dtype=np.uint64) * _GOLDEN) >> np.uint64(32)) | np.uint64(1)
-
-
-def row_keys(proba: Any) -> NDArray[np.uint64]:
-    """Return one fingerprint per row of ``proba`` (n, K), from its values: equal rows have equal keys, in any dtype.
-
-    The definition, in NumPy; `decide_drawn` computes the same: entries folded to 32 bits, each times a factor of 32
-    bits, summed in 64. Rows that differ in one entry, beyond what folding hides once in 2^32, have different keys.
-    """
-    if is_sparse(proba):
-        # zeros add nothing
-        return _mix(sums_of_rows(proba, _folded(proba.data) * column_factors(proba.shape[1])[proba.indices]))
-    keys = np.zeros(proba.shape[0], dtype=np.uint64)
-    for column, factor in zip(proba.T, column_factors(proba.shape[1]), strict=True):
-        keys += _folded(column) * factor
-    return _mix(keys)
-
-
-def sums_of_rows(csr: Any, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the sum over every row (n,) of one word per stored entry of a checked sparse table."""
-    return np.asarray(np.add.reduceat(words, csr.indptr[:-1]))
-
-
-def _folded(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return the bits of numbers, as float64, the upper half folded into the lower: words below 2^32."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # + 0.0: one zero, not two
-    return (bits ^ (bits >> np.uint64(32))) & _HALF
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
@@ -102,9 +69,9 @@ def _word(value: Any) -> int:
     raise ValueError(f"keys must be integers or strings; got {type(value).__name__}: pass an identifier of each row")
 
 
-def coefficients(seed: int) -> NDArray[np.uint64]:
-    """Return the six coefficients of a seed's hash: ``a0, a1, b`` twice."""
-    digest = hashlib.blake2b((seed % (1 << 64)).to_bytes(8, "little"), digest_size=48, person=b"confmax draw").digest()
+def coefficients(seed: int, purpose: bytes = DRAWS) -> NDArray[np.uint64]:
+    """Return the six coefficients of a seed's hash: ``a0, a1, b`` twice; other ones for another purpose."""
+    digest = hashlib.blake2b((seed % (1 << 64)).to_bytes(8, "little"), digest_size=48, person=purpose).digest()
     return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
 
 
@@ -115,10 +82,13 @@ def multiply_shift(keys: NDArray[np.uint64], a0: int, a1: int, b: int, *, bits: 
     return ((np.uint64(a0) * low + np.uint64(a1) * (keys >> half) + np.uint64(b)) & modulus) >> half
 
 
-def uniform(seed: int, keys: NDArray[np.uint64]) -> Array:
-    """Return one number in [0, 1), a multiple of 2^-53, per key: the definition, in NumPy."""
-    words = [int(word) for word in coefficients(seed)]
-    high, rest = multiply_shift(keys, *words[:3]), multiply_shift(keys, *words[3:])
+def uniform(seed: int, keys: NDArray[np.uint64], purpose: bytes = DRAWS) -> Array:
+    """Return one number in [0, 1), a multiple of 2^-53, per key: the definition, in NumPy.
+
+    Draws of one seed for two purposes, such as a rule's decisions and its folds, are independent.
+    """
+    words, x = [int(word) for word in coefficients(seed, purpose)], mixed(keys)
+    high, rest = multiply_shift(x, *words[:3]), multiply_shift(x, *words[3:])
     return (((high << np.uint64(32)) | rest) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -130,25 +100,25 @@ def drawn_decisions(
     keys: ArrayLike | None,
     *,
     calibrator: Calibrator | None = None,
+    hashes: Any = None,
 ) -> NDArray[np.int64]:
     """Return the decision (n,) of every row of checked ``proba`` (n, K) by the atom that its key draws.
 
-    Without keys a row's fingerprint, before calibration, is its key, and a warning says where many rows share theirs.
+    Without keys a row's hash, before calibration, is its key, and a warning says where many rows share theirs.
+    ``hashes`` are those of the rows as they were given (`given_hashes`); None takes those of ``proba``.
     """
-    given = None if keys is None else given_keys(keys, proba.shape[0])
+    hashes = given_hashes(proba) if keys is None and hashes is None else hashes
+    given = hashes if keys is None else given_keys(keys, proba.shape[0])
     if is_tensor(proba):
-        return _drawn_on_device(proba, gains, weights, seed, given, calibrator=calibrator)
-    if keys is None and (calibrator is not None or gains.power or is_sparse(proba)):
-        given = row_keys(proba)  # the scan below sees something else than the row
+        return _drawn_on_device(proba, gains, weights, seed, given, keyed=keys is not None, calibrator=calibrator)
     P = apply_calibrator(calibrator, proba)
-    if is_sparse(P):
-        assert given is not None
+    if is_sparse(P) or is_wide(gains, proba.dtype).any():
         atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, given), "right")
-        decisions, used = _by_atom(P, gains, atom), given
+        decisions = _by_atom(P, gains, atom)
     else:
-        decisions, used, _ = _scanned(features(P, gains.power), gains, weights, seed, given)
+        decisions, _, _ = _scanned(features(P, gains.power), gains, weights, seed, given)
     if keys is None:
-        _warn_of_duplicates(P, gains, used)
+        _warn_of_duplicates(P, gains, given)
     return decisions
 
 
@@ -163,7 +133,7 @@ def drawn_given(
     if is_sparse(proba) or is_tensor(proba) or gains.power:
         return None
     P = as_array(proba, classes)
-    if P.shape[1] != gains.n_classes:
+    if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None
     given = None if keys is None else given_keys(keys, P.shape[0])
     decisions, used, broken = _scanned(P, gains, weights, seed, given, limits=(ROW_SUM_TOLERANCE, rounding_of(P)))
@@ -184,8 +154,7 @@ def _scanned(
     limits: tuple[float, float] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], bool]:
     """Return decisions and keys (n,) of an array, and whether some row is beyond the limits."""
-    factors, words = column_factors(x.shape[1]), coefficients(seed)
-    return decide_drawn(x, gains, weights, words=words, keys=keys, factors=factors, limits=limits)
+    return decide_drawn(x, gains, weights, words=coefficients(seed), keys=keys, limits=limits)
 
 
 def _drawn_on_device(
@@ -193,23 +162,23 @@ def _drawn_on_device(
     gains: Gains,
     weights: Array,
     seed: int,
-    given: NDArray[np.uint64] | None,
+    given: Any,
     *,
+    keyed: bool,
     calibrator: Calibrator | None,
 ) -> Any:
     """Return the same decisions for a checked tensor, as a tensor (n,) of int64 on its device."""
     from confmax.oracle import _torch_predict as device
 
-    factors = column_factors(proba.shape[1])
-    keys = device.row_keys(proba, factors) if given is None else device.as_words(given, proba)
+    keys = device.as_words(given, proba) if keyed else given
     P = apply_calibrator(calibrator, proba)
-    if given is None:
+    if not keyed:
         _warn_of_duplicates(P, gains, on_host(keys).view(np.uint64))
     return device.decide_drawn(P, gains, weights, words=coefficients(seed), keys=keys)
 
 
 def _by_atom(csr: Any, gains: Gains, atom: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the decisions (n,) of the rows of a sparse table, each by its own atom."""
+    """Return the decisions (n,) of the rows of a table, each by its own atom."""
     out = np.empty(len(atom), dtype=np.int64)
     for k in range(len(gains)):
         rows = np.flatnonzero(atom == k)
@@ -241,5 +210,5 @@ def _warn_of_duplicates(proba: NDArray[Any], gains: Gains, keys: NDArray[np.uint
             f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
             f"pass keys=, an identifier per row, to draw for each row",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

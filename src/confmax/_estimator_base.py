@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from confmax._estimator_steps import checked_labels
 from confmax._lazy import taken
 from confmax.confusion import Array
-from confmax.oracle import is_dask
+from confmax.oracle import is_dask, on_host
 from confmax.oracle._columns import stated_order
 from confmax.oracle._labels import refuse_masked
 from confmax.rule import DecisionRule
@@ -124,7 +124,16 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         A randomised rule draws from the row's probabilities, so that equal rows get equal classes in any batch.
         """
         check_is_fitted(self, "estimator_")
-        return taken(self.classes_, self.rule_.predict(self.estimator_.predict_proba(X)))
+        return taken(self.classes_, on_host(self.rule_.predict_index(self.estimator_.predict_proba(X))))
+
+    def decision_probabilities(self, X: Any) -> NDArray[Any]:
+        """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.
+
+        Columns in the order of ``rule_.classes``; zeros and ones where the rule is deterministic. Lazy for Dask
+        probabilities.
+        """
+        check_is_fitted(self, "estimator_")
+        return self.rule_.decision_probabilities(self.estimator_.predict_proba(X))
 
     @_if_wrapped_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
@@ -31,13 +31,6 @@ MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
 HALVINGS = 40
 
 
-def as_seed(random_state: Any) -> Any:
-    """Return the seed of a rule's draws: an integer itself, else one drawn from scikit-learn's kinds of state."""
-    if random_state is None or isinstance(random_state, np.random.RandomState):
-        return int(check_random_state(random_state).randint(2**31))
-    return random_state
-
-
 def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what the wrapped estimator's ``fit`` gets: without routing, weights only where it names them."""
     takes = has_fit_parameter(estimator, "sample_weight")
@@ -48,7 +41,7 @@ def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, An
             f"{type(estimator).__name__}.fit names no parameter sample_weight: it is fitted without weights and they "
             f"are used for tuning only; metadata routing can pass them further in",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return {}
 
@@ -62,15 +55,6 @@ def fit_split(
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
     return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
-
-
-def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDArray[Any]:
-    """Return probabilities (m, K) of all ``classes``; those that a split's model was not fitted on get zero."""
-    if not set(own) < set(classes):
-        return proba  # all of them; other ones are refused with the final model
-    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
-    full[:, [classes.index(name) for name in own]] = proba
-    return full
 
 
 def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
@@ -129,16 +113,14 @@ def _shown(names: Sequence[Any], most: int = 6) -> str:
 
 
 def rules_of_folds(
-    tune: Callable[[NDArray[np.bool_]], Solution], rows: NDArray[np.intp], tests: Sequence[NDArray[np.intp]]
+    tune: Callable[[NDArray[np.intp]], Solution], tests: Sequence[NDArray[np.intp]]
 ) -> list[DecisionRule]:
     """Return the rule tuned without each split's test rows; none where nothing can be tuned without them.
 
     Parameters
     ----------
     tune : callable
-        Maps which rows of the table to use (N,) to a `Solution`.
-    rows : ndarray (N,)
-        Which row of X each row of the table is. Repeated splits have a row several times: all are left out together.
+        Maps the rows of X that are to be left out to a `Solution`.
     tests : sequence of ndarray
         The test rows of every split.
     """
@@ -146,10 +128,8 @@ def rules_of_folds(
     for test in tests if len(tests) > 1 else ():
         # the whole table was fine: what goes wrong without a split, or is warned of, is that classes are absent
         with warnings.catch_warnings(), suppress(ValueError):
-            warnings.filterwarnings(
-                "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
-            )
-            found.append(tune(~np.isin(rows, test)).rule)
+            warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
+            found.append(tune(test).rule)
     return found
 
 

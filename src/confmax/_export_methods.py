@@ -33,8 +33,8 @@ class Exports:
         @property
         def metric(self) -> str: ...
 
-    def to_sql(self, dialect: str, columns: Sequence[str] | None = None) -> str:
-        """Return the rule as one scalar SQL expression, the decided index.
+    def to_sql(self, dialect: str, columns: Sequence[str] | None = None, *, labels: bool = False) -> str:
+        """Return the rule as one scalar SQL expression, the decided index or its label.
 
         It is arithmetic and CASE, in double precision whatever the columns hold, and NULL in rows that `predict`
         refuses: with a NULL, a negative number, or a sum that is not one within 1e-3. What would be longer than 65536
@@ -49,6 +49,9 @@ class Exports:
             confmax's tests, and their engine must have LEAST and GREATEST.
         columns : sequence of str (K,) or None
             Names of the columns of probabilities, in class order; by default the class names.
+        labels : bool
+            Whether the expression is the class's name instead of its index: strings, numbers or truth values, and
+            strings where the names are of several kinds.
 
         Returns
         -------
@@ -60,7 +63,7 @@ class Exports:
         ------
         ValueError
             If the rule draws, its calibration is an object that is not confmax's, the columns are not K different
-            names, or the dialect is unknown.
+            names, the dialect is unknown, or a name cannot be written as a label.
         ImportError
             If the dialect needs sqlglot and that is not installed.
 
@@ -71,12 +74,15 @@ class Exports:
         >>> table = "(SELECT 0.7 AS no, 0.3 AS yes UNION SELECT 0.8, 0.2)"
         >>> sqlite3.connect(":memory:").execute(f"SELECT {rule.to_sql('sqlite')} FROM {table}").fetchall()
         [(1,), (0,)]
+        >>> expression = rule.to_sql("sqlite", labels=True)
+        >>> sqlite3.connect(":memory:").execute(f"SELECT {expression} FROM {table}").fetchall()
+        [('yes',), ('no',)]
         """
         from confmax._export_sql import sql_expression
 
-        return sql_expression(self._plan("to_sql"), dialect, columns)
+        return sql_expression(self._plan("to_sql", labels=labels), dialect, columns)
 
-    def to_onnx(self, dtype: Any = "float32", *, opset: int = 18) -> Any:
+    def to_onnx(self, dtype: Any = "float32", *, opset: int = 18, labels: bool = False) -> Any:
         """Return the rule as an ONNX model.
 
         Parameters
@@ -86,17 +92,22 @@ class Exports:
         opset : int
             Version of the operator set, 13 or newer; `onnx.compose.merge_models` wants that of the other model, such
             as one of skl2onnx (without its ZipMap), whose ``probabilities`` become ``proba``.
+        labels : bool
+            Whether ``decision`` holds the classes' names instead of their indices.
 
         Returns
         -------
         onnx.ModelProto
             Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, and -1 in rows that `predict`
-            refuses. The class names are a JSON list in its metadata, under ``classes``.
+            refuses. The class names are a JSON list in its metadata, under ``classes``. With labels, ``decision`` is a
+            tensor of strings (also where the names are of several kinds), int64, double or bool, and a second output
+            ``index`` (n,) is the index; where that is -1, the label is "", -1, NaN or false.
 
         Raises
         ------
         ValueError
-            If the rule draws, its calibration is an object that is not confmax's, or an argument is none of these.
+            If the rule draws, its calibration is an object that is not confmax's, an argument is none of these, or a
+            name cannot be written as a label.
         ImportError
             If onnx (extra ``confmax[onnx]``) is not installed.
 
@@ -111,9 +122,9 @@ class Exports:
 
         self._plan("to_onnx")
         name = check_settings(dtype, opset)
-        return onnx_model(self._plan("to_onnx", name), name, opset)
+        return onnx_model(self._plan("to_onnx", name, labels=labels), name, opset)
 
-    def to_python(self, name: str = "decide") -> str:
+    def to_python(self, name: str = "decide", *, labels: bool = False) -> str:
         """Return the rule as the source text of a Python function that needs nothing but Python.
 
         Parameters
@@ -121,11 +132,14 @@ class Exports:
         name : str
             Name of the function. It takes a sequence of K probabilities, in class order, and returns the decided
             index; like `predict` it raises `ValueError` where they are no probabilities.
+        labels : bool
+            Whether the function returns the class's name instead of its index.
 
         Raises
         ------
         ValueError
-            If the rule draws, its calibration is an object that is not confmax's, or ``name`` cannot name a function.
+            If the rule draws, its calibration is an object that is not confmax's, ``name`` cannot name a function, or
+            a class name cannot be written as a label.
 
         Examples
         --------
@@ -134,8 +148,11 @@ class Exports:
         >>> exec(rule.to_python())
         >>> decide([0.7, 0.3]), decide([0.8, 0.2])
         (1, 0)
+        >>> exec(rule.to_python(labels=True))
+        >>> decide([0.7, 0.3]), decide([0.8, 0.2])
+        ('yes', 'no')
         """
-        return python_source(self._plan("to_python"), name)
+        return python_source(self._plan("to_python", labels=labels), name)
 
-    def _plan(self, what: str, dtype: str = "float64") -> Plan:
-        return plan(self.gains, self.calibrator, self.class_names, self.metric, what=what, dtype=dtype)
+    def _plan(self, what: str, dtype: str = "float64", *, labels: bool = False) -> Plan:
+        return plan(self.gains, self.calibrator, self.class_names, self.metric, what=what, dtype=dtype, labels=labels)

@@ -1,4 +1,4 @@
-"""A rule as an ONNX graph: probabilities in, decided indices out.
+"""A rule as an ONNX graph: probabilities in, decided indices or labels out.
 
 Reduced and full gains are written as the operations of the reference oracle in its order (one product and one sum at a
 time, never a matrix product), so that a runtime which computes them as they stand decides every row as `predict` does.
@@ -50,19 +50,29 @@ def check_settings(dtype: Any, opset: Any) -> str:
 
 
 def onnx_model(plan: Plan, dtype: str, opset: int) -> Any:
-    """Return the model, checked: input ``proba`` (n, K) of the dtype, output ``decision`` (n,) of int64."""
+    """Return the model, checked: input ``proba`` (n, K) of the dtype, output ``decision`` (n,) of int64.
+
+    With labels, ``decision`` holds these and a second output ``index`` the int64.
+    """
     onnx = onnx_library()
     graph = _Graph(onnx.helper, onnx.numpy_helper, np.dtype(dtype))
     helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     valid, scores = _scores(graph, plan)
     index = graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
-    graph("Where", valid, index, graph.constant(np.int64(-1)), output="decision")
+    outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
+    index = graph("Where", valid, index, graph.constant(np.int64(-1)), output=next(iter(outputs)))
+    if plan.labels is not None:
+        kind_of_label, dtype_of_label, refused = _kind_of(onnx, plan.labels)
+        # the index -1 takes the last
+        labels = graph.constant(np.array([*plan.labels, refused], dtype_of_label))
+        graph("Gather", labels, index, axis=0, output="decision")
+        outputs = {"decision": kind_of_label, **outputs}
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "confmax_rule",
             [helper.make_tensor_value_info("proba", kind, ["n", plan.n_classes])],
-            [helper.make_tensor_value_info("decision", onnx.TensorProto.INT64, ["n"])],
+            [helper.make_tensor_value_info(name, each, ["n"]) for name, each in outputs.items()],
             initializer=graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", opset)],
@@ -73,6 +83,18 @@ def onnx_model(plan: Plan, dtype: str, opset: int) -> Any:
     helper.set_model_props(model, {"classes": json.dumps(list(plan.names), default=str), "metric": plan.metric})
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def _kind_of(onnx: Any, labels: Sequence[Any]) -> tuple[int, Any, Any]:
+    """Return the ONNX and NumPy types of labels of one type, and what stands in rows that are no probabilities."""
+    kinds = onnx.TensorProto
+    by_type: dict[type, tuple[int, Any, Any]] = {
+        bool: (kinds.BOOL, np.bool_, False),
+        int: (kinds.INT64, np.int64, -1),
+        float: (kinds.DOUBLE, np.float64, np.nan),
+        str: (kinds.STRING, object, ""),
+    }
+    return by_type[type(labels[0])]
 
 
 class _Graph:
@@ -130,6 +152,10 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
         z = graph("Log", graph("Add", graph.cast(x, np.float64), graph.constant(floor)))
         z = graph("Add", graph("Mul", z, graph.constant(powers)), graph.constant(offsets))
         x = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
+    kind = plan.full.dtype if plan.full is not None else plan.coefficients()[0].dtype
+    if kind != graph.dtype:
+        # the weights span more than the probabilities' type holds
+        x, graph.dtype = graph.cast(x, kind), kind
     if plan.full is not None:
         return valid, _full(graph, graph.columns(x, K), plan.full)
     if plan.power:

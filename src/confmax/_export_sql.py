@@ -48,17 +48,19 @@ def sql_expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> s
     """
     names = _checked_columns(plan, columns)
     words = _NATIVE.get(dialect)
+    labels = _literals(plan)
     if words is None:
         _refuse_odd_names(names)
+        _refuse_odd_labels(plan)
         return _translated(sql_expression(plan, "duckdb", names), dialect)
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     prefix = "r_"
     while any(name.lower().startswith(prefix) for name in names):
         prefix = "r" + prefix
     try:
-        return _Writer(words, None)(plan, quoted)
+        return _Writer(words, None, labels)(plan, quoted)
     except _TooLong:
-        return _Writer(words, prefix)(plan, quoted)
+        return _Writer(words, prefix, labels)(plan, quoted)
 
 
 def _checked_columns(plan: Plan, columns: Sequence[str] | None) -> list[str]:
@@ -82,6 +84,33 @@ def _refuse_odd_names(names: Sequence[str]) -> None:
             raise ValueError(
                 f"columns holds {name!r}, with a quote, bracket, backslash or control character, which SQL dialects "
                 f"quote differently; only {' and '.join(_NATIVE)} take such names"
+            )
+
+
+def _literals(plan: Plan) -> list[str]:
+    """Return what the expression is for each decision: its index, or its label as a literal."""
+    if plan.labels is None:
+        return [str(k) for k in range(plan.n_decisions)]
+    return [_literal(label) for label in plan.labels]
+
+
+def _literal(label: Any) -> str:
+    if isinstance(label, bool):
+        return "TRUE" if label else "FALSE"
+    if isinstance(label, str):
+        if "\0" in label:
+            raise ValueError(f"the label {label!r} holds a NUL character, which SQL cannot quote; export the index")
+        return "'" + label.replace("'", "''") + "'"
+    return str(label) if isinstance(label, int) else _number(label)
+
+
+def _refuse_odd_labels(plan: Plan) -> None:
+    """Refuse what some dialects take for the start of an escape: a label must never end its quotes."""
+    for label in plan.labels or ():
+        if isinstance(label, str) and ("\\" in label or not label.isprintable()):
+            raise ValueError(
+                f"the label {label!r} has a backslash or a control character, which SQL dialects quote differently; "
+                f"only {' and '.join(_NATIVE)} take such labels"
             )
 
 
@@ -118,8 +147,8 @@ class _TooLong(Exception):
 class _Writer:
     """Writes one expression; named parts stand where they are used, or with a ``prefix`` in nested selects."""
 
-    def __init__(self, words: _Words, prefix: str | None) -> None:
-        self.words, self.prefix = words, prefix
+    def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str]) -> None:
+        self.words, self.prefix, self.labels = words, prefix, labels
         self.source, self.depth, self.length = "", 0, 0
         self.valid: list[str] = []  # carried through all selects
 
@@ -215,9 +244,9 @@ class _Writer:
         return self.extreme(groups, function)
 
     def largest(self, scores: Sequence[str], low: int, high: int) -> str:
-        """Return the index from ``low`` to ``high`` of the largest score, the largest such index."""
+        """Return the label, of those from ``low`` to ``high``, of the largest score, the last of equal ones."""
         if high - low == 1:
-            return str(low)
+            return self.labels[low]
         middle = (low + high) // 2
         upper, lower = (self.extreme(scores[a:b], self.words.greatest) for a, b in ((middle, high), (low, middle)))
         right, left = self.largest(scores, middle, high), self.largest(scores, low, middle)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from confmax.confusion import Array, Gains
 from confmax.oracle import Calibrator
 from confmax.oracle._arrays import ROW_SUM_TOLERANCE
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._span import is_wide
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Plan:
         Names of the K classes, then of further decisions.
     metric : str
         What the rule was tuned for.
+    labels : list (M,) or None
+        What the export returns for each decision; None for its index.
     """
 
     weights: NDArray[Any] | None
@@ -51,6 +55,7 @@ class Plan:
     scaling: tuple[Array, Array, float] | None
     names: tuple[Any, ...]
     metric: str
+    labels: list[Any] | None = None
 
     @property
     def n_classes(self) -> int:
@@ -81,14 +86,20 @@ def plan(
     *,
     what: str,
     dtype: str = "float64",
+    labels: bool = False,
 ) -> Plan:
-    """Return the rule's numbers in a dtype.
+    """Return the rule's numbers in a dtype, in float64 where that does not hold them.
+
+    With ``labels`` also the labels, as ``what`` can hold them.
 
     Raises
     ------
     ValueError
-        If the rule draws between several gains, or its calibrator is an object that is not confmax's.
+        If the rule draws between several gains, its calibrator is an object that is not confmax's, or a class name
+        cannot be written as a label.
     """
+    if not isinstance(labels, (bool, np.bool_)):
+        raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
     if len(gains) > 1:
         raise ValueError(
             f"{what} writes deterministic rules, and this randomised rule draws between {len(gains)}; tune with "
@@ -99,11 +110,46 @@ def plan(
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
         )
-    first, second = gain_coefficients(gains, np.dtype(dtype))
+    # numbers that span more than float32 are written, and multiplied, in float64
+    kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)
+    first, second = gain_coefficients(gains, kind)
     scaling = None if calibrator is None else _scaling(calibrator, gains.n_classes)
+    written = None
+    if labels:
+        written = [_plain(name) for name in names[: gains.n_decisions]]
+        written = written if what == "to_python" else _of_one_type(written)
     if second is None:
-        return Plan(None, None, first[0], 0, scaling, tuple(names), metric)
-    return Plan(first[0], second[0], None, gains.power, scaling, tuple(names), metric)
+        return Plan(None, None, first[0], 0, scaling, tuple(names), metric, written)
+    return Plan(first[0], second[0], None, gains.power, scaling, tuple(names), metric, written)
+
+
+def _plain(name: Any) -> Any:
+    """Return a class name as exactly a str, bool, int or float, whose repr is a literal."""
+    for kind in (bool, int, float):
+        if isinstance(name, kind) and (kind is not float or math.isfinite(name)):
+            return kind(name)
+    if isinstance(name, str):
+        return str.__str__(name)
+    raise ValueError(f"labels=True writes strings and finite numbers, and a class is {name!r}; export the index")
+
+
+def _of_one_type(labels: list[Any]) -> list[Any]:
+    """Return labels of one type: truth values, integers of 64 bits, floats, else strings, as `str` writes them."""
+    if all(isinstance(label, bool) for label in labels):
+        return labels
+    if not any(isinstance(label, str) for label in labels):
+        whole = all(isinstance(label, int) for label in labels)
+        if any(isinstance(label, int) and abs(label) >= 1 << 63 for label in labels):
+            raise ValueError("labels=True writes integers of 64 bits, and a class is larger; export the index")
+        return [int(label) if whole else float(label) for label in labels]
+    texts = list(map(str, labels))
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"labels=True writes {labels[:8]!r} as strings, of which two are equal; export the index")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"labels=True writes valid Unicode, and a class is not ({error}); export the index") from None
+    return texts
 
 
 def _scaling(calibrator: Temperature | VectorScaling, K: int) -> tuple[Array, Array, float] | None:
@@ -135,11 +181,12 @@ def python_source(plan: Plan, name: str) -> str:
     tolerance, rounding = ROW_SUM_TOLERANCE, 8 * float(np.finfo(np.float64).eps)
     # ascii() leaves no line break in a name, so that no name of a stranger's rule can leave its comment
     tuned = f"Tuned for {ascii(plan.metric)[1:-1]}; decisions" if plan.metric else "Decisions"
+    returned = f"decided index, 0 to {M - 1}," if plan.labels is None else "label of the decided class"
     lines = [
         *(["import math", "", ""] if plan.scaling else []),
         f"# {tuned}, by index: {list(plan.names[:M])!a}",
         f"def {name}(proba):",
-        f'    """Return the decided index, 0 to {M - 1}, from a sequence of {K} probabilities."""',
+        f'    """Return the {returned} from a sequence of {K} probabilities."""',
         "    p = [float(value) for value in proba]",
         f"    if len(p) != {K}:",
         f'        raise ValueError(f"this rule decides on {K} probabilities; got {{len(p)}}")',
@@ -156,7 +203,7 @@ def python_source(plan: Plan, name: str) -> str:
         f"    for j in range(1, {M}):",
         "        if scores[j] >= scores[best]:  # ties go to the largest index",
         "            best = j",
-        "    return best",
+        "    return best" if plan.labels is None else f"    return {plan.labels!a}[best]",
     ]
     return "\n".join(lines) + "\n"
 

@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax import _draw
 from confmax.confusion import Array
-from confmax.oracle import Table, is_sparse
+from confmax.oracle import Table
+
+FOLDS = b"confmax fold"
 
 
-def row_draws(proba: Any, seed: int) -> Array:
-    """Return one number in [0, 1) per row from its probabilities, the same for any order of rows and of columns."""
-    if is_sparse(proba):
-        # zeros add nothing
-        return _draw.uniform(seed, _draw.sums_of_rows(proba, _draw.row_keys(proba.data[:, None])))
-    keys = np.zeros(len(proba), dtype=np.uint64)
-    for k in range(proba.shape[1]):
-        keys += _draw.row_keys(proba[:, k : k + 1])
-    return _draw.uniform(seed, keys)
+def row_draws(hashes: NDArray[np.uint64], seed: int) -> Array:
+    """Return one number in [0, 1) per unordered hash (n,), independent of what a rule of the same seed draws."""
+    return _draw.uniform(seed, hashes, FOLDS)
 
 
 def dealt(labels: NDArray[np.int64], draws: Array, n_classes: int, n_folds: int) -> NDArray[np.int64]:
-    """Return the fold of every row (n,), stratified by label; rows of a class that are equal share their fold."""
+    """Return the fold of every row (n,), stratified by label; rows of a class that are equal share their fold.
+
+    A row's draw says which fold it goes to, so that a row that is changed, added or left out moves no other row of a
+    large class. A fold that has its share of a class, and a twentieth of the class more, is full: what is left over
+    goes to the next fold with room. Fewer than 20 rows of a class are divided evenly.
+    """
     fold = np.empty(len(labels), dtype=np.int64)
     for k in range(n_classes):
         mine = labels == k
-        _, rank = np.unique(draws[mine], return_inverse=True)
-        # rare classes must not all begin in the same fold
-        first = int(draws[mine].min() * 2.0**53) if mine.any() else 0
-        fold[mine] = (rank.reshape(-1) + first) % n_folds
+        distinct, where = np.unique(draws[mine], return_inverse=True)
+        fold[mine] = _spread(distinct, n_folds)[where.reshape(-1)]
     return fold
+
+
+def _spread(draws: Array, n_folds: int) -> NDArray[np.int64]:
+    """Return the folds of the different rows of one class."""
+    wanted = (draws * n_folds).astype(np.int64)
+    most = -(-len(draws) // n_folds) + len(draws) // 20
+    if np.bincount(wanted, minlength=n_folds).max() <= most:
+        return wanted
+    room = np.full(n_folds, most)
+    # the order does not depend on the fold that is wanted, so that one row less moves few others
+    for row in np.argsort(draws * n_folds - wanted, kind="stable"):
+        while room[wanted[row]] == 0:
+            wanted[row] = (wanted[row] + 1) % n_folds
+        room[wanted[row]] -= 1
+    return wanted
 
 
 def stratified_folds(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,) of a labelled table."""
     assert table.labels is not None
-    return dealt(table.labels, row_draws(table.proba, seed), table.n_classes, n_folds)
+    return dealt(table.labels, row_draws(table.unordered_hashes(), seed), table.n_classes, n_folds)
 
 
 def folds_to_judge(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax._draw import row_keys
+from confmax.oracle import given_hashes
 from confmax.oracle._columns import column_names, matched, warn
 from confmax.oracle._dask import is_frame, limited, one_column_chunk, threads_for
 from confmax.oracle._labels import vector
-from confmax.oracle._tensors import is_dask
+from confmax.oracle._tensors import is_dask, is_tensor
 
 
-def predict(rule: Any, proba: Any, keys: Any) -> Any:
+def predict_index(rule: Any, proba: Any, keys: Any) -> Any:
     """Return the decisions of a rule on a Dask array (n, K) or DataFrame: lazy, int64 (n,)."""
     return lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), keys)
 
@@ -32,8 +32,31 @@ def decision_probabilities(rule: Any, proba: Any) -> Any:
 
 
 def taken(names: NDArray[Any], decisions: Any) -> Any:
-    """Return the names of decisions (n,): a lazy collection for a lazy one."""
-    return lazily(partial(_names, names), decisions, dtype=names.dtype) if is_dask(decisions) else names[decisions]
+    """Return the names (n,) of decisions (n,), in the dtype of ``names`` (M,): lazy for lazy ones, tensors for tensors.
+
+    Raises
+    ------
+    ValueError
+        If the decisions are a tensor and the names are not numbers that a tensor holds.
+    """
+    if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
+        return decisions  # every name is its own index: nothing to look up, and no second array
+    if is_dask(decisions):
+        return lazily(partial(_names, names), decisions, dtype=names.dtype)
+    if is_tensor(decisions):
+        return _taken_on_device(names, decisions)
+    return names.take(decisions)
+
+
+def _taken_on_device(names: NDArray[Any], decisions: Any) -> Any:
+    if names.dtype not in (np.int64, np.bool_, np.float64):
+        raise ValueError(
+            f"a tensor cannot hold class names such as {str(names[0])!r}; predict_index returns their positions in "
+            f"classes"
+        )
+    import torch
+
+    return torch.from_numpy(names).to(decisions.device)[decisions]
 
 
 def _order(rule: Any, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
@@ -59,9 +82,8 @@ def _decisions(rule: Any, order: tuple[int, ...] | None, block: Any, keys: Any) 
     block = _in_order(block, order)
     if rule.is_randomized and keys is None:
         # what the rule would draw from; given, so that no block is judged by its duplicates
-        block = rule.checked(block)
-        keys = row_keys(block)
-    return np.asarray(rule.predict(block, keys=keys))
+        keys = given_hashes(block)
+    return np.asarray(rule.predict_index(block, keys=keys))
 
 
 def _probabilities(rule: Any, order: tuple[int, ...] | None, block: Any, _: Any) -> NDArray[Any]:
@@ -71,7 +93,7 @@ def _probabilities(rule: Any, order: tuple[int, ...] | None, block: Any, _: Any)
 
 
 def _names(names: NDArray[Any], block: Any, _: Any) -> NDArray[Any]:
-    return names[np.asarray(block)]
+    return names.take(np.asarray(block))
 
 
 def lazily(
@@ -169,7 +191,7 @@ def _over_partitions(work: Callable[..., Any], frame: Any, keys: Any, names: Seq
     given = [] if keys is None else [keys]
     return frame.map_partitions(
         _on_partition, *given, meta=meta, align_dataframes=False, work=work, threads=threads_for(frame.npartitions),
-        names=names, dtype=dtype,
+        names=names, dtype=meta.dtype if names is None else dtype,
     )  # fmt: skip
 
 

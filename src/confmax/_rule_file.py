@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -96,37 +94,6 @@ def read(path: Path) -> bytes:
     """Return a file's bytes, at most `MAX_BYTES` of them."""
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)
-
-
-def check_place(path: Path) -> None:
-    """Refuse a place that no file can be written to, before any work is done.
-
-    Raises
-    ------
-    ValueError
-        If the path is a directory, or its folder does not exist or is not writable.
-    """
-    if path.is_dir():
-        raise ValueError(f"{path} is a directory; name the file to write in it")
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder {path.parent} does not exist, so {path.name} cannot be written; create it first")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"the folder {path.parent} is not writable, so {path.name} cannot be written; choose another")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place, then rename it there: readers see the old file or the new one, whole."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(beside, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
 
 
 def _refuse_constant(name: str) -> float:

@@ -23,8 +23,9 @@ def with_decisions(
     from pyspark.sql.pandas import functions
 
     from confmax.oracle._columns import find, matched, warn
-    from confmax.oracle._spark_columns import chosen_columns, is_number, probabilities, quoted, shown
+    from confmax.oracle._spark_columns import chosen_columns, is_number, probabilities, quoted, refuse_stopped, shown
 
+    refuse_stopped(frame)
     kinds = {each.name: each.dataType for each in frame.schema.fields}
     if keys is not None and keys not in kinds:
         raise ValueError(f"the Spark DataFrame has no column {keys!r}; its columns are {shown(kinds)}")
@@ -62,21 +63,21 @@ def _decider(rule: Any, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[An
     kind = _kind(rule.class_names)
 
     def decide(batches: Iterator[Any]) -> Iterator[Any]:
-        from confmax.oracle._spark import array_of_lists, use_cores_of_task
+        from confmax.oracle._spark import array_of_lists, cores_of_task
 
-        number, start = use_cores_of_task(), 0
+        start = 0
         names = pa.array([str(name) if kind == "string" else name for name in rule.class_names], _arrow_type(kind))
         for batch in batches:
             lists, keys = batch if keyed else (batch, None)
             if len(lists) == 0:
                 yield names.slice(0, 0)
                 continue
-            try:
-                found = rule.predict(
-                    array_of_lists(lists), keys=None if keys is None else keys.to_numpy(zero_copy_only=False)
-                )
-            except ValueError as error:
-                raise ValueError(f"partition {number}, counted from its row {start}: {error}") from None
+            given = None if keys is None else keys.to_numpy(zero_copy_only=False)
+            with cores_of_task() as number:
+                try:
+                    found = rule.predict_index(array_of_lists(lists), keys=given)
+                except ValueError as error:
+                    raise ValueError(f"partition {number}, counted from its row {start}: {error}") from None
             start += len(lists)
             yield names.take(pa.array(found))
 

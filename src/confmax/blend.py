@@ -57,7 +57,7 @@ def _recall_differences(table: Table) -> tuple[Array, Array]:
     labels, K = table.labels, table.n_classes
     assert labels is not None
     w = np.ones(table.n_rows) if table.weight is None else table.weight
-    # a weight that is no count says nothing about how many rows there are
+    # weights are relative: the variance sees (sum w)^2 / sum w^2 rows
     w = w / w.sum()
     prior = np.bincount(labels, weights=w, minlength=K)
     model, spread = table.column_sums(w), table.column_sums(w**2, spread=True)

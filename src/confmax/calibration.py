@@ -96,8 +96,8 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` and
     ``b_k``: worth as much as four rows at even odds, it keeps small samples, separable classes and classes without
     rows finite, and fades with the number of rows. The floor is the one of seven, from 1e-12 to 0.01, under which a
-    temperature fits best, or the lowest unless that one saves two nats. Whole-numbered weights count as repetitions;
-    other weights are scaled to average one, so that their unit does not matter.
+    temperature fits best, or the lowest unless that one saves two nats. Weights are
+    relative: they sum to ``(sum w)^2 / sum w^2`` rows, whatever their unit.
 
     Parameters
     ----------
@@ -131,8 +131,9 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
 
     "auto" compares none, temperature and vector on five folds, stratified by class, that are drawn from a hash of the
     rows' probabilities and the seed. It takes the simplest kind whose mean log loss on held-out rows exceeds the
-    smallest by at most one standard error of the paired difference. On more than 4M entries the comparison is made on
-    a sample of rows, drawn alike; the chosen calibrator is always fitted on all rows.
+    smallest by at most one standard error of the paired difference, in which the spread of rows and that of folds both
+    count. On more than 4M entries the comparison is made on a sample of rows, drawn alike; the chosen calibrator is
+    always fitted on all rows.
 
     A sparse table is never calibrated. Its zeros are probabilities that were left out, of which a floor would make a
     dense table of equal ones, and the log loss of a row whose true class was left out says nothing: calibrate before
@@ -185,7 +186,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
             each_loss = _held_out(fold, _of_object(sample, each))
         if each_loss is not None:
             losses[name] = each_loss
-    found = _simplest(losses, sample) if _is_word(kind, "auto") else name
+    found = _simplest(losses, sample, fold) if _is_word(kind, "auto") else name
     means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in losses.items()}
     means = means if len(means) > 1 else {}
     if found == "none":
@@ -370,14 +371,22 @@ def _held_out(fold: NDArray[np.int64], losses: _Fold) -> Array | None:
     return out
 
 
-def _simplest(losses: dict[str, Array], rows: Rows) -> str:
-    """Return the first kind whose mean loss is within one standard error, of the paired difference, of the smallest."""
+def _simplest(losses: dict[str, Array], rows: Rows, fold: NDArray[np.int64]) -> str:
+    """Return the first kind whose mean loss is within one standard error of the smallest.
+
+    The error of the paired difference has two parts, whose squares are added: the spread of rows, which says how much
+    other rows would change it, and the spread of the folds' means, which says how much other folds would. One row in
+    another fold then seldom decides.
+    """
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
     best = min(means, key=lambda kind: means[kind])
     for kind in losses:
         worse = means[kind] - means[best]
-        deviation = losses[kind] - losses[best] - worse
-        if worse <= np.sqrt(float((rows.squared * deviation**2).sum())) / total:
+        off = rows.weight * (losses[kind] - losses[best] - worse) / total
+        of_folds = np.bincount(fold, weights=off)
+        n_folds = len(np.unique(fold))
+        spread = float((off * off).sum()) + float((of_folds * of_folds).sum()) * n_folds / max(n_folds - 1, 1)
+        if worse <= np.sqrt(spread):
             return kind
     return best

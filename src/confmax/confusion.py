@@ -197,7 +197,7 @@ class Gains:
     def __len__(self) -> int:
         return len(self.coefficients()[0] if self.full is None else self.full)
 
-    def __getitem__(self, index: int | slice) -> Gains:
+    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Gains:
         """Return a part of the batch, as a batch."""
         part = slice(index, index + 1) if isinstance(index, int) else index
         if self.full is not None:

@@ -1,14 +1,13 @@
-"""scikit-learn estimators: tune a decision rule on out-of-fold probabilities, or apply a rule that is already known.
+"""scikit-learn estimators: tune a decision rule by cross-validation, or apply a rule that is already known.
 
 Both classes leave the wrapped model's probabilities as they are and decide behind them, so that
-``classes_[rule_.predict(predict_proba(X))]`` is what `predict` returns. ``classes_`` stays sorted, as scikit-learn
+``rule_.predict(predict_proba(X))`` is what `predict` returns. ``classes_`` stays sorted, as scikit-learn
 requires; a metric that depends on the order of the classes gets that order itself (`Metric.classes`).
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -24,8 +23,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from confmax._estimator_base import RuleClassifier
 from confmax._estimator_steps import (
-    all_columns,
-    as_seed,
     checked_labels,
     class_thresholds,
     fit_params_for,
@@ -38,18 +35,28 @@ from confmax._estimator_steps import (
     rules_of_folds,
     spread_of,
 )
+from confmax._estimator_table import (
+    MeanOfModels,
+    OutOfFold,
+    all_columns,
+    collapsed,
+    is_repetitive,
+    refit_loss,
+    table_of,
+)
 from confmax._metric import Metric
+from confmax._seed import RandomState, as_seed
 from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, check_settings, maximize
+from confmax.solution import Solution, check_settings, fit_metric, tune
 
 __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
 
 
 class MetricClassifierCV(RuleClassifier):
-    """Classifier whose decision rule is tuned for a metric on out-of-fold probabilities.
+    """Classifier whose decision rule is tuned for a metric by cross-validation.
 
     Parameters
     ----------
@@ -63,7 +70,12 @@ class MetricClassifierCV(RuleClassifier):
         of the table that the rule is tuned on. "prefit": the estimator is fitted, and all rows given are for tuning;
         they may be Dask collections if its ``predict_proba`` gives one for them.
     refit : bool
-        Whether to fit the estimator again, on all rows. False keeps the model of the only split; "prefit" needs it.
+        Whether to fit the estimator again, on all rows. False keeps the model of the only split. "prefit" fits
+        nothing, whatever is given here.
+    ensemble : bool
+        True keeps the model of every split instead, and decides by their mean probabilities; nothing is fitted again.
+        This helps models that vary much with their training rows, such as trees and forests, and takes as many times
+        the prediction time as there are splits. It needs more than one split.
     calibration, confusion, randomized : str, bool or object
         As for `confmax.maximize`.
     labels : sequence or None
@@ -77,8 +89,9 @@ class MetricClassifierCV(RuleClassifier):
         again; it costs about as many tunings as there are splits.
     n_jobs : int or None
         Splits that are fitted at the same time, as in joblib.
-    random_state : int, RandomState or None
-        Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number.
+    random_state : int, RandomState, Generator or None
+        Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number. None: seeds from the operating
+        system; that of the draws is stored in ``rule_``.
 
     Attributes
     ----------
@@ -88,6 +101,13 @@ class MetricClassifierCV(RuleClassifier):
         The tuned rule; its columns are ``classes_``.
     solution_ : Solution
         What the tuning found.
+    tuned_on_ : {"folds", "refit", "given"}
+        Which probabilities the rule was tuned on: the out-of-fold ones, those of the final model on its own training
+        rows (see the notes), or with ``cv="prefit"`` those of the given model.
+    refit_loss_ : float or None
+        The metric of the rule on labels with out-of-fold probabilities, minus that with the final model's, on the same
+        rows. Negative where all is well, because the final model was fitted on these rows. None where the final model
+        has not seen them.
     thresholds_ : ndarray (K,)
         The smallest probability at which each class is decided where the others share the rest in proportion to their
         mean probabilities; of two classes, the threshold. 0 where it is always decided, infinite where never. A
@@ -104,8 +124,21 @@ class MetricClassifierCV(RuleClassifier):
     n_features_in_, feature_names_in_
         Those of the wrapped model, where it has them.
 
+    Warns
+    -----
+    UserWarning
+        If ``refit_loss_`` is above .01, or with fewer than 1000 rows above .02 and beyond chance: the rule does not
+        suit the final model.
+
     Notes
     -----
+    Where rows repeat (categorical features, trees), a rule must not be tuned on out-of-fold probabilities: every fold
+    model gives the same row a slightly different probability, and a rule can tell the fold models apart, which imitates
+    a draw between two rules and is lost with the final model. So if the metric can gain by drawing (its structure is
+    concave or general), and the final model's probabilities of the n rows have d distinct rows, d at most n / 20 and
+    at most the number of rows of the rarest class, the rule is tuned on these probabilities. Calibration and the share
+    of the model in a blend are still chosen out of fold, and ``solution_.label_value`` is the out-of-fold value.
+
     A class without rows in the training part of a split has probability zero on the test part.
 
     ``sample_weight`` weighs the rows of the tuning table and is passed to the estimator's ``fit``. An estimator whose
@@ -137,6 +170,7 @@ class MetricClassifierCV(RuleClassifier):
         metric: str | Metric | Callable[[Array], float] = "balanced_accuracy",
         cv: Any = None,
         refit: bool = True,
+        ensemble: bool = False,
         calibration: Any = "auto",
         confusion: str = "auto",
         randomized: bool | str = "auto",
@@ -144,9 +178,10 @@ class MetricClassifierCV(RuleClassifier):
         pos_label: Any = None,
         fold_rules: bool = True,
         n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: RandomState = 0,
     ) -> None:
-        self.estimator, self.metric, self.cv, self.refit = estimator, metric, cv, refit
+        self.estimator, self.metric, self.cv = estimator, metric, cv
+        self.refit, self.ensemble = refit, ensemble
         self.calibration, self.confusion, self.randomized = calibration, confusion, randomized
         self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
@@ -154,57 +189,96 @@ class MetricClassifierCV(RuleClassifier):
     def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         seed = as_seed(self.random_state)
-        check_settings(self.confusion, self.calibration, self.randomized, seed)
-        if not isinstance(self.fold_rules, (bool, np.bool_)):
-            raise ValueError(f"fold_rules is True or False; got {self.fold_rules!r}")
+        check_settings(self.confusion, self.calibration, self.randomized)
+        for name in ("fold_rules", "ensemble"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} is True or False; got {getattr(self, name)!r}")
         model = self._model()
         classes = known_classes(model, y)
         order = None if self._order is None else [name for name in self._order if name in classes]
         labels = order if self.labels is None and self.pos_label is None else self.labels
         metric = in_order(resolve(self.metric), classes, labels, self.pos_label)
         routed = self._routed(weight, params)
-        tests: list[NDArray[np.intp]] = []
+        settings = {
+            "confusion": self.confusion,
+            "calibration": self.calibration,
+            "randomized": self.randomized,
+            "random_state": seed,
+        }
+        self.tuned_on_ = "given"
+        self.refit_loss_: float | None = None
+        self.fold_rules_: list[DecisionRule] = []
         if self._is_prefit:
             proba = model.predict_proba(X)
+            refuse_other_classes(model, classes)
+            raw = table_of(proba, y, weight, classes)
+            self.solution_ = tune(fit_metric(metric, raw, explicit=True), raw, **settings)
+            self.rule_ = self.solution_.rule
         else:
-            splits = self._splits(X, y, routed["splitter"]["split"])
-            fit_params = fit_params_for(self.estimator, routed["estimator"]["fit"])
-            found = Parallel(n_jobs=self.n_jobs)(
-                delayed(fit_split)(clone(model), X, y, split, fit_params, keep=not self.refit) for split in splits
-            )
-            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
-            tests = [np.arange(len(y))[test] for _, test in splits]
-            rows = np.concatenate(tests)
-            y, weight = y[rows], None if weight is None else weight[rows]
-            proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
-        refuse_other_classes(model, classes)
-
-        def tune(kept: Any = None) -> Solution:
-            given: list[Any] = [proba, y, weight]
-            if kept is not None:
-                given = [None if each is None else each[kept] for each in given]
-            table, labels, own = given
-            with warnings.catch_warnings():
-                # the model says which of its columns is which class: that it is overconfident is no doubt of them
-                warnings.filterwarnings("ignore", "the log loss of the probabilities .* overconfident", UserWarning)
-                return maximize(
-                    metric,
-                    table,
-                    labels,
-                    sample_weight=own,
-                    classes=classes,
-                    confusion=self.confusion,
-                    calibration=self.calibration,
-                    randomized=self.randomized,
-                    random_state=seed,
-                )
-
-        self.solution_ = tune()
-        self.estimator_, self.rule_ = model, self.solution_.rule
-        self.fold_rules_ = rules_of_folds(tune, rows, tests) if self.fold_rules and tests else []
+            model, held_out = self._cross_fitted(model, X, y, weight, classes, routed)
+            refuse_other_classes(model, classes)
+            own = model.predict_proba(X) if self.refit or self.ensemble else None
+            self._tune_rules(metric, held_out, own, (y, weight, classes), settings)
+            proba, weight = held_out.proba, held_out.weight
+        self.estimator_ = model
         mean = np.asarray(proba.mean(axis=0)) if is_dask(proba) else np.average(proba, axis=0, weights=weight)
         thresholds = class_thresholds([self.rule_, *self.fold_rules_], mean)
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
+
+    def _cross_fitted(
+        self, model: Any, X: Any, y: NDArray[Any], weight: Any, classes: list[Any], routed: Mapping[str, Any]
+    ) -> tuple[Any, OutOfFold]:
+        """Return the model that probabilities come from, and the out-of-fold probabilities."""
+        splits = self._splits(X, y, routed["splitter"]["split"])
+        fit_params = fit_params_for(self.estimator, routed["estimator"]["fit"])
+        keep = self.ensemble or not self.refit
+        found = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in splits
+        )
+        if self.ensemble:
+            model = MeanOfModels([each for _, _, each in found], np.array(classes))
+        else:
+            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
+        tests = tuple(np.arange(len(y))[test] for _, test in splits)
+        rows = np.concatenate(tests)
+        proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
+        return model, OutOfFold(proba, y[rows], None if weight is None else weight[rows], rows, tests)
+
+    def _tune_rules(
+        self,
+        metric: Metric,
+        held_out: OutOfFold,
+        own: Any,
+        given: tuple[NDArray[Any], Any, list[Any]],
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Set the solution, the rules of the folds, and what they were tuned on.
+
+        ``own`` are the final model's probabilities of all rows of X, None where it was not fitted on them; ``given``
+        are labels, weights and classes of these rows.
+        """
+        y, weight, classes = given
+        few = False
+        if own is not None:
+            own, n_distinct = collapsed(own)
+            # a metric whose best rule is deterministic has no mixture that the fold models could imitate
+            mixes = metric.structure in ("concave", "general")
+            few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes))
+        self.tuned_on_ = "refit" if few else "folds"
+
+        def tuned(test: NDArray[np.intp] | None = None) -> Solution:
+            out = held_out.table(classes, None if test is None else ~np.isin(held_out.rows, test))
+            raw = out
+            if few:
+                raw = table_of(own, y, weight, classes, None if test is None else ~np.isin(np.arange(len(y)), test))
+            return tune(fit_metric(metric, raw, explicit=True), raw, out_of_fold=out if few else None, **settings)
+
+        self.solution_ = tuned()
+        self.rule_ = self.solution_.rule
+        if own is not None:
+            same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes)
+            self.refit_loss_ = refit_loss(self.rule_, self.solution_.metric, held_out.table(classes), same_rows)
+        self.fold_rules_ = rules_of_folds(tuned, held_out.tests) if self.fold_rules else []
 
     @property
     def fold_spread_(self) -> Array:
@@ -225,8 +299,10 @@ class MetricClassifierCV(RuleClassifier):
             raise ValueError(f"refit is True or False; got {self.refit!r}")
         if not self._is_prefit:
             return clone(self.estimator)
-        if self.refit:
-            raise ValueError("cv='prefit' uses the estimator as it is, so refit cannot be True; pass refit=False")
+        if self.ensemble:
+            raise ValueError(
+                "ensemble=True averages fold models and cv='prefit' fits none; pass cv=5, or ensemble=False"
+            )
         if not hasattr(self.estimator, "classes_"):
             raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
         return self.estimator
@@ -237,11 +313,18 @@ class MetricClassifierCV(RuleClassifier):
         if isinstance(cv, Real) and not isinstance(cv, Integral):
             if not 0 < float(cv) < 1:
                 raise ValueError(f"cv as a number is the share of a hold-out, between 0 and 1; got {cv!r}")
-            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
+            state = self.random_state
+            if not isinstance(state, np.random.RandomState):
+                state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
+            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
         splits = list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
         if not splits:
             raise ValueError("cv gave no splits; a generator of splits can be used once only: pass a list of them")
-        if len(splits) > 1 and not self.refit:
+        if self.ensemble and len(splits) == 1:
+            raise ValueError(
+                "ensemble=True averages several fold models and cv gave one split; pass cv=5, or ensemble=False"
+            )
+        if len(splits) > 1 and not (self.refit or self.ensemble):
             raise ValueError(f"cv gave {len(splits)} splits, so refit cannot be False; pass refit=True, or one split")
         return splits
 

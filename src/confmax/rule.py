@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax import _draw, _html, _rule_file, _spark_rule
+from confmax import _draw, _html, _lazy, _rule_file, _spark_rule
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._export_methods import Exports
 from confmax._rule_text import describe
@@ -29,13 +29,17 @@ from confmax.oracle import (
     checked_probabilities,
     decide,
     decide_given,
+    given_hashes,
     is_dask,
     is_source,
     is_sparse,
     is_tensor,
     same_estimate,
 )
-from confmax.oracle._columns import matched, warn
+from confmax.oracle._arrays import as_array
+from confmax.oracle._columns import column_names, matched, warn
+from confmax.oracle._span import refuse_unheld
+from confmax.places import write_whole
 
 MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
@@ -64,8 +68,10 @@ class DecisionRule(Exports):
     --------
     >>> import confmax
     >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
-    >>> rule.classes[rule.predict([[0.7, 0.3], [0.8, 0.2]])].tolist()
+    >>> rule.predict([[0.7, 0.3], [0.8, 0.2]]).tolist()
     ['yes', 'no']
+    >>> rule.predict_index([[0.7, 0.3], [0.8, 0.2]])
+    array([1, 0])
     """
 
     gains: Gains
@@ -76,12 +82,13 @@ class DecisionRule(Exports):
     calibrator: Calibrator | None = None
 
     def __post_init__(self) -> None:
-        """Keep names as plain Python values, which a file can hold."""
+        """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
         if isinstance(self.calibrator, VectorScaling) and self.calibrator.n_classes != self.n_classes:
             raise ValueError(
                 f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; use "
                 f"the one that belongs to it"
             )
+        refuse_unheld(self.gains)
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
         object.__setattr__(self, "class_names", plain)
 
@@ -111,7 +118,8 @@ class DecisionRule(Exports):
     def classes(self) -> NDArray[Any]:
         """Class names, indexed by decision (M,)."""
         names = np.array(self.class_names)
-        if names.dtype.kind in "US" and not all(isinstance(name, str) for name in self.class_names):
+        if names.tolist() != list(self.class_names):
+            # one dtype would change a name: 0 beside "abstain", an integer beyond 64 bits, a NUL at the end of a string
             names = np.array(self.class_names, dtype=object)
         return names
 
@@ -132,12 +140,12 @@ class DecisionRule(Exports):
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
-    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the decided class index of every row.
+    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label of the decided class of every row.
 
         Parameters
         ----------
-        proba : array-like, data frame, scipy.sparse matrix, torch tensor or Dask collection (n, K)
+        proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
         keys : array-like, Dask collection (n,) or None
             Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
@@ -145,29 +153,46 @@ class DecisionRule(Exports):
 
         Returns
         -------
-        ndarray (n,) of int64
-            ``rule.classes[index]`` is the name. For a tensor, a tensor of int64 on its device, like ``argmax`` gives.
-            For a Dask array a lazy one with the same chunks, for a Dask DataFrame a lazy Series with its index;
-            neither warns of duplicates.
+        ndarray (n,)
+            ``classes[predict_index(proba)]``, in the dtype of `classes`; int64 for the classes 0..K-1. For a tensor of
+            probabilities, a tensor on its device. For a Dask array a lazy one with the same chunks, for a Dask
+            DataFrame a lazy Series with its index; neither warns of duplicates.
 
         Raises
         ------
         ValueError
-            If ``proba`` is not a table of probabilities of K columns.
+            If ``proba`` is not a table of probabilities of K columns, or is a tensor and the classes are names, which
+            no tensor holds; `predict_index` decides such tensors.
 
         Warns
         -----
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
+        return _lazy.taken(self.classes, self._decided(proba, keys))
+
+    def predict_index(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Return the decided class of every row as its index in `classes`, 0..M-1.
+
+        ``proba``, ``keys``, ValueError and UserWarning as for `predict`; tensors of any classes are decided.
+
+        Returns
+        -------
+        ndarray (n,) of int64
+            For a tensor, a tensor of int64 on its device, like ``argmax`` gives; lazy for Dask collections.
+        """
+        return self._decided(proba, keys)
+
+    def _decided(self, proba: ArrayLike, keys: ArrayLike | None) -> NDArray[np.int64]:
         if is_source(proba):
             return self._predict_parts(proba, keys)
         if is_dask(proba):
-            from confmax import _lazy
-
-            return _lazy.predict(self, proba, keys)
+            return _lazy.predict_index(self, proba, keys)
+        names = self.class_names[: self.n_classes]
+        if column_names(proba) is not None:
+            # names are matched, and warned of, once
+            proba = as_array(proba, names)
         if self.calibrator is None:
-            names = self.class_names[: self.n_classes]
             if self.is_randomized:
                 decisions = _draw.drawn_given(proba, self.gains, self.weights, self.seed, keys, names)
             else:
@@ -182,7 +207,11 @@ class DecisionRule(Exports):
 
                 return decide_tensor(P, self.gains)[0]
             return decide(P, self.gains)[0].astype(np.int64, copy=False)
-        return _draw.drawn_decisions(P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator)
+        # rows without keys draw by what was given, before they were divided by their sums
+        hashes = given_hashes(proba) if keys is None else None
+        return _draw.drawn_decisions(
+            P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator, hashes=hashes
+        )
 
     def _predict_parts(self, source: Any, keys: ArrayLike | None) -> NDArray[np.int64]:
         """Return the decisions (n,) of an opened table, read part by part."""
@@ -199,8 +228,6 @@ class DecisionRule(Exports):
         ``proba`` and ValueError as for `predict`. For a Dask array or DataFrame, a lazy one.
         """
         if is_dask(proba):
-            from confmax import _lazy
-
             return _lazy.decision_probabilities(self, proba)
         P = apply_calibrator(self.calibrator, self.checked(proba))
         if is_tensor(P):
@@ -347,8 +374,18 @@ class DecisionRule(Exports):
         return cls(*_rule_file.parse(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rule to the JSON file ``path``; it appears whole or not at all."""
-        _rule_file.write_whole(Path(path), self.to_json().encode())
+        """Write the rule to the JSON file ``path``; it appears whole or not at all.
+
+        A symbolic link is written through; a device or a pipe takes the JSON in place.
+
+        Raises
+        ------
+        ValueError
+            As `to_json`, and if nothing can be written at the path, with the reason.
+        OSError
+            If writing fails.
+        """
+        write_whole(Path(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DecisionRule:
@@ -386,7 +423,7 @@ def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
     if len(part.proba) == 0:
         return np.empty(0, np.int64)
     try:
-        return rule.predict(part.proba)
+        return rule.predict_index(part.proba)
     except ValueError as error:
         raise ValueError(f"{part.name}: {error}") from None
 

@@ -5,30 +5,46 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from confmax._html import solution_table
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax._polish import polished
 from confmax._report_method import Reports
+from confmax._seed import RandomState, as_seed
 from confmax.blend import model_share
 from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
-from confmax.optimize import Mixture, Outcome, Problem, Progress, Status, baselines, best_cut, choose, run, warm_start
+from confmax.optimize import (
+    MIXES,
+    Mixture,
+    Outcome,
+    Problem,
+    Progress,
+    Status,
+    baselines,
+    best_cut,
+    choose,
+    run,
+    warm_start,
+)
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.oracle._columns import column_names, stated_order, table_order
+from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
+MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
 
 
@@ -45,8 +61,9 @@ class Solution(Reports):
     upper_bound, gap : float or None
         No rule exceeds ``upper_bound``; ``gap = upper_bound - value``. None where nothing is proved: on labels, and
         for metrics whose structure gives no bound.
-    randomization_loss : float
-        What the returned rule loses, being deterministic, to the best mixture of rules found; part of the gap.
+    randomization_loss : float or None
+        What the returned rule loses, being deterministic, to the best mixture of rules found; part of the gap. None
+        where a mixture may be better and the solver looked at single rules only (`CoordinateSearch`, `BruteForce`).
     status : Status
         How the run ended and what to do about it.
     n_passes : int
@@ -58,7 +75,8 @@ class Solution(Reports):
     statistics : Confusion
         Its row sums, diagonal and column sums.
     label_value : float or None
-        The metric of the rule on the labels, where there are any.
+        The metric of the rule on the labels, where there are any; with ``tuned_on="refit"`` on the out-of-fold
+        probabilities of the rows, not on those that the rule was tuned on.
     baselines : dict
         The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities.
     metric : Metric
@@ -70,12 +88,15 @@ class Solution(Reports):
         Weight of the model in it: 1 for the model, 0 for the labels.
     calibration : Calibration or None
         What was done to the probabilities first, with their log loss before and after.
+    tuned_on : {"rows", "refit"}
+        "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows;
+        ``value`` is in-sample. "rows": the rows that were given.
     """
 
     rule: DecisionRule
     value: float
     upper_bound: float | None
-    randomization_loss: float
+    randomization_loss: float | None
     status: Status
     n_passes: int
     history: tuple[Progress, ...]
@@ -86,6 +107,7 @@ class Solution(Reports):
     mode: str
     model_share: float
     calibration: Calibration | None = None
+    tuned_on: str = "rows"
 
     @property
     def gap(self) -> float | None:
@@ -96,6 +118,20 @@ class Solution(Reports):
     def confusion(self) -> Array | None:
         """Confusion matrix (K, M), None above 1000 classes."""
         return self.statistics.matrix
+
+    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) draw.
+
+        It is `DecisionRule.predict` of ``rule``, where ``proba``, ``keys`` and ValueError are described.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], ["no", "no", "yes", "yes"]
+        >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
+        ['yes']
+        """
+        return self.rule.predict(proba, keys=keys)
 
     def _repr_html_(self) -> str:
         return solution_table(self)
@@ -126,7 +162,7 @@ def maximize(
     randomized: bool | str = "auto",
     tol: float = 1e-6,
     max_passes: int | None = None,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Solution:
     """Return the decision rule that maximises a metric on a table of class probabilities.
@@ -143,7 +179,8 @@ def maximize(
     y : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         True classes: names or column numbers.
     sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
-        Non-negative weights.
+        Non-negative weights. Only their ratios matter: tests and shrinkage see ``(sum w)^2 / sum w^2`` rows. Repeat a
+        row to say that it was seen twice; a weight of 2 does not say that.
     classes : sequence or None
         Class names in column order; needed for string labels when the metric depends on the order of the classes. A
         frame's columns are found by their names. An ordered ``pandas.Categorical`` as ``y`` states the order, too.
@@ -164,12 +201,13 @@ def maximize(
     randomized : {"auto", True, False}
         Whether the rule may draw between several rules; "auto" only where that gains more than 1e-3.
     tol : float
-        Stop when ``gap - randomization_loss`` is at most this.
+        Stop when ``gap - randomization_loss`` is at most this (a loss of None counts as zero).
     max_passes : int or None
         Budget of scans of the table. The starting rules (for two classes the best threshold among them) and the final
         evaluation are always made, and a round that takes several scans is finished.
-    random_state : int
-        Seed of a randomised rule's draws.
+    random_state : int, RandomState, Generator or None
+        Seed of a randomised rule's draws, and of folds and samples. None: a seed from the operating system, stored in
+        the rule, which repeats its draws; the table is tuned again in the same way with ``random_state=rule.seed``.
     callback : callable or None
         Called with a `Progress` after each step; a true result stops.
 
@@ -196,16 +234,46 @@ def maximize(
     >>> import confmax
     >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
     >>> solution = confmax.maximize("balanced_accuracy", P, confusion="model")
-    >>> solution.rule.predict(P).tolist(), solution.gap < 1e-6
+    >>> solution.predict(P).tolist(), solution.gap < 1e-6
     ([0, 0, 1, 1], True)
     """
-    chosen = resolve(metric)
-    check_settings(confusion, calibration, randomized, random_state, tol=tol, max_passes=max_passes)
+    chosen, seed = resolve(metric), as_seed(random_state)
+    check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes)
     _check_callback(callback)
     raw, explicit, sorted_maybe = _raw_table(proba, y, sample_weight, classes)
-    chosen = _finite(fit_metric(chosen, raw, explicit=explicit), raw)
-    found = _calibration(raw, calibration, seed=int(random_state), sorted_maybe=sorted_maybe)
-    mode, oracle = _estimate(raw, found, confusion, calibration, seed=int(random_state))
+    solution = tune(
+        fit_metric(chosen, raw, explicit=explicit), raw, confusion=confusion, calibration=calibration, solver=solver,
+        randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
+    )  # fmt: skip
+    _warn_of_order(raw, solution.calibration, sorted_maybe=sorted_maybe)
+    return solution
+
+
+def tune(
+    metric: Metric,
+    raw: Table,
+    *,
+    out_of_fold: Table | None = None,
+    confusion: str = "auto",
+    calibration: Any = "auto",
+    solver: Any = "auto",
+    randomized: bool | str = "auto",
+    tol: float = 1e-6,
+    max_passes: int | None = None,
+    random_state: int = 0,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Solution:
+    """Return the solution of `maximize` on a checked table, ``raw``, for a ``metric`` from `fit_metric`.
+
+    If ``raw`` holds a model's probabilities of its own training rows, ``out_of_fold`` are the labelled out-of-fold
+    probabilities of these rows: the calibration and the share of the model in a blend are chosen on them, and the
+    solution's ``label_value`` is counted on them. The settings ``confusion``, ``calibration``, ``solver``,
+    ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are those of `maximize`, checked; a
+    ValueError if the solver cannot take the metric or the table.
+    """
+    chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
+    found = choose_calibration(judged, calibration, seed=random_state)
+    mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
     table = oracle.table
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
@@ -215,7 +283,7 @@ def maximize(
             "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
         )
     solver = "auto" if polishing else solver
-    ways = {"exact": oracle.exact, "randomized": randomized is True, "blended": mode == "blend"}
+    ways = {"exact": oracle.exact, "blended": mode == "blend"}
     in_parts = table.backend == "parts"
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
@@ -228,29 +296,38 @@ def maximize(
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     two = table.n_classes == n_decisions == 2
-    if solver == "auto" and two and (in_parts or chosen.structure in ("concave", "general")):
-        # of two classes the best single rule is a threshold, whatever the solver's mixture is made of
-        starts.insert(0, best_cut(chosen, oracle)[0])
+    if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure in MIXES):
+        # of two classes the best single rule is a threshold, and the best mixture draws between two
+        starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (method.budget if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
     outcome = run(method, problem, callback)
     if polishing:
-        outcome = polished(problem, outcome, method, seed=int(random_state))
+        outcome = polished(problem, outcome, method, seed=random_state)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
         solution = replace(solution, mode=mode, upper_bound=None)
+    if out_of_fold is not None:
+        value = value_on_labels(solution.rule, chosen, out_of_fold)
+        solution = replace(solution, label_value=value, tuned_on="refit")
     return replace(solution, calibration=found)
 
 
+def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
+    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
+    confusion = rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
+    return float(metric.values(confusion))
+
+
 def check_settings(
-    confusion: Any, calibration: Any, randomized: Any, random_state: Any, *, tol: Any = 0.0, max_passes: Any = None
+    confusion: Any, calibration: Any, randomized: Any, *, tol: Any = 0.0, max_passes: Any = None
 ) -> None:
     """Refuse, by a ValueError, settings of `maximize` that are none of the words, or out of range.
 
-    ``confusion``, ``calibration``, ``randomized``, ``random_state``, ``tol`` and ``max_passes`` as there."""
+    ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes`` as there."""
     if confusion not in CONFUSIONS:
         raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
     check_calibration(calibration)
@@ -261,9 +338,6 @@ def check_settings(
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
     if max_passes is not None and not (whole and max_passes >= 1):
         raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
-    seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if not (seed and 0 <= random_state < 1 << 64):
-        raise ValueError(f"random_state is an integer from 0 to 2**64 - 1; got {random_state!r}")
 
 
 def _check_callback(callback: Any) -> None:
@@ -272,16 +346,17 @@ def _check_callback(callback: Any) -> None:
 
 
 def _estimate(
-    raw: Table, found: Calibration | None, confusion: str, calibration: Any, *, seed: int
+    raw: Table, judged: Table, found: Calibration | None, confusion: str, calibration: Any, *, seed: int
 ) -> tuple[str, CountingOracle]:
-    """Return the name of the confusion estimate and its oracle, on the calibrated table."""
+    """Return the name of the confusion estimate and its oracle, on the calibrated table.
+
+    The share of the model is taken from the labelled rows ``judged``."""
     table = raw if found is None else raw.calibrated(found.calibrator)
     mode = confusion if confusion != "auto" else (WITH_LABELS if table.has_labels else "model")
     share = None
     if mode == "blend" and raw.has_labels:
-        rows = raw.at_hand()
-        honest = rows if found is None else held_out(rows, found, seed=seed, given=calibration)[0]
-        share = model_share(honest, 1.0 if honest is raw else honest.n_weighted / raw.n_weighted)
+        honest = judged if found is None else held_out(judged, found, seed=seed, given=calibration)[0]
+        share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
     return mode, CountingOracle(make_oracle(table, mode, model_share=share))
 
 
@@ -296,7 +371,14 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     ``explicit``: whether the order was given; a ValueError where it must be and was not."""
     present = refuse_too_few_classes(table)
     gain = dict(metric.params).get("gain")
-    metric.check_table(table.n_classes, table.n_classes if gain is None else len(gain[0]))
+    n_decisions = table.n_classes if gain is None else len(gain[0])
+    if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
+        raise ValueError(
+            f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
+            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; take a metric of its diagonal and "
+            f"column sums such as macro_f1, or merge classes"
+        )
+    metric.check_table(table.n_classes, n_decisions)
     metric = aligned(metric, table.classes)
     named = not explicit and any(isinstance(name, str) for name in table.classes)
     if named and metric.depends_on_order(table.n_classes):
@@ -333,19 +415,17 @@ def _raw_table(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | 
     return raw, order is not None, classes is None and order is not None and column_names(proba) is None
 
 
-def _calibration(raw: Table, calibration: Any, *, seed: int, sorted_maybe: bool) -> Calibration | None:
-    """Return the calibration of a table; warn where its labels speak against the order of its columns.
+def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool) -> None:
+    """Warn where the labels of a table speak against the order of its columns.
 
     ``sorted_maybe``: the order is that of an ordered categorical, and the columns may be sorted, as scikit-learn's are.
     """
-    found = choose_calibration(raw.at_hand(), calibration, seed=seed)
     likely = None
     if sorted_maybe and tuple(sorted(raw.classes)) != raw.classes:
         likely = [sorted(raw.classes).index(name) for name in raw.classes]
     doubt = doubt_of_order(raw, likely=likely, calibrated=None if found is None else found.log_loss_after)
     if doubt:
         warnings.warn(doubt, UserWarning, stacklevel=3)
-    return found
 
 
 def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
@@ -429,7 +509,8 @@ def _finish(
     # the last digit of a closed gap is rounding
     upper = None if bound is None else max(bound, value)
     mode = "model" if oracle.exact else "labels"
-    return Solution(rule, value, upper, 0.0 if mixed else loss, outcome.status, oracle.n_passes, outcome.history,
+    paid = None if not outcome.mixed else 0.0 if mixed else loss
+    return Solution(rule, value, upper, paid, outcome.status, oracle.n_passes, outcome.history,
                     statistics, label_value, base, metric, mode, oracle.model_share)  # fmt: skip
 
 
@@ -440,12 +521,16 @@ def _evaluated(
     gains, weights = found.gathered()
     known = None if metric.names is None else metric.names[1]
     names = known or (*table.classes, *_extra_names(table.classes, gains.n_decisions))
-    rule = DecisionRule(gains, weights, names, repr(metric), int(seed), table.calibrator)
-    statistics = rule.evaluate(oracle, matrix=table.n_classes <= MAX_MATRIX_CLASSES)
-    return rule, statistics, float(metric.values(statistics))
+    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
+    few = table.n_classes <= MAX_MATRIX_CLASSES
+    statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")
+    value = float(metric.values(statistics))
+    return rule, statistics if few else replace(statistics, matrix=None), value
 
 
 def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
-    """Return names for decisions beyond the classes, such as abstaining."""
-    extra = range(len(classes), n_decisions)
-    return tuple(extra) if all(isinstance(name, int) for name in classes) else tuple(f"decision {k}" for k in extra)
+    """Return names for decisions beyond the classes, such as abstaining, which no class has."""
+    K = len(classes)
+    if not all(isinstance(name, int) for name in classes):
+        return tuple(f"decision {k}" for k in range(K, n_decisions))
+    return tuple(islice((k for k in count(K) if k not in classes), n_decisions - K))

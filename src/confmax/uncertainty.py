@@ -21,6 +21,7 @@ from confmax._bootstrap import Counter, replicates, tally
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax._score import PLAIN, Difference, Estimate, Score
+from confmax._seed import RandomState, as_seed
 from confmax.confusion import Array, Confusion
 from confmax.oracle import Table, apply_calibrator, decide, is_source, is_tensor, make_table, on_host
 from confmax.oracle._columns import find, stated_order
@@ -66,7 +67,7 @@ def score(
     n_replicates: int = 1000,
     level: float = 0.95,
     stratified: bool = False,
-    random_state: int = 0,
+    random_state: RandomState = 0,
 ) -> Score:
     """Return metrics of argmax, p/prior and given rules on labelled rows, with bootstrap intervals.
 
@@ -85,7 +86,7 @@ def score(
         More of these, by name: rules, solutions, or decisions (n,). One that is called "argmax" or "p/prior" takes
         the place of that rule.
     sample_weight : array-like (n,) or None
-        Non-negative weights.
+        Non-negative weights, of which only the ratios matter.
     classes : sequence or None
         Class names in column order. Default: the order of the rules' names, else as for `confmax.maximize`.
     n_replicates : int
@@ -95,8 +96,8 @@ def score(
     stratified : bool
         False: the rows are a sample of the population, so that class sizes are part of chance. True: how many rows
         there are of each class was fixed beforehand, and rows are drawn within classes.
-    random_state : int
-        Seed of the draws of rows.
+    random_state : int, RandomState, Generator or None
+        Seed of the draws of rows; None: one from the operating system.
 
     Returns
     -------
@@ -142,7 +143,9 @@ def score(
     """
     chosen = _distinct([catalogue.resolve(each) for each in _listed(metric)])
     check_bootstrap(n_replicates, level)
-    _check_draws(stratified, random_state)
+    if not isinstance(stratified, (bool, np.bool_)):
+        raise ValueError(f"stratified is True or False; got {stratified!r}")
+    seed = as_seed(random_state)
     if y is None or is_source(proba):
         raise ValueError("score counts labels of rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
     given = _named(rule, rules)
@@ -167,7 +170,7 @@ def score(
         n_replicates=int(n_replicates),
         level=float(level),
         stratified=bool(stratified),
-        seed=int(random_state),
+        seed=seed,
     )
     doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
     for sentence in [*([doubt] if doubt else []), *doubts(found, chosen)]:
@@ -348,14 +351,6 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
         raise ValueError(
             f"{n_replicates} replicates cannot tell intervals of level {level}; ask for at least {needed}, or for 0"
         )
-
-
-def _check_draws(stratified: Any, random_state: Any) -> None:
-    if not isinstance(stratified, (bool, np.bool_)):
-        raise ValueError(f"stratified is True or False; got {stratified!r}")
-    seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if not (seed and random_state >= 0):
-        raise ValueError(f"random_state is an integer, zero or more; got {random_state!r}")
 
 
 def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:

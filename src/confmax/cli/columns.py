@@ -83,12 +83,17 @@ class _Place:
 
 @dataclass(frozen=True)
 class Placed:
-    """Classes in order, the columns that belong to them, whether the order is known, and what to warn of."""
+    """Classes in order, the columns that belong to them, whether the order is known, and what to warn of.
+
+    Where one column holds lists it is the ``block``, and ``order`` says which of their places belong to the classes.
+    """
 
     classes: tuple[Any, ...]
     columns: tuple[str, ...]
     order_known: bool
     notes: tuple[str, ...]
+    block: str | None = None
+    order: tuple[int, ...] = ()
 
 
 def placed(head: Frame, asked: Asked, distinct: Sequence[Any]) -> Placed:
@@ -107,7 +112,8 @@ def placed(head: Frame, asked: Asked, distinct: Sequence[Any]) -> Placed:
     names, notes = _class_names(place, len(place.names), order_asked, distinct, asked.label)
     order = _order(names, order_asked, asked.positive)
     classes = tuple(names[k] for k in order)
-    return Placed(classes, tuple(place.names[k] for k in order), _order_known(asked, classes), notes)
+    columns = tuple(place.names[k] for k in order)
+    return Placed(classes, columns, _order_known(asked, classes), notes, place.block, tuple(order))
 
 
 def _order_known(asked: Asked, classes: Sequence[Any]) -> bool:
@@ -232,9 +238,9 @@ def _choose(frame: Frame, asked: Asked, classes: Sequence[Any], labels: NDArray[
 
 def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
     """Return the place that --columns names."""
-    if len(columns) == 1 and columns[0] in frame.blocks:
-        width = frame.blocks[columns[0]].shape[1]
-        return _Place(tuple(f"{columns[0]}[:, {k}]" for k in range(width)), columns[0], "named")
+    block = frame.block(columns[0]) if len(columns) == 1 else None
+    if block is not None:
+        return _Place(tuple(f"{columns[0]}[:, {k}]" for k in range(block.shape[1])), columns[0], "named")
     for k, name in enumerate(columns):
         _existing(name, frame, "--columns")
         if name in columns[:k]:
@@ -266,8 +272,9 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
 
 def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
     """Return the columns side by side (n, K)."""
-    if place.block is not None:
-        return frame.blocks[place.block]
+    block = None if place.block is None else frame.block(place.block)
+    if block is not None:
+        return block
     if len(place.names) < 2:
         found = f"one column of probabilities ({place.names[0]})" if place.names else "no column of probabilities"
         raise ValueError(f"{frame.path} has {found}; at least two are needed, one per class, also for two classes")
@@ -360,12 +367,14 @@ def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, labe
 
 
 def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[str]) -> NDArray[Any]:
-    """Return the library's check of the probabilities; errors name file and column."""
+    """Return the probabilities as they were read, after the library's check; errors name file and column."""
     try:
-        return checked_probabilities(proba)
+        checked = checked_probabilities(proba)
     except ValueError as error:
         message = re.sub(r"column (\d+) of proba", lambda found: f"column {names[int(found[1])]!r}", str(error))
         message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
         if place.how != "named":
             message += f" (columns taken: {listed(names)}, {place.how}; --columns and --classes choose others)"
         raise ValueError(f"{frame.path}: {message}") from None
+    # folds are made of what was read: a division of rows by their sums is left to the library, as in Python
+    return proba if proba.dtype in (np.float32, np.float64) else checked

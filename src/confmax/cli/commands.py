@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 import click
 
-from confmax._rule_file import write_whole
 from confmax._version import __version__
 from confmax.cli import reports, show, tasks
 from confmax.cli.columns import Asked
 from confmax.cli.completers import column_names, metric_names, rule_files, solver_names
 from confmax.cli.demo import demonstrate
-from confmax.cli.files import EXTENSIONS, check_output, read_frame
+from confmax.cli.files import EXTENSIONS, check_output, read_frame, refuse_same, write_file
 from confmax.cli.group import OneSentence, in_words_of_options, warn
 from confmax.cli.large import SHARE, large
 from confmax.cli.show import Bar, Page
+from confmax.places import replaces
 from confmax.rule import DecisionRule
 from confmax.uncertainty import check_bootstrap
 
@@ -93,21 +93,45 @@ def _load_rule(path: Path) -> DecisionRule:
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
     if not path.exists():
-        raise ValueError(f"there is no rule file {path}; 'confmax tune' writes one")
+        raise ValueError(f"there is no rule file {path}; 'confmax tune -o' writes one")
     return DecisionRule.load(path)
 
 
-def _save_rule(rule: DecisionRule, path: Path) -> None:
-    """Write the rule whole or not at all."""
+def _rule_output(command: _Command) -> _Command:
+    """Add the options that say where a rule goes."""
+    for option in (
+        click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
+        click.option("-o", "--out", type=_PATH,
+                     help="Where the rule goes; a rule file of that name is replaced. Without it, nothing is "
+                          "written."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _check_rule_output(out: Path | None, force: bool) -> None:
+    """Refuse a place that no rule can be written to, or where it would replace something else."""
+    if out is None:
+        if force:
+            raise click.UsageError("--force says that -o may replace a file; give -o too")
+        return
+    check_output(out)
+    if force or not replaces(out):
+        return
     try:
-        write_whole(path, rule.to_json().encode())
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written ({error.strerror}); choose another place with -o") from None
+        DecisionRule.load(out)
+    except (OSError, ValueError):
+        raise ValueError(f"{out} is not a rule file, so it is not replaced; choose another name with -o, or replace it "
+                         f"with --force") from None  # fmt: skip
 
 
-def _refuse_same(path: Path, given: Path) -> None:
-    if path.exists() and given.exists() and path.samefile(given):
-        raise ValueError(f"-o {path} is the file that is read; choose another name for what is written")
+def _save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
+    """Write the rule if ``out`` says where; return that as documents hold it."""
+    if out is None:
+        return None
+    _check_rule_output(out, force)  # tuning may have taken hours
+    write_file(out, rule.to_json().encode())
+    return str(out)
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
@@ -132,23 +156,23 @@ def confmax(context: click.Context) -> None:
 
 
 @confmax.command()
-@click.option("-o", "--out", type=_PATH, default=Path("rule.json"), show_default=True, help="Where the rule goes.")
+@_rule_output
 @_AS_JSON
-def demo(out: Path, as_json: bool) -> None:
+def demo(out: Path | None, force: bool, as_json: bool) -> None:
     """Compare rules for four metrics on held-out rows.
 
     Takes published predictions that ship with confmax, compares argmax, p/prior and tuned rules on rows that they were
-    not tuned on, and writes the rule for the G-mean.
+    not tuned on, and prints the rule for the G-mean. With -o it writes that rule.
 
     \b
     Example:
+      confmax demo
       confmax demo -o rule.json
     """
-    check_output(out)
+    _check_rule_output(out, force)
     with Bar("tuning", "steps", after=0) as bar:
         rule, document = demonstrate(bar.update)
-    _save_rule(rule, out)
-    document["rule_file"] = str(out)
+    document["rule_file"] = _save_rule(rule, out, force)
     if as_json:
         show.print_json(document)
     else:
@@ -187,18 +211,20 @@ def demo(out: Path, as_json: bool) -> None:
               help=f"Whether FILE is read part by part in every pass; auto: where it takes more than {SHARE:.0%} of "
                    "the memory. Then FILE is Parquet: a file, a directory, or a pattern in quotes; or one .npy file, "
                    "with --label and --weight files beside it.")  # fmt: skip
-@click.option("-o", "--out", type=_PATH, default=Path("rule.json"), show_default=True, help="Where the rule goes.")
+@_rule_output
 @click.option("--report", type=_PATH, metavar="PAGE.html",
               help="Also write a page that judges the rule: its figures are cross-fitted, every row decided by a rule "
                    "tuned without its fold, one of five.")  # fmt: skip
 @click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
               help="Metric of the page's trade-off.")  # fmt: skip
 @_AS_JSON
-def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str, **more: Any) -> None:
+def tune(
+    file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
+) -> None:
     """Find the rule that maximises a metric on the rows of FILE.
 
     FILE is a table with one row per case and one column of probability per class. What is larger than memory is read
-    part by part.
+    part by part. The rule is printed, and with -o also written.
 
     \b
     Example:
@@ -212,8 +238,11 @@ def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str,
     if metric is None and costs is None:
         raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
     tasks.named_metric(metric or "linear", params, costs)
-    check_output(out)
-    _refuse_same(out, file)
+    read = [path for path in (file, costs) if path is not None]
+    if out is not None:
+        for path in read:
+            refuse_same(out, path)
+    _check_rule_output(out, force)
     asked = Asked(**{key: more.pop(key) for key in ("label", "weight", "columns", "classes", "positive")})
     if not 0 <= more["seed"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
@@ -221,7 +250,7 @@ def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str,
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
     if more["calibration"] in ("temperature", "vector") and asked.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
-    reports.check_tune(report, out, asked.label, second)
+    reports.check_tune(report, out, asked.label, second, read)
     settings = {
         "confusion": more["confusion"],
         "calibration": None if more["calibration"] == "none" else more["calibration"],
@@ -237,13 +266,13 @@ def tune(file: Path, out: Path, as_json: bool, report: Path | None, second: str,
         rule, document = tasks.tune(
             frame, asked, metric or "linear", params, costs, warn=warn, callback=bar.step, found=kept.extend, **settings
         )
-    _save_rule(rule, out)
-    document["rule_file"] = str(out)
+    document["rule_file"] = _save_rule(rule, out, force)
     if report is not None:
         try:
             reports.tuned(report, file, *kept, second=second, settings=settings)
         except ValueError as error:
-            raise ValueError(f"the rule is written to {out}, the report is not: {error}") from None
+            written = "" if out is None else f"the rule is written to {out}, the report is not: "
+            raise ValueError(f"{written}{error}") from None
         document["report_file"] = str(report)
     document["advice"] = in_words_of_options(document["advice"])
     if as_json:
@@ -271,6 +300,8 @@ def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str 
       confmax apply rule.json new.csv -o decided.parquet
     """
     check_output(out, EXTENSIONS)
+    refuse_same(out, file)
+    refuse_same(out, rule)
     document = tasks.apply(read_frame(file), Asked(columns=columns, key=key), _load_rule(rule), out, warn=warn)
     if as_json:
         show.print_json(document)

@@ -217,7 +217,7 @@ def _example(rule: DecisionRule, proba: Sequence[float]) -> Document:
             for share, each in zip(rule.weights, scores, strict=True)
         ],
         "decision_probabilities": dict(zip(names, decided.tolist(), strict=True)),
-        "decision": names[int(rule.predict(row)[0])],
+        "decision": names[int(rule.predict_index(row)[0])],
     }
 
 

@@ -7,16 +7,19 @@ from typing import Any
 
 import click
 
-from confmax._rule_file import write_whole
 from confmax.cli.columns import listed
-from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, _refuse_same, confmax
+from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, confmax
 from confmax.cli.completers import rule_files
-from confmax.cli.files import check_output
+from confmax.cli.files import check_output, refuse_same, write_file
 from confmax.cli.show import Page, print_json
 
 __all__ = ["confmax", "export"]
 
-_SETTINGS = {"sql": ("dialect", "columns"), "onnx": ("dtype", "opset"), "python": ("name",)}
+_SETTINGS = {
+    "sql": ("dialect", "columns", "labels"),
+    "onnx": ("dtype", "opset", "labels"),
+    "python": ("name", "labels"),
+}
 
 
 @confmax.command()
@@ -32,14 +35,15 @@ _SETTINGS = {"sql": ("dialect", "columns"), "onnx": ("dtype", "opset"), "python"
     "--opset", type=int, metavar="N", help="For ONNX: version of the operator set, 13 or newer.  [default: 18]"
 )
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
+@click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
 @click.option("-o", "--out", type=_PATH,
               help="Where it goes. Without it, SQL and Python are printed.")  # fmt: skip
 @_AS_JSON
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
     """Write RULE as SQL expression, ONNX model or Python function.
 
-    Each decides the class index from one probability per class, like 'confmax apply'. Rules that draw have no such
-    form.
+    Each decides the class index, or with --labels the class name, from one probability per class, like 'confmax
+    apply'. Rules that draw have no such form.
 
     \b
     Example:
@@ -55,7 +59,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         raise click.UsageError("--to sql needs --dialect, such as duckdb, sqlite or postgres")
     if out is not None:
         check_output(out)
-        _refuse_same(out, rule)
+        refuse_same(out, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
     loaded = _load_rule(rule)
@@ -67,10 +71,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         click.echo(made, nl=language == "sql")
         return
     data = made.SerializeToString() if language == "onnx" else made.rstrip("\n").encode() + b"\n"
-    try:
-        write_whole(out, data)
-    except OSError as error:
-        raise ValueError(f"{out} cannot be written ({error.strerror}); choose another place with -o") from None
+    write_file(out, data)
     classes = [str(name) for name in loaded.class_names]
     document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
     if as_json:

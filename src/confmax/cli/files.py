@@ -9,7 +9,8 @@ import csv
 import io
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confmax._rule_file import check_place, write_whole
 from confmax.cli.frame import INTEGER, Frame, is_number, typed_column
+from confmax.places import check_place, same_place, write_whole
 
-__all__ = ["DECISION", "EXTENSIONS", "check_output", "read_cells", "read_frame", "write_decisions"]
+__all__ = [
+    "DECISION", "EXTENSIONS", "check_output", "read_cells", "read_frame", "refuse_same", "write_decisions",
+    "write_file", "writing",
+]  # fmt: skip
 
 DECISION = "decision"
 EXTENSIONS = (".csv", ".parquet", ".npz")
@@ -208,6 +212,35 @@ def check_output(path: Path, extensions: Sequence[str] = ()) -> None:
     if extensions:
         _known_extension(path)
     check_place(path)
+
+
+def refuse_same(path: Path, given: Path, option: str = "-o") -> None:
+    """Refuse to write to the file that is read, under whatever name; ``option`` is what names the output."""
+    if path.exists() and given.exists() and same_place(path, given):
+        raise ValueError(f"{option} {path} is the file that is read; choose another name for what is written")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in one sentence why ``path`` could not be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename != str(path):
+            raise
+        raise ValueError(f"{path} cannot be written ({error.strerror}); choose another place") from None
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a result to where an option says.
+
+    Raises
+    ------
+    ValueError
+        If that fails, with the path.
+    """
+    with writing(path):
+        write_whole(path, data)
 
 
 def write_decisions(

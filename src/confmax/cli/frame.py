@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from confmax.oracle._files import array_of_lists, is_list, is_text
+
 __all__ = ["INTEGER", "Frame", "as_names", "is_number", "no_column", "typed_column"]
 
+PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # as a program writes it, and within 64 bits
 
 
@@ -47,14 +51,33 @@ class Frame:
     is_text: bool = False
     table: pa.Table | None = None
 
-    @property
+    @cached_property
     def blocks(self) -> dict[str, NDArray[Any]]:
-        """The two-dimensional numeric arrays with at least two columns (NPZ only)."""
-        return {
-            name: array
-            for name, array in self.arrays.items()
-            if array.ndim == 2 and array.shape[1] >= 2 and array.dtype.kind in "fiu"
-        }
+        """The tables of numbers with at least two columns: arrays of NPZ, and the column `probability` of lists."""
+        names = [*self.arrays, *([] if PROBABILITY in self.arrays else [PROBABILITY])]
+        found = {name: self.block(name) for name in names}
+        return {name: block for name, block in found.items() if block is not None}
+
+    def block(self, name: str) -> NDArray[Any] | None:
+        """Return a two-dimensional array, or a column of lists of K numbers, as (n, K) with K >= 2; None if it is none.
+
+        Raises
+        ------
+        ValueError
+            If the lists are not all of one length.
+        """
+        if name in self.arrays:
+            array = self.arrays[name]
+            return array if array.ndim == 2 and array.shape[1] >= 2 and array.dtype.kind in "fiu" else None
+        column = self.columns.get(name)
+        if column is None or not is_list(column.type):
+            return None
+        lists = array_of_lists(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        if lists is None:
+            raise ValueError(
+                f"column {name!r} of {self.path} does not hold the same number of probabilities in every row"
+            )
+        return lists if lists.shape[1] >= 2 else None
 
     def is_numeric(self, name: str) -> bool:
         """Return whether a column holds numbers; for text its first cell that is not empty decides."""
@@ -62,8 +85,7 @@ class Frame:
         if self.is_text:
             cell = next((text for text in column.slice(0, 1000).to_pylist() if text.strip()), "")
             return is_number(cell)
-        kind = column.type
-        return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        return _is_number_type(column.type)
 
     def is_whole(self, name: str) -> bool:
         """Return whether a numeric column holds whole numbers only: a label, a key or a count, not a probability."""
@@ -100,12 +122,13 @@ class Frame:
         """
         column = self.columns[name]
         kind = column.type
-        if pa.types.is_dictionary(kind):
-            column = pc.cast(column, kind.value_type)
-            kind = column.type
-        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        if not (text or self.is_numeric(name) or pa.types.is_boolean(kind)):
+        inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+        text = is_text(inner)
+        if not (text or _is_number_type(inner) or pa.types.is_boolean(inner)):
             raise ValueError(f"{role} {name!r} of {self.path} holds {kind}; it must hold strings or numbers")
+        if inner != kind or str(kind) == "string_view":
+            column = pc.cast(column, pa.string() if text else inner)
+        kind = inner
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             column = pc.cast(column, pa.float64(), safe=False)
         distinct = column.combine_chunks().dictionary_encode()
@@ -124,12 +147,16 @@ class Frame:
 
 def no_column(name: str, frame: Frame, option: str) -> ValueError:
     """Return the error of a column that is not there, with the nearest names that are."""
-    known = [*frame.columns, *frame.blocks]
+    known = [*frame.columns, *(frame.blocks if frame.arrays else ())]
     near = difflib.get_close_matches(name, known, 3, 0.5)
     near += [other for other in known if other.lower() == name.lower() and other not in near]
     more = ", ..." if len(known) > 12 else ""
     hint = f"nearest: {', '.join(near)}" if near else f"it has {', '.join(known[:12])}{more}"
     return ValueError(f"{frame.path} has no column {name!r} ({hint}); correct {option}")
+
+
+def _is_number_type(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ import pyarrow.parquet as pq
 from confmax.cli.columns import Asked, Rows, placed, wanted
 from confmax.cli.frame import Frame
 from confmax.oracle import distinct_labels, open_table
+from confmax.oracle._files import parquet_file
+from confmax.oracle._open import files_of
 
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 HEAD = 1000  # rows that tell the types of columns
@@ -48,22 +51,34 @@ class Large:
         """
         if self.path.suffix.lower() == ".npy":
             return self._mapped(asked)
-        first = open_table(self.path, label=asked.label, weight=asked.weight, columns=asked.columns or None)
-        labels = None if asked.label is None else distinct_labels(first)
-        found = placed(self._head(Path(first.pieces[0].path)), asked, [] if labels is None else sorted(labels.tolist()))
-        source = open_table(
-            self.path, label=asked.label, weight=asked.weight, columns=found.columns, progress=self.heard
-        )
+        head = self._head()
+        found = placed(head, asked, self._labels(asked.label) if asked.label in head.columns else [])
+        columns = found.columns if found.block is None else (found.block,)
+        source = open_table(self.path, label=asked.label, weight=asked.weight, columns=columns, progress=self.heard)
+        if found.block is not None:
+            source = source.with_columns(found.order)
         # the columns are in the order of the classes now, whatever their names are
         source = replace(source, names=None)
-        return Rows(source, None, None, found.classes, found.columns, None, found.order_known, found.notes)
+        return Rows(source, None, None, found.classes, found.columns, found.block, found.order_known, found.notes)
 
-    def _head(self, path: Path) -> Frame:
-        """Return the first rows of a file."""
-        with pq.ParquetFile(path) as file:
-            batch = next(file.iter_batches(HEAD), None)
-        columns = {} if batch is None else dict(zip(batch.schema.names, batch.columns, strict=True))
-        return Frame(path, columns)
+    def _head(self) -> Frame:
+        """Return the first rows of the first file that has some."""
+        for path in files_of(self.path):
+            with parquet_file(path) as file:
+                batch = next(file.iter_batches(HEAD), None)
+            if batch is not None and batch.num_rows:
+                return Frame(path, dict(zip(batch.schema.names, batch.columns, strict=True)))
+        raise ValueError(f"{self.path} has column names but no rows; give at least one row of probabilities")
+
+    def _labels(self, label: str | None) -> list[Any]:
+        """Return the distinct labels of all rows, sorted."""
+        # columns of probabilities must be named here, and none is read
+        found = distinct_labels(open_table(self.path, label=label, columns=[str(label)] * 2)).tolist()
+        if any(isinstance(name, str) and not name.strip() for name in found):
+            raise ValueError(
+                f"label column {label!r} of {self.path} has empty rows; drop such rows, or leave the option out"
+            )
+        return sorted(found)
 
     def _mapped(self, asked: Asked) -> Rows:
         source = open_table(self.path, label=asked.label, weight=asked.weight, progress=self.heard)

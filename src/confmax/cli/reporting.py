@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from confmax.cli.columns import Asked
-from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _load_rule, _refuse_same, _table_options
+from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _load_rule, _table_options
 from confmax.cli.completers import column_names, metric_names, rule_files
 from confmax.cli.exporting import confmax
-from confmax.cli.files import check_output, read_frame
+from confmax.cli.files import check_output, read_frame, refuse_same
 from confmax.cli.group import warn
 from confmax.cli.reports import check_installed, judged, metric_of
 from confmax.cli.show import Page, print_json
@@ -52,8 +52,8 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
         raise click.UsageError("--param belongs to --metric; give both")
     settings = {"n_replicates": more.pop("replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
     check_output(out)
-    _refuse_same(out, file)
-    _refuse_same(out, rule)
+    refuse_same(out, file)
+    refuse_same(out, rule)
     check_installed()
     loaded = _load_rule(rule)
     metric = None if name is None else metric_of("--metric", name, **params)

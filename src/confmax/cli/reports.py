@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from click.core import ParameterSource
 from confmax import report
 from confmax._metric import Metric
 from confmax.cli.columns import Asked, Rows, read_rows
-from confmax.cli.files import check_output
+from confmax.cli.files import check_output, refuse_same, writing
 from confmax.cli.frame import Frame
 from confmax.metrics import get
+from confmax.places import same_place
 from confmax.report._metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
@@ -42,15 +43,17 @@ def metric_of(option: str, name: str, **params: Any) -> Metric:
     return get(name, **params)
 
 
-def check_tune(path: Path | None, out: Path, label: str | None, second: str) -> None:
-    """Refuse what `tune --report` cannot do, before anything is tuned."""
+def check_tune(path: Path | None, out: Path | None, label: str | None, second: str, read: Sequence[Path]) -> None:
+    """Refuse what `tune --report` cannot do, before anything is tuned; ``read`` are the files that are read."""
     if path is None:
         return
     if label is None:
         raise click.UsageError("--report counts labels; give --label, the column of true classes")
-    if path.absolute() == out.absolute():
+    if out is not None and same_place(path, out):
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
     check_output(path)
+    for given in read:
+        refuse_same(path, given, "--report")
     metric_of("--second", second)
     check_installed()
 
@@ -63,22 +66,23 @@ def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str
             f"file of other rows"
         )
     more = {key: value for key, value in settings.items() if key != "random_state"}
-    report.write_cross_fitted(
-        path,
-        solution.metric,
-        rows.proba,
-        rows.labels,
-        sample_weight=rows.weight,
-        classes=rows.classes,
-        folds=FOLDS,
-        second=get(second),
-        random_state=settings["random_state"],
-        source=file.name,
-        again=command_line(click.get_current_context()),
-        order_known=rows.order_known,
-        solution=solution,
-        **more,
-    )
+    with writing(path):
+        report.write_cross_fitted(
+            path,
+            solution.metric,
+            rows.proba,
+            rows.labels,
+            sample_weight=rows.weight,
+            classes=rows.classes,
+            folds=FOLDS,
+            second=get(second),
+            random_state=settings["random_state"],
+            source=file.name,
+            again=command_line(click.get_current_context()),
+            order_known=rows.order_known,
+            solution=solution,
+            **more,
+        )
 
 
 def judged(
@@ -88,19 +92,20 @@ def judged(
     rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
     tuned_for = named(rule.metric)
     rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
-    report.write(
-        path,
-        rule,
-        rows.proba,
-        rows.labels if rows.labels is not None else (),
-        rows.weight,
-        metric=metric,
-        second=get(second),
-        source=frame.path.name,
-        again=command_line(click.get_current_context()),
-        order_known=rows.order_known or (tuned_for is not None and tuned_for.ordered),
-        **settings,
-    )
+    with writing(path):
+        report.write(
+            path,
+            rule,
+            rows.proba,
+            rows.labels if rows.labels is not None else (),
+            rows.weight,
+            metric=metric,
+            second=get(second),
+            source=frame.path.name,
+            again=command_line(click.get_current_context()),
+            order_known=rows.order_known or (tuned_for is not None and tuned_for.ordered),
+            **settings,
+        )
     return rows
 
 

@@ -247,9 +247,11 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     page.say()
     page.block(str(rule))
     page.say()
+    out = document["rule_file"]
+    written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
     page.say(
-        f"Rule written to {document['rule_file']}. The values above are those of the rows that it was tuned on, so "
-        f"they flatter it: run 'confmax score' on other rows."
+        f"{written} The values above are those of the rows that it was tuned on, so they flatter it: run 'confmax "
+        f"score' on other rows."
     )
     if "report_file" in document:
         page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
@@ -349,4 +351,7 @@ def show_demo(page: Page, document: Document, rule: DecisionRule) -> None:
     page.block(str(rule))
     page.say()
     out = document["rule_file"]
-    page.say(f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv")
+    if out is None:
+        page.say("The rule is not saved; confmax demo -o rule.json writes it to a file.")
+    else:
+        page.say(f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv")

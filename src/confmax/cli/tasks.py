@@ -16,7 +16,7 @@ from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax.calibration import Calibration
 from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
-from confmax.cli.files import read_cells, write_decisions
+from confmax.cli.files import read_cells, write_decisions, writing
 from confmax.cli.frame import Frame, is_number
 from confmax.cli.large import Large
 from confmax.optimize import Progress
@@ -321,10 +321,11 @@ def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Wa
     for note in rows.notes:
         warn(note)
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    decisions = rule.predict(rows.proba, keys=keys_of(frame, asked.key))
-    left_out = write_decisions(
-        out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
-    )
+    decisions = rule.predict_index(rows.proba, keys=keys_of(frame, asked.key))
+    with writing(out):
+        left_out = write_decisions(
+            out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
+        )
     if left_out:
         warn(
             f"{listed(left_out)} of {frame.path} cannot be columns of {len(decisions)} rows and were left out of {out}"

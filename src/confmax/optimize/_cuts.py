@@ -20,6 +20,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import CountingOracle, Table
 from confmax.oracle._blocks import run_parts
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._span import is_wide
 
 CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache
 ROWS = 1 << 15  # rows per part of the scan
@@ -135,7 +136,7 @@ def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
     """Return the same gain (a batch of one) with the coefficients that the oracle uses: scaled, rounded to dtype."""
     if gain.power:
         gain = Gains.from_matrix(gain.matrices())
-    first, second = gain_coefficients(gain, dtype)
+    first, second = gain_coefficients(gain, np.dtype(np.float64) if is_wide(gain, dtype).any() else dtype)
     if second is None:
         return Gains.from_matrix(first.astype(np.float64))
     return Gains.reduced(first.astype(np.float64), second.astype(np.float64))
@@ -161,7 +162,7 @@ def moved(gain: Gains, coordinate: Coordinate, values: Array) -> Gains:
 
 def _score_parts(table: Table, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return (X, a, b) with scores ``X_j a_j + b_j``: X the table, or for a full gain the scores (n, M) themselves."""
-    P = table.proba
+    P = table.proba.astype(np.float64) if is_wide(gain, table.proba.dtype).any() else table.proba
     if gain.full is None:
         a, b = gain.pair()
         return P, a[0].astype(P.dtype), b[0].astype(P.dtype)

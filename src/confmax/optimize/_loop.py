@@ -17,6 +17,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize._mixture import Mixture
 from confmax.oracle import CountingOracle
 
+MIXES = ("concave", "general")  # structures of metrics whose best rule may draw
 DEFAULT_MAX_PASSES = 100
 
 
@@ -128,7 +129,10 @@ class Step:
 
 
 class Solver(Protocol):
-    """Frozen settings; the state is separate. `init` starts it, `step` makes one round."""
+    """Frozen settings; the state is separate. `init` starts it, `step` makes one round.
+
+    One that offers single rules only says so by ``mixes = False``.
+    """
 
     @property
     def name(self) -> str:
@@ -150,13 +154,14 @@ class Solver(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Best rules and bound of a run."""
+    """Best rules and bound of a run; whether mixtures were looked for, where they may be better than single rules."""
 
     mixture: Mixture
     single: Mixture
     upper_bound: float | None
     status: Status
     history: tuple[Progress, ...] = field(default_factory=tuple)
+    mixed: bool = True
 
 
 def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
@@ -218,9 +223,9 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            return Outcome(
-                keeper.mixture.reduced(problem.metric), keeper.single, keeper.bound, status, tuple(keeper.history)
-            )
+            mixed = getattr(solver, "mixes", True) or problem.metric.structure not in MIXES
+            best = keeper.mixture.reduced(problem.metric)
+            return Outcome(best, keeper.single, keeper.bound, status, tuple(keeper.history), mixed)
         state, step = solver.step(problem, state)
         keeper.take(step)
         status = step.status
@@ -231,8 +236,11 @@ class _Keeper:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.mixture = self.single = problem.start
-        self.value = self.single_value = self.iterate_value = problem.value(problem.start.confusion)
+        self.mixture = problem.start
+        self.value = self.iterate_value = problem.value(problem.start.confusion)
+        singles = [rule for rule in problem.starts if len(rule.atoms) == 1] or [problem.start]
+        self.single = max(singles, key=lambda rule: problem.value(rule.confusion))
+        self.single_value = problem.value(self.single.confusion)
         self.bound: float | None = None
         self.history: list[Progress] = []
         self.trusts_bounds = problem.oracle.exact

@@ -11,6 +11,7 @@ from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
+MATRICES_CELLS = 1 << 27  # of their matrices
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Mixture:
         ``rows`` (K,) are row sums; it chooses from ``n_decisions``, with the whole ``matrix`` or without. A ValueError
         if these are too many.
         """
-        _refuse_many_constants(len(rows), n_decisions)
+        _refuse_many_constants(len(rows), n_decisions, matrix=matrix)
         gains = Gains.constant(len(rows), range(n_decisions)) if n_decisions == len(rows) else None
         if gains is None:
             columns = np.zeros((n_decisions, len(rows), n_decisions))
@@ -116,19 +117,21 @@ class Mixture:
 
 def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> Confusion:
     """Return the confusions (batch of M) of deciding the same for every row: known without a scan."""
-    _refuse_many_constants(len(rows), n_decisions)
+    _refuse_many_constants(len(rows), n_decisions, matrix=matrix)
     diagonal = np.zeros((n_decisions, len(rows)))
     np.fill_diagonal(diagonal, rows)
     full = np.eye(n_decisions)[:, None, :] * rows[:, None] if matrix else None
     return Confusion(np.tile(rows, (n_decisions, 1)), diagonal, np.eye(n_decisions) * rows.sum(), full)
 
 
-def _refuse_many_constants(K: int, n_decisions: int) -> None:
-    if K * n_decisions > CONSTANT_CELLS:
+def _refuse_many_constants(K: int, n_decisions: int, *, matrix: bool) -> None:
+    cells, most = (K * n_decisions**2, MATRICES_CELLS) if matrix else (K * n_decisions, CONSTANT_CELLS)
+    if cells > most:
+        way_out = "solver='frank_wolfe'" if matrix else "balanced_accuracy or h_mean"
         raise ValueError(
             f"the rules that decide one of {n_decisions} classes for all rows, which this metric's solver begins with "
-            f"or falls back on where there is no gradient, would take {K * n_decisions:,} numbers, more than "
-            f"{CONSTANT_CELLS:,}; take balanced_accuracy or h_mean, or merge rare classes"
+            f"or falls back on where there is no gradient, would take {cells:,} numbers, more than {most:,}; take "
+            f"{way_out}, or merge rare classes"
         )
 
 

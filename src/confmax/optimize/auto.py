@@ -30,7 +30,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
 }
 
 # (structure, two classes, exact oracle) -> solver. A linear metric needs no search: its rule is known. Of two classes
-# a threshold is optimal for every deterministic rule; a mixture may beat it for concave and general metrics.
+# the best single rule is a threshold and the best mixture draws between two: the search of thresholds finds both.
 _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
     ("linear", True, True): FrankWolfe,
     ("ratio", True, True): ThresholdSearch,
@@ -41,7 +41,7 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
     ("ratio", True, False): ThresholdSearch,
     ("quasiconvex", True, False): ThresholdSearch,
     ("general", True, False): ThresholdSearch,
-    ("concave", True, False): FrankWolfe,
+    ("concave", True, False): ThresholdSearch,
     ("linear", False, True): FrankWolfe,
     ("ratio", False, True): Dinkelbach,
     ("quasiconvex", False, True): Stationary,
@@ -58,6 +58,7 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
 # above so many classes the conditional gradient gets further in the same time
 MANY_CLASSES = {"min_recall": 500}
 MOST_CLASSES = 2000
+MATRIX_CLASSES = 500  # where the metric reads the whole matrix of each constant rule
 
 # metrics that have a solver of their own while they are not smoothed
 _OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
@@ -70,7 +71,6 @@ def choose(
     n_decisions: int,
     *,
     exact: bool,
-    randomized: bool,
     blended: bool = False,
     in_parts: bool = False,
 ) -> Solver:
@@ -86,8 +86,6 @@ def choose(
         Columns of the table, and decisions to choose from.
     exact : bool
         Whether the oracle is exact (model confusion).
-    randomized : bool
-        Whether a mixture is asked for.
     blended : bool
         Whether the confusion is a blend, which no solver should fit as closely as labels or the model.
     in_parts : bool
@@ -101,17 +99,15 @@ def choose(
     if isinstance(solver, str):
         if solver == "auto":
             two = n_classes == n_decisions == 2 and not in_parts
-            if metric.structure == "concave" and n_classes > MANY_CLASSES.get(metric.name, MOST_CLASSES):
+            most = MATRIX_CLASSES if metric.statistics == "matrix" else MANY_CLASSES.get(metric.name, MOST_CLASSES)
+            if metric.structure == "concave" and n_classes > most:
                 return FrankWolfe()
             own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None
             if own is not None and blended and not two:
                 return FrankWolfe()
             if own is not None and (exact or not two):
                 return own()
-            # on labels the best threshold beats the mixtures that the conditional gradient meets
-            thresholds = two and metric.structure == "concave" and not (exact or randomized)
-            structure = "general" if thresholds else metric.structure
-            return _TABLE[structure, two, exact]()
+            return _TABLE[metric.structure, two, exact]()
         if solver not in SOLVERS:
             raise ValueError(f"solver is 'auto', 'polished', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()

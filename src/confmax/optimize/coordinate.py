@@ -69,6 +69,7 @@ class CoordinateSearch:
 
     name: ClassVar[str] = "CoordinateSearch"
     budget: ClassVar[int] = 2000
+    mixes: ClassVar[bool] = False
 
     starts: int = 1
 

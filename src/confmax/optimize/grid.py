@@ -60,6 +60,7 @@ class BruteForce:
 
     name: ClassVar[str] = "BruteForce"
     budget: ClassVar[int] = 10**9
+    mixes: ClassVar[bool] = False
 
     resolution: int = 10
     batch: int = 64

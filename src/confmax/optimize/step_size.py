@@ -30,16 +30,21 @@ def line_search(metric: Metric, C: Confusion, V: Confusion) -> float:
     return float(line_searches(metric, Confusion.stack([C]), Confusion.stack([V]))[0])
 
 
-def line_searches(metric: Metric, C: Confusion, V: Confusion) -> Array:
-    """Return the best step (B,) of each segment between two batches of B confusions, as `line_search` finds it."""
+def line_searches(
+    metric: Metric, C: Confusion, V: Confusion, *, rounds: int = ROUNDS, least: float = LEAST_WEIGHT
+) -> Array:
+    """Return the best step (B,) of each segment between two batches of B confusions, as `line_search` finds it.
+
+    Each of ``rounds`` makes the interval 32 times smaller. A step that leaves less than ``least`` to C is 1."""
     B = len(C)
     at = np.arange(B)
     if B > 1 and (metric.statistics == "matrix" or B * GRID * C.columns.shape[-1] > MOST_CELLS):
         # all grids at once would be too much to hold
-        return np.array([line_search(metric, C[k], V[k]) for k in range(B)])
+        pairs = ((Confusion.stack([C[k]]), Confusion.stack([V[k]])) for k in range(B))
+        return np.concatenate([line_searches(metric, *pair, rounds=rounds, least=least) for pair in pairs])
     best, best_value = np.zeros(B), np.asarray(metric.values(C), dtype=np.float64)
     low, high = np.zeros(B), np.ones(B)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         steps = np.linspace(low, high, GRID, axis=1)
         values = np.nan_to_num(metric.values(C.along(V, steps)), nan=-np.inf)
         k = values.argmax(axis=1)
@@ -47,4 +52,4 @@ def line_searches(metric: Metric, C: Confusion, V: Confusion) -> Array:
         best = np.where(better, steps[at, k], best)
         best_value = np.where(better, values[at, k], best_value)
         low, high = steps[at, np.maximum(k - 1, 0)], steps[at, np.minimum(k + 1, GRID - 1)]
-    return np.where(best <= 1.0 - LEAST_WEIGHT, best, 1.0)
+    return np.where(best <= 1.0 - least, best, 1.0)

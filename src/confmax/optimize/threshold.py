@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from confmax._metric import Metric
-from confmax.confusion import Confusion, Gains
-from confmax.optimize._loop import Problem, Status, Step
+from confmax.confusion import Array, Confusion, Gains
+from confmax.optimize._edges import best_edge
+from confmax.optimize._loop import MIXES, Problem, Status, Step
+from confmax.optimize._master import best_mix
 from confmax.optimize._mixture import Mixture
+from confmax.optimize._points import Space
 from confmax.oracle import CountingOracle, Table, same_estimate
+
+MOST_JOINED = 50  # thresholds that join a mixture inside the hull
+SLOPE = 1e-10  # a gradient that promises less than this promises nothing
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,8 @@ class ThresholdSearch:
 
     Decides class 1 where its probability exceeds t, for every t strictly between adjacent distinct values, and for
     the two constant rules. Any metric of two classes will do. In model mode the result is a global optimum for
-    linear, ratio and quasi-convex metrics, whose optima are deterministic.
+    linear, ratio and quasi-convex metrics, whose optima are deterministic. For the others the best rule that draws
+    between two thresholds is found too: they are neighbours on the convex hull of the ROC points.
 
     Examples
     --------
@@ -48,30 +56,84 @@ class ThresholdSearch:
         """Compare all cut-offs."""
         if problem.oracle.table.backend == "parts":
             problem.oracle.table.dense("ThresholdSearch")
-        rule, confusions = best_cut(problem.metric, problem.oracle)
+        rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
         bound = None
         if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
             turned = problem.metric.values(_turned_round(confusions))
             bound = max(problem.value(rule.confusion), float(np.nan_to_num(turned, nan=-np.inf, posinf=np.inf).max()))
-        return None, Step(rule, (rule,), bound, Status.OPTIMAL)
+        return None, Step(rule, (rule,) if mixed is None else (rule, mixed), bound, Status.OPTIMAL)
 
 
-def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Confusion]:
-    """Return a ``metric``'s best rule of one threshold and the confusions of all (batch); a pass of the ``oracle``.
+def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture | None, Confusion]:
+    """Return the best threshold for a ``metric``, the best rule that draws between two, and all thresholds' confusions.
 
-    Of a table in parts, the best on the rows at hand.
+    The drawing rule is None for metrics whose optima are deterministic. Costs the ``oracle`` one pass. Of a table in
+    parts, the thresholds are the best ones on the rows at hand; they are evaluated on all rows.
     """
+    matrix = metric.statistics == "matrix"
     if oracle.table.backend == "parts":
         small = CountingOracle(same_estimate(oracle, oracle.table.at_hand()))
-        found, confusions = best_cut(metric, small)
-        gain = found.atoms[0]
-        return Mixture.single(gain, oracle.maximize(gain, matrix=metric.statistics == "matrix")[0]), confusions
-    cuts, confusions = all_cuts(oracle.table, oracle.model_share, matrix=metric.statistics == "matrix")
+        found, mixed, confusions = best_cut(metric, small)
+        gains = Gains.concatenate([*found.atoms, *(() if mixed is None else mixed.atoms)])
+        answers = oracle.maximize(gains, matrix=matrix)
+        singles = [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
+        if mixed is not None:
+            mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
+        return singles[0], mixed, confusions
+    cuts, confusions = all_cuts(oracle.table, oracle.model_share, matrix=matrix)
     oracle.n_passes += 1  # sorted, not scanned, but every row was read
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
-    best = int(np.argmax(values))
-    return Mixture.single(_cut_gain(cuts, best), confusions[best]), confusions
+    best, mixed = int(np.argmax(values)), None
+    if metric.structure in MIXES:
+        i, j, share = best_edge(metric, confusions, values)
+        mixed = _mixture(cuts, confusions, [i, j], np.array([1.0 - share, share]))
+        if metric.structure == "concave" and metric.statistics != "diagonal":
+            mixed = _inside(metric, cuts, confusions, [i, j], mixed)
+    return Mixture.single(_cut_gain(cuts, best), confusions[best]), mixed, confusions
+
+
+def _mixture(cuts: np.ndarray, confusions: Confusion, index: Sequence[int], weights: Array) -> Mixture:
+    """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
+    used = [(k, float(weight)) for k, weight in zip(index, weights, strict=True) if weight > 0.0]
+    parts = tuple(confusions[k] for k, _ in used)
+    share = np.array([weight for _, weight in used])
+    share = share / share.sum()
+    return Mixture(tuple(_cut_gain(cuts, k) for k, _ in used), share, Confusion.stack(parts).mix(share), parts)
+
+
+def _inside(metric: Metric, cuts: np.ndarray, confusions: Confusion, index: list[int], mixed: Mixture) -> Mixture:
+    """Return the best mixture of all thresholds of a concave metric, whose optimum may lie inside the hull.
+
+    ``mixed`` draws between the thresholds of ``index``. As long as the gradient rises toward another threshold, that
+    one joins, and all of them are mixed anew.
+    """
+    space = Space(metric, confusions[0].rows, 2)
+    x = space.vectors(confusions)
+    value, mix = float(metric.values(mixed.confusion)), None
+    for _ in range(MOST_JOINED):
+        gains = metric.gains(metric.at(mixed.confusion))
+        if not gains.is_finite:
+            break
+        heights = gains.dot(confusions)
+        k = int(np.argmax(heights))
+        if k in index or heights[k] <= float(gains.dot(mixed.confusion)[0]) + SLOPE:
+            break
+        index = [*index, k]
+        start = np.full(len(index), 1.0 / len(index)) if mix is None else np.append(mix, 0.0)
+        mix = best_mix(space, x[index], start)
+        found = _mixture(cuts, confusions, index, mix)
+        reached = float(metric.values(found.confusion))
+        if reached > value:
+            mixed, value = found, reached
+    return mixed
+
+
+def _between(metric: Metric, one: Mixture, other: Mixture) -> Mixture:
+    """Return the best rule that draws between two single ones."""
+    pair = Confusion.stack([one.confusion, other.confusion])
+    _, _, share = best_edge(metric, pair, metric.values(pair))
+    return one.toward(other.atoms[0], other.confusion, share)
 
 
 def all_cuts(table: Table, model_share: float, *, matrix: bool) -> tuple[np.ndarray, Confusion]:

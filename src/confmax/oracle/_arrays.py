@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ def as_array(
             f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
             f"positive class's probabilities p, pass numpy.column_stack([1 - p, p])"
         )
+    refuse_name(proba)
     if P.ndim != 2 or P.shape[1] < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     if P.shape[0] == 0:
@@ -45,17 +47,20 @@ def as_array(
     return np.ascontiguousarray(_as_float(P))
 
 
-def checked_array(P: NDArray[Any], *, drawn: bool) -> tuple[NDArray[Any], Array, NDArray[np.uint32] | None]:
-    """Return an array from `as_array`, its rows checked and divided by their sums, its column sums and draws."""
+def checked_array(P: NDArray[Any], *, hashed: bool) -> tuple[NDArray[Any], Array, NDArray[np.uint64] | None]:
+    """Return an array from `as_array`, its rows checked and divided by their sums, its column sums, and row hashes.
+
+    Rows are hashed as they were given, before they are divided.
+    """
     rounding = rounding_of(P)
-    draws = np.empty(len(P), dtype=np.uint32) if drawn else None
-    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
+    hashes = np.empty(len(P), dtype=np.uint64) if hashed else None
+    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, hashes)
     if broken[:3].any():
         _refuse_rows(P)
     if broken[3]:
         P = normalised(P, rounding)
-        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding, draws)
-    return P, totals, draws
+        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    return P, totals, hashes
 
 
 def rounding_of(P: NDArray[Any]) -> float:
@@ -91,8 +96,29 @@ def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> A
     return weight
 
 
+def refuse_name(proba: Any) -> None:
+    """Refuse the name of a file in the place of probabilities.
+
+    Raises
+    ------
+    ValueError
+        If ``proba`` is a string or a path.
+    """
+    if isinstance(proba, (str, os.PathLike)):
+        raise ValueError(
+            f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "
+            f"with label= and weight= instead of y and sample_weight"
+        )
+
+
+def in_native_order(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the same numbers with their bytes in the machine's order, which compiled code needs; no copy if so."""
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
 def _as_float(P: NDArray[Any]) -> NDArray[Any]:
-    """Return P as float32 or float64."""
+    """Return P as float32 or float64, in the machine's order of bytes."""
+    P = in_native_order(P)
     if P.dtype in (np.float32, np.float64):
         return P
     if P.dtype == np.float16:

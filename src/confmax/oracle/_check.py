@@ -1,7 +1,4 @@
-"""One pass over a table that checks every row, adds up every column, and draws a number for every row.
-
-The number is a hash of the row's probabilities: what is sampled depends on the content of rows, never on their order.
-"""
+"""One pass over a table that checks every row, adds up every column, and hashes every row."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
+from confmax.oracle._fingerprints import column_factors, hash_rows
 from confmax.oracle._simd import BYTES, LANES, sum_of, sum_rows
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 FINITE, POSITIVE, CLOSE, EXACT = range(4)  # what is asked of rows: no NaN or infinity, not negative, sum near one, one
 
 
@@ -75,44 +72,11 @@ def _add_columns(rows, block, size, totals):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _add_words(bits, factor, words):  # type: ignore[no-untyped-def]
-    # without the sign, which zero may or may not have; 64 bits are folded
-    if bits.itemsize == 4:
-        for r in range(words.shape[0]):
-            words[r] += np.uint32(bits[r] << np.uint32(1)) * factor
-    else:
-        for r in range(words.shape[0]):
-            b = bits[r] << np.uint64(1)
-            words[r] += np.uint32(b ^ (b >> np.uint64(32))) * factor
-
-
-@njit(cache=True, nogil=True)
-def _draw(rows, block, factors, words, draws):  # type: ignore[no-untyped-def]
-    # sum_j bits(p_j) f_j in 32 bits, then mixed as splitmix64 does
-    words[:] = np.uint32(0)
-    if rows.shape[1] <= MANY:
-        for j in range(block.shape[0]):
-            _add_words(block[j, : words.shape[0]], factors[j], words)
-    else:
-        one = np.empty(1, np.uint32)
-        for r in range(rows.shape[0]):
-            one[0] = 0
-            for j in range(rows.shape[1]):
-                _add_words(rows[r, j : j + 1], factors[j], one)
-            words[r] = one[0]
-    for r in range(draws.shape[0]):
-        z = np.uint64(words[r]) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        draws[r] = (z ^ (z >> np.uint64(31))) >> np.uint64(32)
-
-
-@njit(cache=True, nogil=True)
-def _check(proba, bits, start, stop, size, limits, factors, totals, broken, draws):  # type: ignore[no-untyped-def]
+def _check(proba, start, stop, size, limits, factors, totals, broken, hashes):  # type: ignore[no-untyped-def]
     K = proba.shape[1]
     block = new_block(K if K <= MANY else 0, size, proba)
     sums, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
-    words, seen = np.empty(size, np.uint32), block.view(bits.dtype)
+    words, narrow = np.empty(size, np.uint64), np.empty(max(size, K), np.float32)
     for low in range(start, stop, size):
         high = min(low + size, stop)
         rows = proba[low:high]
@@ -120,8 +84,9 @@ def _check(proba, bits, start, stop, size, limits, factors, totals, broken, draw
             load_block(rows, block)
         row_sums(rows, block, sums, least)
         _add_columns(rows, block, size, totals)
-        if draws.shape[0] > 0:
-            _draw(bits[low:high], seen, factors, words, draws[low:high])
+        if hashes.shape[0] > 0:
+            hash_rows(rows, block, factors, narrow, words)
+            hashes[low:high] = words[: high - low]
         keep_worst(high - low, sums, worst, whole)
     judge(least, worst, whole, limits, broken)
 
@@ -161,7 +126,7 @@ def _weighted(proba, start, stop, weight, totals):  # type: ignore[no-untyped-de
 
 
 def check_rows(
-    P: NDArray[Any], tolerance: float, rounding: float, draws: NDArray[np.uint32] | None = None
+    P: NDArray[Any], tolerance: float, rounding: float, hashes: NDArray[np.uint64] | None = None
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return the column sums (K,), and which of the four demands some row does not meet (4,).
 
@@ -171,37 +136,22 @@ def check_rows(
         The table.
     tolerance, rounding : float
         How far the sum of a row may be from one to be near it, and to be it.
-    draws : ndarray (n,) of uint32 or None
-        Takes the rows' numbers.
+    hashes : ndarray (n,) of uint64 or None
+        Takes the rows' hashes (`confmax.oracle._fingerprints`).
     """
     n, K = P.shape
     chunk = chunk_rows(K, n)
     parts = -(-n // chunk)
     totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
-    bits = P.view(np.uint32 if P.itemsize == 4 else np.uint64)
-    drawn = np.empty(0, dtype=np.uint32) if draws is None else draws
-    factors, limits = draw_factors(np.arange(K)), np.array([tolerance, rounding])
+    written = np.empty(0, dtype=np.uint64) if hashes is None else hashes
+    factors, limits = column_factors(K), np.array([tolerance, rounding])
 
     def work(part: int) -> None:
         stop = min((part + 1) * chunk, n)
-        _check(P, bits, part * chunk, stop, block_rows(K), limits, factors, totals[part], broken[part], drawn)
+        _check(P, part * chunk, stop, block_rows(K), limits, factors, totals[part], broken[part], written)
 
     run_parts(work, parts)
     return totals.sum(axis=0), np.asarray(broken.any(axis=0))
-
-
-def draw_factors(columns: NDArray[Any]) -> NDArray[np.uint32]:
-    """Return the odd multiplier of each column."""
-    mixed = (columns.astype(np.uint64) + np.uint64(1)) * _ODD
-    return np.asarray((mixed >> np.uint64(32)).astype(np.uint32) | np.uint32(1))
-
-
-def draws_of(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Return the numbers of rows, below 2^32, from the sums of their words."""
-    z = words.astype(np.uint64) * _ODD
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray((z ^ (z >> np.uint64(31))) >> np.uint64(32))
 
 
 def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:

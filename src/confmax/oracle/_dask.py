@@ -6,7 +6,9 @@ makes them anew from their own graph if that worker dies. dask is imported by th
 
 from __future__ import annotations
 
+import pickle
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +23,7 @@ from confmax.oracle._parts import Part
 from confmax.oracle._tensors import is_dask
 
 LARGE_WORK = 1 << 16  # bytes of work beyond which it is sent to a worker once, not with every part
-UNSEEN = {"distributed.admin.large-graph-warning-threshold": "1TiB"}  # labels in memory are meant to be sent
+MESSAGE_BYTES = 4 << 20  # of labels in memory that are sent at once: Dask warns of graphs beyond 10 MB
 
 T = TypeVar("T")
 Heard = Callable[[int, int], None]
@@ -137,20 +139,17 @@ def dask_source(
     >>> make_oracle(make_table(P)).maximize(Gains.reduced([1.0, 1.0])).columns.round(3)
     array([[0.333, 0.667]])
     """
-    import dask
-
     names = None
     if is_frame(proba):
         proba, y, sample_weight, names = _of_frame(proba, y, sample_weight, columns)
     elif columns is not None or isinstance(y, str) or isinstance(sample_weight, str):
         raise ValueError("a Dask array has no names of columns; pass y and sample_weight as arrays, and no columns=")
     proba = one_column_chunk(proba)
-    with dask.config.set(UNSEEN):
-        proba, y, sample_weight = _persisted([proba, y, sample_weight])
-        x = _blocks(proba)
-        lengths, K = _shape(proba, x)
-        labels = _beside(y, "y", "one label", lengths)
-        weights = _beside(sample_weight, "sample_weight", "one weight", lengths)
+    proba, y, sample_weight = _persisted([proba, y, sample_weight])
+    x = _blocks(proba)
+    lengths, K = _shape(proba, x)
+    labels = _beside(y, "y", "one label", lengths)
+    weights = _beside(sample_weight, "sample_weight", "one weight", lengths)
     blocks = tuple(zip(x, labels, weights, strict=True))
     return DaskSource(blocks, sum(lengths), K, names, y is not None, progress=progress)
 
@@ -232,8 +231,6 @@ def _shape(proba: Any, blocks: list[Any]) -> tuple[list[int], int]:
 
 def _beside(values: Any, name: str, each: str, lengths: list[int]) -> list[Any]:
     """Return labels or weights as one delayed object per part."""
-    import dask
-
     if values is None:
         return [None] * len(lengths)
     n = sum(lengths)
@@ -241,9 +238,7 @@ def _beside(values: Any, name: str, each: str, lengths: list[int]) -> list[Any]:
         given = vector(values, name, each)
         if len(given) != n:
             raise ValueError(f"{name} must hold {each} per row of proba: {n}; got shape {given.shape}")
-        edges = np.cumsum([0, *lengths])
-        pieces = [given[low:high] for low, high in pairwise(edges)]
-        return list(dask.persist(*(dask.delayed(piece, pure=False, traverse=False) for piece in pieces)))
+        return _divided(given, lengths)
     if _is_array(values) and not np.isnan(values.shape[0]) and values.chunks[0] != tuple(lengths):
         if values.shape[0] != n:
             raise ValueError(f"{name} must hold {each} per row of proba: {n}; got shape {values.shape}")
@@ -255,6 +250,30 @@ def _beside(values: Any, name: str, each: str, lengths: list[int]) -> list[Any]:
             f"repartition() or compute_chunk_sizes()"
         )
     return blocks
+
+
+def _divided(given: Any, lengths: list[int]) -> list[Any]:
+    """Return an array in memory as one delayed object per part, held by the workers; every message is small."""
+    import dask
+
+    bytes_given = len(pickle.dumps(given, pickle.HIGHEST_PROTOCOL)) if given.dtype.hasobject else given.nbytes
+    rows = max(1, len(given) * MESSAGE_BYTES // max(1, bytes_given))
+    edges = np.cumsum([0, *lengths]).tolist()
+    cuts = sorted({*edges, *range(0, len(given), rows)})
+    sent: dict[int, Any] = {}
+    for start in range(0, len(given), rows):
+        pieces = list(pairwise(cuts[bisect_left(cuts, start) : bisect_left(cuts, start + rows) + 1]))
+        delayed = [dask.delayed(given[low:high], pure=False, traverse=False) for low, high in pieces]
+        sent.update(zip((low for low, _ in pieces), dask.persist(*delayed), strict=True))
+    # Dask lets go of what it holds if it is passed in a list
+    join, empty = dask.delayed(_joined, pure=False, traverse=False), given[:0]
+    places = pairwise(bisect_left(cuts, edge) for edge in edges)
+    parts = [[sent[low] for low in cuts[first:last]] for first, last in places]
+    return [part[0] if len(part) == 1 else join(*part, empty) for part in parts]
+
+
+def _joined(*pieces: Any) -> Any:
+    return np.concatenate(pieces)
 
 
 # --- what runs on a worker -------------------------------------------------------------------------------------------

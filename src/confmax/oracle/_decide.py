@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Gains
 from confmax.oracle import _numba
 from confmax.oracle._arrays import ROW_SUM_TOLERANCE, as_array, rounding_of
+from confmax.oracle._span import is_wide
 from confmax.oracle._table import checked_probabilities, is_sparse
 from confmax.oracle._tensors import is_tensor
 
@@ -48,6 +49,7 @@ def decide_given(proba: ArrayLike, gains: Gains, classes: Sequence[Any] | None =
     """Return decisions (n,) of one of ``gains`` on unchecked ``proba`` (n, K), a frame by ``classes``.
 
     None where they are no array or not of the gain's number of classes: `checked_probabilities` says what they are.
+    None too where the gain is decided in float64 on a table of float32.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def decide_given(proba: ArrayLike, gains: Gains, classes: Sequence[Any] | None =
     if is_sparse(proba) or is_tensor(proba):
         return None
     P = as_array(proba, classes)
-    if P.shape[1] != gains.n_classes:
+    if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None
     rounding = rounding_of(P)
     decisions, broken = _numba.decide_unchecked(P, gains, (ROW_SUM_TOLERANCE, rounding))

@@ -36,17 +36,19 @@ class Piece:
     start: int
     stop: int
     stamp: tuple[int, int]  # size and time of the file
+    beside: tuple[tuple[str, tuple[int, int]], ...] = ()  # files of labels and weights, with their stamps
 
     def refuse_changed(self) -> None:
-        """Refuse a file that is no longer the one that was opened.
+        """Refuse a file that is no longer the one that was opened; so are those of labels and weights.
 
         Raises
         ------
         ValueError
             If its size or time is another, or it is gone.
         """
-        if not os.path.isfile(self.path) or stamp_of(self.path) != self.stamp:
-            raise ValueError(f"{self.path} has changed since it was opened; keep files as they are during a run")
+        for path, stamp in ((self.path, self.stamp), *self.beside):
+            if not os.path.isfile(path) or stamp_of(path) != stamp:
+                raise ValueError(f"{path} has changed since it was opened; keep files as they are during a run")
 
     def __str__(self) -> str:
         if self.group < 0:
@@ -111,8 +113,9 @@ class FileSource:
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read."""
-        read = partial(_read_mapped if self._is_mapped else _read_group, self, labels_only=labels_only)
-        as_part = partial(_given if self._is_mapped else _part_of_group, self, held={})
+        reading = _read_mapped if self._is_mapped else partial(_read_group, footers={})
+        read = partial(reading, self, labels_only=labels_only)
+        as_part = _given if self._is_mapped else partial(_part_of_group, self, held={}, labels_only=labels_only)
         done, pieces = 0, [piece for piece in self.pieces if piece.stop > piece.start]
         with ThreadPoolExecutor(1, thread_name_prefix="confmax-read") as reader:
             ahead: Future[Any] | None = reader.submit(read, pieces[0]) if pieces else None
@@ -133,39 +136,43 @@ class FileSource:
         return self.pieces[0].group < 0
 
 
-def parquet_file(path: Path | str) -> Any:
+def parquet_file(path: Path | str, footer: Any = None) -> Any:
+    """Return an open Parquet file; ``footer`` is its metadata if they were read before."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, memory_map=True)
+        return pq.ParquetFile(path, memory_map=True, metadata=footer)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is a damaged Parquet file: {_short(error)}; write it again") from None
 
 
-def _read_group(source: FileSource, piece: Piece, *, labels_only: bool = False) -> Any:
-    """Return the Arrow table of a row group."""
+def _read_group(source: FileSource, piece: Piece, *, footers: dict[Any, Any], labels_only: bool = False) -> Any:
+    """Return the Arrow table of a row group; ``footers`` keeps the metadata of the file that is being read."""
     import pyarrow as pa
 
     columns = [] if labels_only else [*source.columns, *([] if source.weight is None else [source.weight])]
     columns += [] if source.label is None else [source.label]
     piece.refuse_changed()
-    with parquet_file(piece.path) as file:
+    key = (piece.path, piece.stamp)
+    with parquet_file(piece.path, footers.get(key)) as file:
+        if key not in footers:
+            footers.clear()
+            footers[key] = file.metadata
         try:
             return file.read_row_group(piece.group, columns=list(dict.fromkeys(columns)))
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
 
 
-def _part_of_group(source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]]) -> Part:
+def _part_of_group(
+    source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]], labels_only: bool = False
+) -> Part:
     """Return what was read of a row group as arrays; the probabilities take the place of the part before."""
-    given = set(table.column_names)
     labels = None if source.label is None else _labels_of(table.column(source.label))
-    weight = None
-    if source.weight is not None and source.weight in given:
-        weight = _numbers(table.column(source.weight), piece, source.weight)
-    if not given.issuperset(source.columns):
-        return Part(np.empty((0, source.n_classes)), labels, weight, str(piece))
+    if labels_only:
+        return Part(np.empty((0, source.n_classes)), labels, None, str(piece))
+    weight = None if source.weight is None else _numbers(table.column(source.weight), piece, source.weight)
     arrays = [_numbers(table.column(name), piece, name) for name in source.columns]
     proba = arrays[0]
     if proba.ndim == 1:
@@ -180,21 +187,66 @@ def _numbers(column: Any, piece: Piece, name: str) -> NDArray[Any]:
     import pyarrow as pa
 
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type) or pa.types.is_fixed_size_list(chunk.type):
-        flat = chunk.flatten()
-        n = len(chunk)
-        if chunk.null_count or (n and len(flat) % n) or len(set(chunk.value_lengths().unique().to_pylist())) > 1:
+    if is_list(chunk.type):
+        found = array_of_lists(chunk)
+        if found is None:
             raise ValueError(f"{piece}: column {name!r} does not hold the same number of probabilities in every row")
-        return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(n, -1)
+        return found
+    if pa.types.is_decimal(chunk.type):
+        chunk = chunk.cast(pa.float64(), safe=False)
     if not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type) or pa.types.is_null(chunk.type)):
         raise ValueError(f"{piece}: column {name!r} holds no numbers but {chunk.type}; choose other columns")
     return np.asarray(chunk.to_numpy(zero_copy_only=False))
+
+
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is one of lists of numbers, of one length or of several."""
+    import pyarrow as pa
+
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    numbers = (pa.types.is_floating, pa.types.is_integer, pa.types.is_null)
+    return any(test(kind) for test in lists) and any(test(kind.value_type) for test in numbers)
+
+
+def array_of_lists(chunk: Any) -> NDArray[Any] | None:
+    """Return an Arrow array of n lists of K numbers as an array (n, K), None if they are of several lengths."""
+    flat, n = chunk.flatten(), len(chunk)
+    if chunk.null_count or (n and len(flat) % n) or len(chunk.value_lengths().unique()) > 1:
+        return None
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(n, -1)
+
+
+def refuse_label_type(kind: Any, name: str, path: Path) -> None:
+    """Refuse a column of labels that holds neither strings nor numbers, before its rows are read.
+
+    Raises
+    ------
+    ValueError
+        Naming the column and its type.
+    """
+    import pyarrow as pa
+
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
+    if not (is_text(inner) or any(test(inner) for test in numbers)):
+        raise ValueError(f"label column {name!r} of {path} holds {kind}; it must hold strings or numbers")
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of strings."""
+    return str(kind) in ("string", "large_string", "string_view")
 
 
 def _labels_of(column: Any) -> Any:
     """Return labels: integers as they are, others by their distinct values."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    if str(column.type) == "string_view":
+        column = column.cast(pa.string())
     if pa.types.is_integer(column.type) and not column.null_count:
         return column.to_numpy()
     if not pa.types.is_dictionary(column.type):
@@ -219,11 +271,11 @@ def _read_mapped(source: FileSource, piece: Piece, *, labels_only: bool = False)
 def width_of_lists(source: FileSource, piece: Piece) -> int:
     """Return how many probabilities each row of the one column of a source holds, by a row group."""
     alone = replace(source, label=None, weight=None)
-    proba = _part_of_group(alone, piece, _read_group(alone, piece), held={}).proba
+    proba = _part_of_group(alone, piece, _read_group(alone, piece, footers={}), held={}).proba
     return int(np.shape(proba)[1])
 
 
-def _given(_source: FileSource, _piece: Piece, part: Part, *, held: dict[str, NDArray[Any]]) -> Part:  # noqa: ARG001
+def _given(_piece: Piece, part: Part) -> Part:
     return part
 
 
@@ -239,7 +291,7 @@ def map_array(path: str) -> NDArray[Any]:
 def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: dict[str, NDArray[Any]]) -> NDArray[Any]:
     """Return columns (K arrays of n) as rows (n, K), in another order, in memory that is used again."""
     taken = columns if order is None else [columns[k] for k in order]
-    kind = np.result_type(*taken)
+    kind = np.result_type(*taken).newbyteorder("=")
     kind = kind if kind in (np.float32, np.float64) else np.dtype(np.float32 if kind == np.float16 else np.float64)
     n, K = len(taken[0]), len(taken)
     memory = held.get(kind.char)

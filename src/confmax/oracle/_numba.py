@@ -17,6 +17,7 @@ from confmax.oracle._blocks import MANY, block_rows, chunk_rows, distances, load
 from confmax.oracle._check import judge, keep_worst, row_sums
 from confmax.oracle._numpy import gain_coefficients
 from confmax.oracle._simd import BYTES, count_where, decide_along, decide_full, decide_reduced, sum_where
+from confmax.oracle._span import answered, decided
 from confmax.oracle._table import Table
 
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
@@ -264,13 +265,20 @@ def _alone(gains: Gains) -> NDArray[np.int64]:
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
-    return decide_unchecked(np.ascontiguousarray(proba), gains, None)[0]
+    P = np.ascontiguousarray(proba)
+
+    def by(part: Gains, wide: bool) -> NDArray[np.int64]:
+        return decide_unchecked(P.astype(np.float64) if wide else P, part, None)[0]
+
+    return np.asarray(decided(gains, P.dtype, by))
 
 
 def decide_unchecked(
     proba: NDArray[Any], gains: Gains, limits: tuple[float, float] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the decisions (B, n), and which demands of `check_rows` some row does not meet (4,), from one scan."""
+    """Return the decisions (B, n), and which demands of `check_rows` some row does not meet (4,), from one scan.
+
+    No gain may be wide (`is_wide`)."""
     first, second = kernel_gains(gains, proba.dtype)
     n, K = proba.shape
     out = np.empty((len(gains), n), np.int64)
@@ -316,7 +324,14 @@ class NumbaOracle:
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
-        proba = self.table.proba
+
+        def by(part: Gains, wide: bool) -> Confusion:
+            return self._scanned(self.table.proba.astype(np.float64) if wide else self.table.proba, part, matrix=matrix)
+
+        return answered(gains, self.table.proba.dtype, by)
+
+    def _scanned(self, proba: NDArray[Any], gains: Gains, *, matrix: bool) -> Confusion:
+        """Decide every row by every gain, in the type of ``proba``."""
         first, second = kernel_gains(gains, proba.dtype)
         alone, (n, K) = _alone(gains), proba.shape
         B, M, chunk = len(gains), first.shape[2], chunk_rows(K, n)

@@ -2,8 +2,8 @@
 
 Up to five atoms decide all rows of a block, of which each row keeps its own's answer. Of more, each takes its own rows,
 turned class-major together: the cost does not grow with their number. Either way a row goes through the same kernels as
-under a deterministic rule, and is decided alike bit for bit. `confmax._draw` defines the fingerprint and the draw; the
-tests compare them with what is compiled here.
+under a deterministic rule, and is decided alike bit for bit. `confmax._draw` defines the draw; the tests compare it
+with what is compiled here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Gains
 from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
 from confmax.oracle._check import judge, keep_worst, row_sums
+from confmax.oracle._fingerprints import column_factors, hash_rows, mix
 from confmax.oracle._numba import decide_block, kernel_gains
 from confmax.oracle._simd import BYTES
 
@@ -24,44 +25,12 @@ ATOMS = 5  # that decide all rows of a block: more are given their own rows only
 
 
 @njit(cache=True, nogil=True)
-def _mix(z):  # type: ignore[no-untyped-def]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@njit(cache=True, nogil=True)
-def _fingerprints(rows, block, factors, value, keys):  # type: ignore[no-untyped-def]
-    # vectors of rows where the block holds them
-    bits = value.view(np.uint64)
-    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
-    n_rows, K = rows.shape
-    for r in range(keys.shape[0]):
-        keys[r] = 0
-    if K <= MANY:
-        for j in range(K):
-            factor = factors[j] & low
-            for r in range(keys.shape[0]):
-                value[r] = block[j, r] + 0.0
-            for r in range(keys.shape[0]):
-                keys[r] += ((bits[r] ^ (bits[r] >> half)) & low) * factor
-    else:
-        for r in range(n_rows):
-            total = np.uint64(0)
-            for j in range(K):
-                value[0] = rows[r, j] + 0.0
-                total += ((bits[0] ^ (bits[0] >> half)) & low) * (factors[j] & low)
-            keys[r] = total
-    for r in range(keys.shape[0]):
-        keys[r] = _mix(keys[r])
-
-
-@njit(cache=True, nogil=True)
 def _draw_atoms(keys, words, edges, u, atom):  # type: ignore[no-untyped-def]
     # atom (size,) of int32: how many edges a row's draw has passed
     low, half, down = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(11)
     for r in range(keys.shape[0]):
-        first, second = keys[r] & low, keys[r] >> half
+        word = mix(keys[r])
+        first, second = word & low, word >> half
         high = (words[0] * first + words[1] * second + words[2]) >> half
         rest = (words[3] * first + words[4] * second + words[5]) >> half
         # below 2^53, so that as a signed number it is the same
@@ -108,6 +77,7 @@ def _decide_drawn(proba, start, stop, size, first, second, factors, words, edges
     block = new_block(K, size, proba)
     decision, picked, atom = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
     key, value = np.empty(size, np.uint64), np.empty(size)
+    narrow = np.empty(max(size, K), np.float32)
     order, count = np.empty(size, np.int64), np.empty(A, np.int64)
     row_sum, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
     for low in range(start, stop, size):
@@ -122,7 +92,7 @@ def _decide_drawn(proba, start, stop, size, first, second, factors, words, edges
             for r in range(n_rows):
                 key[r] = given[low + r]
         else:
-            _fingerprints(rows, block, factors, value, key)
+            hash_rows(rows, block, factors, narrow, key)
             for r in range(n_rows):
                 keys[low + r] = key[r]
         _draw_atoms(key, words, edges, value, atom)
@@ -147,7 +117,6 @@ def decide_drawn(
     *,
     words: NDArray[np.uint64],
     keys: NDArray[np.uint64] | None,
-    factors: NDArray[np.uint64],
     limits: tuple[float, float] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], bool]:
     """Return the decision of every row by the atom that its key draws, the keys, both (n,), and whether rows are bad.
@@ -161,7 +130,7 @@ def decide_drawn(
     words : ndarray (6,)
         The coefficients of the hash.
     keys : ndarray (n,) or None
-        The rows' keys; None takes their fingerprints, with ``factors`` (K,).
+        The rows' keys; None takes their hashes.
     limits : tuple of float or None
         What the sums of rows may be off by, as in `check_rows`; None does not check the rows.
     """
@@ -170,7 +139,7 @@ def decide_drawn(
     given = np.empty(0, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
     used = np.empty(n, dtype=np.uint64) if keys is None else given
     edges, out = np.cumsum(weights)[:-1], np.empty(n, dtype=np.int64)
-    size, chunk = block_rows(K), chunk_rows(K, n)
+    size, chunk, factors = block_rows(K), chunk_rows(K, n), column_factors(K)
     parts = -(-n // chunk)
     broken = np.zeros((parts, 0 if limits is None else 4), dtype=np.bool_)
     allowed = np.array([np.inf, np.inf] if limits is None else limits)

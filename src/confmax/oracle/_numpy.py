@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.oracle._span import decided
 from confmax.oracle._table import Table
 
 
@@ -53,6 +54,14 @@ def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
+    return np.asarray(decided(gains, proba.dtype, lambda part, wide: _decide(_widened(proba, wide=wide), part)))
+
+
+def _widened(proba: NDArray[Any], *, wide: bool) -> NDArray[Any]:
+    return proba.astype(np.float64) if wide else proba
+
+
+def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     first, second = gain_coefficients(gains, proba.dtype)
     x = features(proba, gains.power)
     decisions = []

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from confmax.oracle._files import FileSource, Heard, Piece, map_array, parquet_file, stamp_of, width_of_lists
+from confmax.oracle._files import (
+    FileSource,
+    Heard,
+    Piece,
+    is_list,
+    map_array,
+    parquet_file,
+    refuse_label_type,
+    stamp_of,
+    width_of_lists,
+)
 from confmax.oracle._tensors import is_dask, is_spark
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
+ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
 
 
 def open_table(
@@ -28,14 +42,16 @@ def open_table(
     Parameters
     ----------
     path : str, path or sequence of them
-        Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several names; read in
-        sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is memory-mapped. Or a Dask
-        DataFrame, whose columns are all probabilities but label and weight, or a Spark DataFrame.
+        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several
+        names; read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
+        memory-mapped. Or a Dask DataFrame, whose columns are all probabilities but label and weight, or a Spark
+        DataFrame.
     label, weight : str or None
         Columns of true classes and of sample weights; beside a ``.npy`` file the ``.npy`` files that hold them (n,).
     columns : sequence of str or None
         The columns of probabilities in class order, or the one that holds a list of K numbers per row. Default: the
         column ``probability`` if it holds lists, else every column of floating-point numbers but label and weight.
+        Columns of decimals or whole numbers are taken if they are named here.
     progress : callable or None
         Called with the number of rows read in a pass so far and the number of rows of the table.
 
@@ -48,7 +64,10 @@ def open_table(
     Raises
     ------
     ValueError
-        If there is no such file, a file is damaged, the files differ in their columns, or a column is missing.
+        If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
+        missing or of a wrong type, or a table in memory is given.
+    ImportError
+        If files are Parquet and pyarrow is not installed.
 
     Notes
     -----
@@ -72,9 +91,11 @@ def open_table(
         from confmax.oracle._spark import frame_source
 
         return frame_source(path, label, weight, columns=columns)
-    paths = _files(path)
+    paths = files_of(path)
     if paths[0].suffix.lower() == ".npy":
         return _mapped(paths, label, weight, columns, progress)
+    if find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
     return _parquet(paths, _name(label), _name(weight), columns, progress)
 
 
@@ -82,16 +103,22 @@ def _name(given: str | os.PathLike[str] | None) -> str | None:
     return None if given is None else os.fspath(given)
 
 
-def _files(path: Any) -> list[Path]:
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+def files_of(path: Any) -> list[Path]:
+    """Return the files that names, patterns and directories stand for, in order.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or something else is given than names of files on this machine.
+    """
     found: list[Path] = []
-    for each in given:
-        name = os.fspath(each)
-        if os.path.isdir(name):
-            name = os.path.join(glob.escape(name), "*.parquet")
+    for each in _names(path):
+        _refuse_address(each)
+        name = each
+        if os.path.isdir(each):
+            _refuse_partitions(each)
+            name = os.path.join(glob.escape(each), "*.parquet")
         matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
-        if not matched and os.path.isdir(each):
-            raise ValueError(f"{os.fspath(each)} is a directory without .parquet files; name a file, or another folder")
         if not matched:
             raise ValueError(f"no file is named like {name}; check the pattern and the folder")
         found += map(Path, matched)
@@ -105,13 +132,68 @@ def _files(path: Any) -> list[Path]:
     return found
 
 
+def _names(path: Any) -> list[str]:
+    """Return the names of files that were given, one or several."""
+    # frames would give their columns' names, and arrays their rows
+    several = isinstance(path, (Sequence, Set, Iterator)) and not isinstance(path, (str, bytes, bytearray))
+    given = list(path) if several else [path]
+    if not given:
+        raise ValueError("open_table was given no file; name at least one Parquet file, or one .npy file")
+    odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
+    if odd:
+        kind, is_table = type(odd[0]), any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
+        own = kind.__module__.partition(".")[0].lstrip("_")
+        what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
+        memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
+        raise ValueError(
+            f"open_table takes the names of files, a Dask DataFrame or a Spark DataFrame; got "
+            f"{'a sequence with ' if several else ''}{what}: {memory if is_table else 'name '}a Parquet file"
+            f"{' and name that' if is_table else ', or one .npy file'}"
+        )
+    return [os.fspath(each) for each in given]
+
+
+def _refuse_address(name: str) -> None:
+    """Refuse addresses of places that are not on this machine, or are not written as paths."""
+    found = ADDRESS.fullmatch(name)
+    if found is None or os.path.exists(name):
+        return
+    scheme, rest = found[1], found[2]
+    if scheme.lower() == "file":
+        raise ValueError(f"{name} is an address, and files are named by their paths; give /{unquote(rest)}")
+    raise ValueError(
+        f"{scheme}://{rest} is not on this machine, and only local files are read; copy the files here, or pass a Dask "
+        f"or Spark DataFrame that reads them there"
+    )
+
+
+def _refuse_partitions(folder: str) -> None:
+    """Refuse a directory whose Parquet files lie in directories of their own, or that has none."""
+    below = sorted(glob.glob(os.path.join(glob.escape(folder), "**", "*.parquet"), recursive=True))
+    deep = [os.path.relpath(path, folder).split(os.sep) for path in below]
+    lower = [parts for parts in deep if len(parts) > 1]
+    keys = [part for parts in lower for part in parts[:-1] if "=" in part]
+    if keys:
+        pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
+        raise ValueError(
+            f"{folder} is partitioned into folders such as {keys[0]}, whose values are in no file and are not read; "
+            f"name its files by the pattern {pattern} to do without them"
+        )
+    if lower and len(lower) == len(deep):
+        pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
+        raise ValueError(f"the .parquet files of {folder} lie in folders below it; name them by the pattern {pattern}")
+    if not deep:
+        raise ValueError(f"{folder} is a directory without .parquet files; name a file, or another folder")
+
+
 def _parquet(
     paths: list[Path], label: str | None, weight: str | None, columns: Sequence[str] | None, progress: Heard | None
 ) -> FileSource:
     schemas, pieces = [], []
     for path in paths:
+        stamp = stamp_of(path)
         with parquet_file(path) as file:
-            schema, start, stamp = file.schema_arrow, 0, stamp_of(path)
+            schema, start = file.schema_arrow, 0
             for group in range(file.metadata.num_row_groups):
                 stop = start + file.metadata.row_group(group).num_rows
                 pieces.append(Piece(str(path), group, start, stop, stamp))
@@ -122,6 +204,8 @@ def _parquet(
         missing = [name for name in (*chosen, label, weight) if name is not None and name not in schema.names]
         if missing:
             raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {', '.join(schema.names[:12])}")
+        if label is not None:
+            refuse_label_type(schema.field(label).type, label, path)
     if not pieces:
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
     source = FileSource(tuple(pieces), chosen, label, weight, len(chosen), chosen, progress=progress)
@@ -143,8 +227,7 @@ def _probability_columns(
         if not chosen:
             raise ValueError("columns is empty; name at least one column of probabilities")
         return chosen
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    if "probability" in schema.names and any(kind(schema.field("probability").type) for kind in lists):
+    if "probability" in schema.names and is_list(schema.field("probability").type):
         return ("probability",)
     chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
     if len(chosen) < 2:
@@ -160,14 +243,23 @@ def _mapped(
 ) -> FileSource:
     if columns is not None:
         raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
+    stamp = stamp_of(paths[0])
     array = map_array(str(paths[0]))
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(f"{paths[0]} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
     n, K = array.shape
-    for given, what in ((label, "label"), (weight, "weight")):
-        if given is not None and (shape := map_array(os.fspath(given)).shape) != (n,):
-            raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {shape}")
+    names = [name for name in (_name(label), _name(weight)) if name is not None]
+    # stamped before they are looked at; what is no file is refused there
+    beside = tuple((name, stamp_of(name)) for name in names if os.path.isfile(name))
+    for given, what, kinds in ((label, "label", "biufU"), (weight, "weight", "biuf")):
+        found = None if given is None else map_array(os.fspath(given))
+        if found is not None and found.shape != (n,):
+            raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {found.shape}")
+        if found is not None and found.dtype.kind not in kinds:
+            words = "strings or numbers" if "U" in kinds else "numbers"
+            raise ValueError(f"{what} {given} holds {found.dtype}; it must hold {words}")
     rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
-    stamp = stamp_of(paths[0])
-    pieces = tuple(Piece(str(paths[0]), -1, low, min(low + rows, n), stamp) for low in range(0, max(n, 1), rows))
+    pieces = tuple(
+        Piece(str(paths[0]), -1, low, min(low + rows, n), stamp, beside) for low in range(0, max(n, 1), rows)
+    )
     return FileSource(pieces, (), _name(label), _name(weight), K, progress=progress)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.oracle._arrays import as_array, checked_array, checked_weight
-from confmax.oracle._check import draw_factors
 from confmax.oracle._columns import arranged, warn
+from confmax.oracle._fingerprints import column_factors, unordered_hashes
 from confmax.oracle._labels import Coded, distinct, encode_labels, resolve_classes, vector
-from confmax.oracle._sample import rows_of
+from confmax.oracle._sample import chosen_by_hash, rows_of
 from confmax.oracle._table import Calibrator, Table
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
@@ -305,12 +305,13 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         P = as_array(part.proba)
         if P.shape[1] != len(classes):
             raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} classes; give every part the same")
-        proba, totals, draws = checked_array(P, drawn=True) if fraction > 0 else (P, None, None)
+        proba, totals, hashes = checked_array(P, hashed=True) if fraction > 0 else (P, None, None)
+        unordered = unordered_hashes(P) if fraction > 0 and proba is not P else None
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
     except ValueError as error:
         raise ValueError(f"{part.name}: {error}") from None
-    table = Table(proba, labels, weight, classes, totals=totals, draws=draws)
+    table = Table(proba, labels, weight, classes, totals=totals, hashes=hashes, unordered=unordered)
     return Checked(table, fraction, proba is not P)
 
 
@@ -326,9 +327,7 @@ def _surveyed(checked: Checked) -> tuple[Survey | None, np.dtype[Any]]:
     own = None
     if table.labels is not None:
         own = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
-    assert table.draws is not None
-    chosen = np.flatnonzero(table.draws < int(min(checked.fraction, 1.0) * 2.0**32))
-    sample = replace(rows_of(table, chosen), draws=table.draws[chosen])
+    sample = rows_of(table, chosen_by_hash(table.row_hashes(), checked.fraction))
     n_weighted = int(np.count_nonzero(weight))
     found = Survey(table.n_rows, n_weighted, float(weight.sum()), table.column_sums(table.weight), own, (sample,),
                    checked.renormalised)  # fmt: skip
@@ -383,12 +382,15 @@ def _together(one: Survey, other: Survey) -> Survey:
 def _ordered(parts: tuple[Table, ...]) -> Table:
     """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
     proba = np.concatenate([part.proba for part in parts])
-    labels, weight, draws = (
+    labels, weight, hashes = (
         None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in ("labels", "weight", "draws")
+        for name in ("labels", "weight", "hashes")
     )
-    # rows of one draw are equal, but for what one row in 2^32 shares with another by chance
-    keys = [key for key in (weight, labels, proba @ draw_factors(np.arange(proba.shape[1])), draws) if key is not None]
+    unordered = np.concatenate([part.unordered_hashes() for part in parts])
+    # rows of one hash are equal in float32; in float64 the last digits may differ
+    digits = (proba * column_factors(proba.shape[1]).astype(np.float64)).sum(axis=1)
+    keys = [key for key in (weight, labels, digits, hashes) if key is not None]
     order = np.lexsort(keys)
-    picked = [None if part is None else part[order] for part in (labels, weight, draws)]
-    return Table(np.ascontiguousarray(proba[order]), picked[0], picked[1], parts[0].classes, draws=picked[2])
+    picked = [None if part is None else part[order] for part in (labels, weight, hashes, unordered)]
+    return Table(np.ascontiguousarray(proba[order]), picked[0], picked[1], parts[0].classes, hashes=picked[2],
+                 unordered=picked[3])  # fmt: skip

@@ -8,6 +8,7 @@ back once per partition. What a pass costs is in benchmarks/RESULTS.md, section 
 from __future__ import annotations
 
 import pickle
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import get_num_threads, set_num_threads
+from numba import config, get_num_threads, set_num_threads
 from numpy.typing import NDArray
 
 from confmax.oracle._files import _labels_of
@@ -34,6 +35,7 @@ PROBA, LABEL, WEIGHT = "p", "y", "w"  # columns of the narrowed frame
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BATCH_BYTES, MOST_BATCH_ROWS = 8 << 20, 1 << 16  # of the batches in which partitions come to Python
 MOST_BYTES = (1 << 31) - (1 << 20)  # of one value in Spark
+_PLANNING = threading.Lock()  # held while a setting of the session is another, so that it is always put back
 
 T = TypeVar("T")
 
@@ -100,7 +102,7 @@ class SparkSource:
         if labels_only and work in self.seen:
             yield from self.seen[work]
             return
-        rows = self._mapped(work, labels_only=labels_only, then=lambda made: made.collect())
+        rows = self._mapped(work, labels_only=labels_only).collect()
         found = [pickle.loads(row.made) for row in sorted(rows, key=lambda row: row.part)]
         refuse_failures(found)
         if labels_only:
@@ -116,19 +118,20 @@ class SparkSource:
         """
         from pyspark import StorageLevel
 
-        made = self._mapped(step, labels_only=False, then=lambda frame: frame.rdd)
+        made = self._mapped(step, labels_only=False)
         # objects of the JVM, which are arrays of bytes: what it serialised itself it would copy in every pass
         held = made.map(_opened).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         source = HeldParts(held)
         weakref.finalize(source, _let_go, held).atexit = False
         return source
 
-    def _mapped(self, work: Callable[[Any], Any], *, labels_only: bool, then: Callable[[Any], Any]) -> Any:
+    def _mapped(self, work: Callable[[Any], Any], *, labels_only: bool) -> Any:
+        """Return the RDD of what ``work`` makes of each partition; the size of batches is fixed in its plan."""
         narrowed = self.narrowed(labels_only=labels_only)
         wide = 1 if labels_only else self.n_classes
         made = narrowed.mapInArrow(_OnPartition(work), "part int, made binary")
         with _batches_of(self.frame.sparkSession, min(MOST_BATCH_ROWS, max(1, BATCH_BYTES // (8 * wide)))):
-            return then(made)
+            return made.rdd
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,11 +245,11 @@ class _OnPartition:
         given = [batch for batch in batches if batch.num_rows]
         if not given:
             return
-        number = use_cores_of_task()
         table = pa.Table.from_batches(given)
         del given
         try:
-            made: Any = (self.work(_part_of(table, f"partition {number}")), table.num_rows)
+            with cores_of_task() as number:
+                made: Any = (self.work(_part_of(table, f"partition {number}")), table.num_rows)
         except ValueError as error:
             made = Failure(str(error))
         text = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
@@ -311,22 +314,31 @@ class _OnHeld:
     def __call__(self, part: Any) -> Any:
         if isinstance(part, Failure):
             return part
-        use_cores_of_task()
         try:
-            return self.work(part)
+            with cores_of_task():
+                return self.work(part)
         except ValueError as error:
             return Failure(str(error))
 
 
-def use_cores_of_task() -> int:
-    """Scan with the cores that Spark has given to this task, beside which others run; return its partition."""
+@contextmanager
+def cores_of_task() -> Iterator[int]:
+    """Scan with the cores that Spark has given to this task, beside which others run; give its partition.
+
+    Other tasks use this process afterwards: they find its threads as they were.
+    """
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
-        return 0
-    set_num_threads(max(1, min(context.cpus(), get_num_threads())))
-    return context.partitionId()
+        yield 0
+        return
+    before = get_num_threads()
+    set_num_threads(max(1, min(context.cpus(), config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
+    try:
+        yield context.partitionId()
+    finally:
+        set_num_threads(before)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -334,13 +346,17 @@ def use_cores_of_task() -> int:
 
 @contextmanager
 def _batches_of(session: Any, rows: int) -> Iterator[None]:
-    """Let partitions come to Python in batches of at most so many rows, as long as a plan is being made and run."""
-    before = session.conf.get(BATCH_ROWS)
-    session.conf.set(BATCH_ROWS, str(rows))
-    try:
-        yield
-    finally:
-        session.conf.set(BATCH_ROWS, before)
+    """Let partitions come to Python in batches of at most so many rows, as long as a plan is being made."""
+    with _PLANNING:
+        before = session.conf.get(BATCH_ROWS, None)
+        session.conf.set(BATCH_ROWS, str(rows))
+        try:
+            yield
+        finally:
+            if before is None:
+                session.conf.unset(BATCH_ROWS)
+            else:
+                session.conf.set(BATCH_ROWS, before)
 
 
 def _let_go(held: Any) -> None:

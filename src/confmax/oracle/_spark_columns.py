@@ -15,8 +15,16 @@ def refuse_frames(frame: Any) -> None:
             "a frame of Spark Connect gives no access to its partitions; use a classic session, or write the frame to "
             "Parquet and pass it to open_table"
         )
+    refuse_stopped(frame)
     if frame.isStreaming:
         raise ValueError("a streaming DataFrame has no end; tune on a frame at rest, such as a table of its results")
+
+
+def refuse_stopped(frame: Any) -> None:
+    """Refuse frames of a session that was stopped, about which nothing can be asked."""
+    context = getattr(frame.sparkSession, "_sc", None)  # a session of Spark Connect has none
+    if context is not None and context._jsc is None:
+        raise ValueError("the Spark session of this DataFrame was stopped; start a session and make the frame again")
 
 
 def chosen_columns(
@@ -83,7 +91,9 @@ def probabilities(frame: Any, columns: Sequence[str]) -> Any:
     if len(columns) == 1:
         from pyspark.ml.functions import vector_to_array
 
-        return vector_to_array(frame[quoted(columns[0])])
+        vectors = frame[quoted(columns[0])]
+        # vector_to_array fails on a missing vector, without saying in which row
+        return F.when(vectors.isNotNull(), vector_to_array(vectors))
     kind = "float" if all(kinds[name].typeName() == "float" for name in columns) else "double"
     return F.array(*[frame[quoted(name)].cast(kind) for name in columns])
 

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
 from confmax.oracle import _sparse_kernels as kernels
-from confmax.oracle._arrays import ROW_SUM_TOLERANCE
+from confmax.oracle._arrays import ROW_SUM_TOLERANCE, in_native_order
 from confmax.oracle._blocks import run_parts
 from confmax.oracle._numba import decide as decide_dense
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._span import decided
 from confmax.oracle._table import Calibrator, Table
 
 DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
@@ -62,7 +63,8 @@ class SparseTable(Table):
         ValueError
             If it would be large; ``what`` needs it.
         """
-        return Table(densified(self.proba, what), self.labels, self.weight, self.classes)
+        return Table(densified(self.proba, what), self.labels, self.weight, self.classes, hashes=self.hashes,
+                     unordered=self.unordered)  # fmt: skip
 
     def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
         """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
@@ -92,7 +94,7 @@ def checked_sparse(proba: Any) -> Any:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {proba.shape}")
     if proba.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
-    csr = _canonical(proba)
+    csr = canonical(proba)
     indptr, indices, data = _arrays(csr)
     n = csr.shape[0]
     sums = np.empty(n)
@@ -116,7 +118,8 @@ def as_sparse(table: Table) -> SparseTable:
     """Return a table as a sparse one; zeros of a dense table are left out."""
     if isinstance(table, SparseTable):
         return table
-    return SparseTable(checked_sparse(_csr_of_dense(table.proba)), table.labels, table.weight, table.classes)
+    csr = checked_sparse(_csr_of_dense(table.proba))
+    return SparseTable(csr, table.labels, table.weight, table.classes, hashes=table.hashes, unordered=table.unordered)
 
 
 def densified(csr: Any, what: str) -> NDArray[Any]:
@@ -138,6 +141,14 @@ def densified(csr: Any, what: str) -> NDArray[Any]:
 
 def decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of a checked sparse table, as on the dense one."""
+
+    def by(part: Gains, wide: bool) -> NDArray[np.int32]:
+        return _decide(csr.astype(np.float64) if wide else csr, part)
+
+    return np.asarray(decided(gains, csr.dtype, by))
+
+
+def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
     n, K = csr.shape
     out = np.empty((len(gains), n), dtype=np.int32)
     if gains.power:
@@ -208,10 +219,10 @@ def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
     return found
 
 
-def _canonical(proba: Any) -> Any:
+def canonical(proba: Any) -> Any:
     """Return the entries as a csr_array of floats, each row's classes rising, none twice."""
     csr = proba.tocsr()
-    data, indices, indptr = csr.data, csr.indices, csr.indptr
+    data, indices, indptr = (in_native_order(part) for part in (csr.data, csr.indices, csr.indptr))
     n, K = csr.shape
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; build the sparse table anew")

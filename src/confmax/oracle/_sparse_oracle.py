@@ -8,6 +8,7 @@ the rows that store the class are looked at, and all others decide alike.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import _sparse_kernels as kernels
 from confmax.oracle._blocks import run_parts
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._span import answered
 from confmax.oracle._sparse import as_sparse, decide, kernel_gains
 from confmax.oracle._table import Table
 
@@ -75,6 +77,16 @@ class SparseOracle:
                 f"the whole confusion matrix of {K} classes has {K * M:,} entries, more than {MATRIX_CELLS:,}; take a "
                 f"metric of its diagonal and column sums, or merge classes"
             )
+
+        def by(part: Gains, wide: bool) -> Confusion:
+            if not wide:
+                return self._answers(part, matrix=matrix)
+            table = replace(self.table, proba=self.table.proba.astype(np.float64))
+            return SparseOracle(table, self.model_share)._answers(part, matrix=matrix)
+
+        return answered(gains, self.table.proba.dtype, by)
+
+    def _answers(self, gains: Gains, *, matrix: bool) -> Confusion:
         alone = np.full(len(gains), -1) if matrix else _alone(gains, self.table.proba.dtype)
         if (alone < 0).all():
             return self._scanned(gains, matrix=matrix)

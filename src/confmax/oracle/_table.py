@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.oracle._arrays import as_array, checked_array, checked_weight
+from confmax.oracle._arrays import as_array, checked_array, checked_weight, refuse_name
 from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._columns import arranged, column_names, warn
+from confmax.oracle._fingerprints import row_hashes, unordered_hashes
 from confmax.oracle._labels import encode_labels, plain, resolve_classes, vector
 from confmax.oracle._tensors import is_dask, is_spark, is_tensor
-
-DRAWN_ROWS = 50_000  # tables that may be sampled
 
 
 class Calibrator(Protocol):
@@ -47,8 +46,10 @@ class Table:
         The table as it was given, where this one is calibrated.
     totals : ndarray (K,) or None
         The sum of each column, where the check has told it.
-    draws : ndarray (n,) of uint32 or None
-        A hash of each row's probabilities, where the check has told it: samples are made of the smallest.
+    hashes : ndarray (n,) of uint64 or None
+        A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
+    unordered : ndarray (n,) of uint64 or None
+        The same of `unordered_hashes`, where rows were divided by their sums.
     """
 
     backend: ClassVar[str] = "numba"
@@ -60,15 +61,16 @@ class Table:
     calibrator: Calibrator | None = None
     raw: Table | None = None
     totals: Array | None = None
-    draws: NDArray[np.uint32] | None = None
+    hashes: NDArray[np.uint64] | None = None
+    unordered: NDArray[np.uint64] | None = None
 
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
-        P, totals, draws = _calibrated(calibrator, raw.proba)
-        return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals, draws=draws)
+        P, totals = _calibrated(calibrator, raw.proba)
+        return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals)
 
     def dense(self, what: str) -> Table:
         """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself."""
@@ -103,6 +105,28 @@ class Table:
     def n_weighted(self) -> int:
         """Number of rows whose weight is not zero."""
         return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
+
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return the hash of every row (n,), of which samples are made: that of the row as it was given.
+
+        Neither a calibrator nor the division of rows by their sums changes it; float64 counts as float32.
+        """
+        return self._row_hashes
+
+    @cached_property
+    def _row_hashes(self) -> NDArray[np.uint64]:
+        if self.hashes is not None:
+            return self.hashes
+        return _hashes_of(self.proba) if self.raw is None else self.raw.row_hashes()
+
+    def unordered_hashes(self) -> NDArray[np.uint64]:
+        """Return the hash of the entries of every row (n,), of which folds are made: the order of columns is no matter.
+
+        As `row_hashes` in all else.
+        """
+        if self.unordered is not None:
+            return self.unordered
+        return _hashes_of(self.proba, ordered=False) if self.raw is None else self.raw.unordered_hashes()
 
     def at_hand(self) -> Table:
         """Return the rows that are in one place: all of them."""
@@ -195,7 +219,7 @@ def make_table(
         return parted_table(source, classes, stated=stated)
     labels = None if y is None else vector(y, "y", "one label")
     found = arranged(column_names(proba), classes, labels, stated=stated)
-    P, totals, draws = _checked(proba, order=found.order, drawn=True)
+    P, totals, hashes, unordered = _checked_and_hashed(proba, found.order)
     n, K = P.shape
     resolved = resolve_classes(found.classes, labels, K)
     coded = None if labels is None else encode_labels(labels, resolved, n)
@@ -211,7 +235,8 @@ def make_table(
         None if sample_weight is None else checked_weight(sample_weight, n),
         resolved,
         totals=totals,
-        draws=draws,
+        hashes=hashes,
+        unordered=unordered,
     )
 
 
@@ -223,6 +248,7 @@ def as_source(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | N
     ValueError
         If labels or weights do not lie beside the probabilities.
     """
+    refuse_name(proba)
     if is_source(proba):
         if y is not None or sample_weight is not None:
             raise ValueError(
@@ -269,24 +295,93 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     return _checked(proba, classes)[0]
 
 
-def _checked(
-    proba: ArrayLike,
-    classes: Sequence[Any] | None = None,
-    *,
-    order: Sequence[int] | None = None,
-    drawn: bool = False,
-) -> tuple[NDArray[Any], Array | None, NDArray[np.uint32] | None]:
-    """Return checked probabilities (n, K), their column sums (K,) and draws (n,), which only arrays come with."""
+def _checked(proba: ArrayLike, classes: Sequence[Any] | None = None) -> tuple[NDArray[Any], Array | None]:
+    """Return checked probabilities (n, K) and their column sums (K,), which only arrays come with."""
     if is_sparse(proba):
         from confmax.oracle._sparse import checked_sparse
 
-        return checked_sparse(proba), None, None
+        return checked_sparse(proba), None
     if is_tensor(proba):
         from confmax.oracle._torch_table import checked_tensor
 
-        return checked_tensor(proba), None, None
-    P = as_array(proba, classes, order=order)
-    return checked_array(P, drawn=drawn and len(P) >= DRAWN_ROWS)
+        return checked_tensor(proba), None
+    return checked_array(as_array(proba, classes), hashed=False)[:2]
+
+
+def _checked_and_hashed(
+    proba: Any, order: Sequence[int] | None
+) -> tuple[NDArray[Any], Array | None, NDArray[np.uint64] | None, NDArray[np.uint64] | None]:
+    """Return `_checked` of columns in this ``order``, and the hashes (n,) of rows, by order of columns and without.
+
+    Rows are hashed as they were given: an array in the pass of its check, all else later, unless rows are divided by
+    their sums.
+    """
+    if is_sparse(proba):
+        from confmax.oracle._sparse import canonical, checked_sparse
+
+        given = canonical(proba)
+        checked = checked_sparse(given)
+        divided = checked.data is not given.data
+    elif is_tensor(proba):
+        from confmax.oracle._torch_table import checked_tensor
+
+        given, checked = proba.detach(), checked_tensor(proba)
+        divided = checked.is_floating_point() and not given.is_floating_point()
+        divided = divided or (given.dtype == checked.dtype and given.data_ptr() != checked.data_ptr())
+    else:
+        given = as_array(proba, order=order)
+        checked, totals, hashes = checked_array(given, hashed=True)
+        return checked, totals, hashes, None if checked is given else unordered_hashes(given)
+    if not divided:
+        return checked, None, None, None
+    return checked, None, _hashes_of(given), _hashes_of(given, ordered=False)
+
+
+def given_hashes(proba: Any) -> Any:
+    """Return the hash of every row (n,) of probabilities that are no table yet: what a rule draws from without keys.
+
+    Parameters
+    ----------
+    proba : array-like, scipy.sparse matrix or torch tensor (n, K)
+        Probabilities, columns in the order of the classes; rows need not sum to one.
+
+    Returns
+    -------
+    ndarray (n,) of uint64
+        For a tensor the same bits as a tensor of int64 on its device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confmax.oracle import given_hashes
+    >>> bool((given_hashes([[0.25, 0.75]]) == given_hashes(np.array([[0.25, 0.75]], np.float32))).all())
+    True
+    """
+    if is_sparse(proba):
+        from confmax.oracle._sparse import canonical
+
+        return row_hashes(canonical(proba))
+    if is_tensor(proba):
+        from confmax.oracle._torch_table import row_hashes as on_device
+
+        return on_device(proba.detach())
+    return _hashes_of(as_array(proba))
+
+
+def _hashes_of(proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
+    """Return the hash of every row (n,) of an array, a canonical csr_array or a tensor."""
+    if is_tensor(proba):
+        from confmax.oracle import _torch_table as device
+
+        words = device.row_hashes(proba) if ordered else device.unordered_hashes(proba)
+        return np.asarray(words.cpu().numpy().view(np.uint64))
+    if not ordered:
+        return unordered_hashes(proba)
+    if is_sparse(proba):
+        return row_hashes(proba)
+    hashes = np.empty(len(proba), dtype=np.uint64)
+    check_rows(proba, np.inf, np.inf, hashes)
+    return hashes
 
 
 def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
@@ -300,10 +395,8 @@ def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDAr
     return proba if calibrator is None else _calibrated(calibrator, proba)[0]
 
 
-def _calibrated(
-    calibrator: Calibrator, proba: NDArray[Any]
-) -> tuple[NDArray[Any], Array | None, NDArray[np.uint32] | None]:
-    """Return calibrated probabilities (n, K), checked, with their column sums and draws."""
+def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[Any], Array | None]:
+    """Return calibrated probabilities (n, K), checked, with their column sums."""
     if is_sparse(proba):
         from confmax.oracle._sparse import densified
 
@@ -312,18 +405,18 @@ def _calibrated(
     if is_tensor(proba) and not getattr(calibrator, "reads_tensors", False):
         from confmax.oracle._torch_table import calibrated_on_host
 
-        return calibrated_on_host(calibrator, proba), None, None
+        return calibrated_on_host(calibrator, proba), None
     name = type(calibrator).__name__
     try:
-        out, totals, draws = _checked(calibrator.transform(proba), drawn=True)
+        out, totals = _checked(calibrator.transform(proba))
     except ValueError as error:
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
         raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
     if is_tensor(out) or out.dtype == proba.dtype:
-        return out, totals, draws
+        return out, totals
     out = out.astype(proba.dtype)
-    return out, check_rows(out, np.inf, np.inf)[0], None
+    return out, check_rows(out, np.inf, np.inf)[0]
 
 
 def is_sparse(proba: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle._numpy import gain_coefficients
+from confmax.oracle._span import answered, decided
 from confmax.oracle._table import Table
 from confmax.oracle._torch_table import FixedPoint, Tensor, TorchTable, chunks, from_host, scores_of, take
 
@@ -97,6 +98,11 @@ def decide_chunk(x: Tensor, wide: Tensor, first: Tensor, second: Tensor | None) 
 
 def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     """Return the decisions (B, n) of every gain on every row of a checked tensor, int64 on its device."""
+    given = TorchTable(proba, None, None, ())
+    return decided(gains, given.dtype, lambda part, wide: _decide_tensor(proba.double() if wide else proba, part))
+
+
+def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     first, second = device_gains(gains, TorchTable(proba, None, None, ()))
     out = torch.empty((len(gains), len(proba)), dtype=torch.int64, device=proba.device)
     for rows in chunks(proba):
@@ -147,12 +153,16 @@ class TorchOracle:
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
-        first, second = device_gains(gains, self._decides)
-        if self._fused is not None and second is not None and not gains.power and not matrix:
+        return answered(gains, self._decides.dtype, lambda part, wide: self._answers(part, wide=wide, matrix=matrix))
+
+    def _answers(self, gains: Gains, *, wide: bool, matrix: bool) -> Confusion:
+        source = replace(self._decides, proba=self._decides.proba.double()) if wide else self._decides
+        first, second = device_gains(gains, source)
+        if self._fused is not None and not wide and second is not None and not gains.power and not matrix:
             sums = self._fused(first, second)
         else:
             sums = scan(self._rows, self.model_share, first, second, power=gains.power, matrix=matrix,
-                        decides_on=self._decides)  # fmt: skip
+                        decides_on=source)  # fmt: skip
         return self._confusion(sums, gains.n_decisions)
 
     def _confusion(self, sums: Sums, M: int) -> Confusion:

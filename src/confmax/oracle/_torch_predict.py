@@ -1,6 +1,6 @@
 """Applying a rule on a device: decisions, their probabilities, and draws, equal to those on arrays.
 
-`confmax._draw` defines fingerprints and draws in unsigned 64-bit words; here they are signed ones of the same bits,
+`confmax._draw` defines draws in unsigned 64-bit words; here they are signed ones of the same bits,
 whose sums and products wrap alike.
 """
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
 from confmax.oracle._torch import decide_tensor
-from confmax.oracle._torch_table import Tensor, chunks, scores_of
+from confmax.oracle._torch_hashes import mixed, shifted, signed
+from confmax.oracle._torch_table import Tensor, chunks
 
 
 def decision_probabilities(proba: Tensor, gains: Gains, weights: Array) -> Tensor:
@@ -48,29 +49,6 @@ def decide_drawn(proba: Tensor, gains: Gains, weights: Array, *, words: NDArray[
     return out
 
 
-def row_keys(proba: Tensor, factors: NDArray[np.uint64]) -> Tensor:
-    """Return the bits of the fingerprint of every row (n,), int64."""
-    factor = torch.as_tensor(factors.view(np.int64), device=proba.device)
-    keys = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
-    for rows in chunks(proba):
-        bits = (scores_of(proba[rows]).double() + 0.0).view(torch.int64)  # + 0.0: one zero, not two
-        keys[rows] = _mix((((bits ^ _shifted(bits, 32)) & 0xFFFFFFFF) * factor).sum(dim=1))
-    return keys
-
-
-def row_words(proba: Tensor, factors: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return what is drawn from for every row (n,): that of the same array."""
-    factor = torch.as_tensor(factors.astype(np.int64), device=proba.device)
-    words = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
-    for rows in chunks(proba):
-        x = scores_of(proba[rows])
-        # without the sign, which zero may or may not have; 64 bits are folded
-        bits = x.view(torch.int64) << 1 if x.dtype == torch.float64 else x.view(torch.int32).long() << 1
-        bits = bits ^ _shifted(bits, 32) if x.dtype == torch.float64 else bits
-        words[rows] = ((bits & 0xFFFFFFFF) * factor).sum(dim=1) & 0xFFFFFFFF
-    return np.asarray(words.cpu().numpy().astype(np.uint32))
-
-
 def as_words(keys: NDArray[np.uint64], proba: Tensor) -> Tensor:
     """Return keys in host memory as words on the device of ``proba``."""
     return torch.as_tensor(keys.view(np.int64), device=proba.device)
@@ -81,24 +59,10 @@ def _largest(proba: Tensor) -> int:
     return next(chunks(proba)).stop
 
 
-def _shifted(z: Tensor, by: int) -> Tensor:
-    """Return words shifted right, zeros coming in."""
-    return (z >> by) & ((1 << (64 - by)) - 1)
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >= 1 << 63 else word
-
-
-def _mix(z: Tensor) -> Tensor:
-    z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
-    z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
-    return z ^ _shifted(z, 31)
-
-
 def _uniform(keys: Tensor, words: NDArray[np.uint64]) -> Tensor:
     """Return one number in [0, 1), a multiple of 2^-53, per key (n,), float64."""
-    low, half = keys & 0xFFFFFFFF, _shifted(keys, 32)
-    a0, a1, b, c0, c1, d = (_signed(int(word)) for word in words)
-    high, rest = _shifted(low * a0 + half * a1 + b, 32), _shifted(low * c0 + half * c1 + d, 32)
-    return _shifted((high << 32) | rest, 11).double() * 2.0**-53
+    keys = mixed(keys)
+    low, half = keys & 0xFFFFFFFF, shifted(keys, 32)
+    a0, a1, b, c0, c1, d = (signed(int(word)) for word in words)
+    high, rest = shifted(low * a0 + half * a1 + b, 32), shifted(low * c0 + half * c1 + d, 32)
+    return shifted((high << 32) | rest, 11).double() * 2.0**-53

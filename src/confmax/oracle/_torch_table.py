@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.oracle import _torch_hashes
 from confmax.oracle._arrays import ROW_SUM_TOLERANCE
 from confmax.oracle._table import Calibrator, Table, apply_calibrator, checked_probabilities
 from confmax.oracle._tensors import on_host
@@ -59,7 +60,8 @@ class TorchTable(Table):
 
     @cached_property
     def _host(self) -> Table:
-        return Table(on_host(self.proba), self.labels, self.weight, self.classes)
+        return Table(on_host(self.proba), self.labels, self.weight, self.classes, hashes=self.hashes,
+                     unordered=self.unordered)  # fmt: skip
 
     @cached_property
     def fixed(self) -> FixedPoint:
@@ -179,6 +181,16 @@ def take(proba: Tensor, decision: Tensor) -> Tensor:
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def row_hashes(proba: Tensor) -> Tensor:
+    """Return the bits of the hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
+    return _torch_hashes.row_hashes(proba, chunks(proba))
+
+
+def unordered_hashes(proba: Tensor) -> Tensor:
+    """Return the bits of the unordered hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
+    return _torch_hashes.unordered_hashes(proba, chunks(proba))
 
 
 def checked_tensor(proba: Tensor) -> Tensor:

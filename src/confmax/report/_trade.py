@@ -79,5 +79,5 @@ def _rows(table: Table, mine: Array) -> Table:
     weight = None if table.weight is None else table.weight[mine]
     return replace(
         table, proba=np.ascontiguousarray(table.proba[mine]), labels=table.labels[mine], weight=weight, totals=None,
-        draws=None,
+        hashes=table.row_hashes()[mine], unordered=table.unordered_hashes()[mine],
     )  # fmt: skip

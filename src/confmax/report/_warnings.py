@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from confmax import _draw
 from confmax.optimize import Status
 from confmax.report._figures import Figures
 from confmax.report._format import labels, listed, metric_name, number, percent, rows
@@ -34,6 +33,19 @@ def seen_rows(figures: Figures) -> str:
     return (
         "These are the rows that the rule was tuned on, so every figure of the tuned rule is flattering. Judge it on "
         "other rows, or let 'confmax tune --report' cross-fit."
+    )
+
+
+def tuned_on_training_rows(figures: Figures) -> str:
+    """The rule was tuned on the final model's probabilities of its own training rows."""
+    solution = figures.evidence.solution
+    if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
+        return ""
+    name = metric_name(figures.main.name)
+    return (
+        f"Many training rows are alike, so the rule was tuned on the final model's probabilities of these rows. There "
+        f"its {name} is {number(solution.value)}, which is in-sample; on the labels with out-of-fold probabilities it "
+        f"is {number(solution.label_value)}."
     )
 
 
@@ -142,9 +154,8 @@ def useless_draws(figures: Figures) -> str:
 
 def copies(figures: Figures) -> str:
     """Rows that are equal."""
-    P = figures.evidence.table.proba
-    keys = _draw.row_keys(np.ascontiguousarray(P))
-    _, inverse, often = np.unique(keys, return_inverse=True, return_counts=True)
+    hashes = figures.evidence.table.row_hashes()
+    _, inverse, often = np.unique(hashes, return_inverse=True, return_counts=True)
     twins = float(np.mean(often[inverse.reshape(-1)] > 1))
     if twins <= COPIES:
         return ""
@@ -169,5 +180,6 @@ def _names(figures: Figures, which: list[bool]) -> list[str]:
 
 
 CHECKS: tuple[Callable[[Figures], str], ...] = (
-    seen_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated, useless_draws, copies, unfinished,
+    seen_rows, tuned_on_training_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated,
+    useless_draws, copies, unfinished,
 )  # fmt: skip

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax._metric import Metric
-from confmax._rule_file import check_place, write_whole
+from confmax._seed import RandomState, as_seed
 from confmax._version import __version__
 from confmax.confusion import Array
 from confmax.metrics import get, resolve
 from confmax.oracle import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
+from confmax.places import check_place, write_whole
 from confmax.report._evidence import Evidence, cross_fitted, judged
 from confmax.report._figures import figures
 from confmax.report._metrics import named
@@ -41,7 +42,7 @@ def write(
     second: AnyMetric = "accuracy",
     n_replicates: int = 1000,
     level: float = 0.95,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     source: str = "rows given",
     again: str | None = None,
     order_known: bool | None = None,
@@ -65,8 +66,10 @@ def write(
         What to judge by; default: what the rule was tuned for.
     second : str, Metric or callable
         The metric of the trade-off.
-    n_replicates, random_state : int
-        Of the bootstrap, as in `confmax.score`.
+    n_replicates : int
+        Replicates of the bootstrap, as in `confmax.score`.
+    random_state : int, RandomState, Generator or None
+        Its seed, as there.
     level : float
         Of the intervals, as there.
     source : str
@@ -101,6 +104,7 @@ def write(
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
     chosen, other = _metric_of(own, solution, metric), resolve(second)
     check_bootstrap(n_replicates, level)
+    seed = as_seed(random_state)
     table = _table(proba, y, sample_weight, own.class_names[: own.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
     tuned_for = named(own.metric) if solution is None else solution.metric
@@ -111,7 +115,7 @@ def write(
     first = "" if solution is not None else ", rule"
     given = again or call.format(f"{os.fspath(path)!r}{first}, proba, y")
     settings: list[tuple[str, str]] = [("rule", f"tuned for {own.metric or 'a metric it does not name'}")]
-    _finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=random_state, source=source,
+    _finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=seed, source=source,
             again=given, settings=settings, order_known=order_known)  # fmt: skip
 
 
@@ -127,7 +131,7 @@ def write_cross_fitted(
     second: AnyMetric = "accuracy",
     n_replicates: int = 1000,
     level: float = 0.95,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     source: str = "rows given",
     again: str | None = None,
     order_known: bool | None = None,
@@ -148,8 +152,8 @@ def write_cross_fitted(
         True classes; weights, or None.
     classes : sequence or None
         Class names in column order.
-    random_state : int
-        Seed of draws and folds.
+    random_state : int, RandomState, Generator or None
+        Seed of draws and folds; None: one from the operating system.
     folds : int
         Number of folds, stratified by class, that depend on the content of the rows and the seed only.
     second : str, Metric or callable
@@ -195,11 +199,12 @@ def write_cross_fitted(
     if not (whole and 2 <= folds <= 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
     check_bootstrap(n_replicates, level)
+    seed = as_seed(random_state)
     table = _table(proba, y, sample_weight, classes)
     chosen, other = (aligned(resolve(each), table.classes) for each in (metric, second))
     if not (order_known or (order_known is None and classes is not None)):
         _check_order((chosen, other) if solution is None else (other,), table)
-    own = {"classes": table.classes, "random_state": random_state, **settings}
+    own = {"classes": table.classes, "random_state": seed, **settings}
 
     def tune(kept: NDArray[np.bool_] | slice) -> Solution:
         assert table.labels is not None
@@ -208,11 +213,11 @@ def write_cross_fitted(
         return maximize(chosen, table.proba[kept], names, sample_weight=weight, **own)
 
     found = tune(slice(None)) if solution is None else solution
-    evidence = cross_fitted(table, found, tune, n_folds=int(folds), seed=int(random_state))
+    evidence = cross_fitted(table, found, tune, n_folds=int(folds), seed=seed)
     told = [(name, str(value)) for name, value in settings.items() if name != "callback"]
     pairs = [("metric", repr(found.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *told]
     given = again or f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
-    _finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=random_state, source=source,
+    _finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=seed, source=source,
             again=given, settings=pairs, order_known=order_known)  # fmt: skip
     return found
 

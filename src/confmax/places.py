@@ -1,0 +1,190 @@
+"""May a result be written at a path, and how? Every file that confmax writes is checked and written here.
+
+* A regular file is written beside its place and renamed, so readers see the old file or the new one, whole.
+* A symbolic link stays a link: the file that it leads to is written.
+* A device or a pipe (``/dev/null``, ``/dev/stdout``, a FIFO) takes the bytes in place and is never replaced.
+* Anything else that exists is refused.
+
+`check_place` asks before the work begins; `write_whole` asks again and writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["check_place", "replaces", "same_place", "write_whole"]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where bytes go: ``path`` after its last link, ``old`` the status of what is there, ``stream`` if it is ours."""
+
+    path: Path
+    old: os.stat_result | None
+    stream: int | None = None
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether a regular file is there, which is replaced."""
+        return self.old is not None and self.stream is None and stat.S_ISREG(self.old.st_mode)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a ``path`` that cannot be written to, before any work is done.
+
+    Raises
+    ------
+    ValueError
+        If the path is a directory, a socket or a block device, or is reached by links in a circle; if the file, or the
+        folder that it lies in, is write-protected; if the folder does not exist.
+    """
+    _resolved(path)
+
+
+def replaces(path: Path) -> bool:
+    """Return whether writing to ``path`` replaces a file: devices and pipes are written to in place.
+
+    Raises
+    ------
+    ValueError
+        As `check_place`.
+    """
+    return _resolved(path).is_regular
+
+
+def same_place(one: Path, other: Path) -> bool:
+    """Return whether paths ``one`` and ``other`` lead to one file, links followed; neither needs to exist."""
+    with suppress(OSError):
+        return one.samefile(other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path``: a regular file whole or not at all, a device or a pipe in place.
+
+    A file that is replaced keeps its mode, and its owner where the system allows that; a new file gets the mode that
+    the umask says. Of a file with several hard links only this name gets the new content: the others keep the old one.
+    Opening a FIFO waits for its reader, as a shell does.
+
+    Raises
+    ------
+    ValueError
+        As `check_place`.
+    OSError
+        If writing fails, with the path. A regular file is then what it was before.
+    """
+    place = _resolved(path)
+    try:
+        if place.old is None or place.is_regular:
+            _replace(place, data)
+        else:
+            _write_in_place(place, data)
+    except OSError as error:
+        # a failed write does not say which file it belongs to, a failed rename names the temporary one
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def _resolved(path: Path) -> _Place:
+    """Return where the bytes for ``path`` go; errors as for `check_place`."""
+    try:
+        old = path.stat()
+    except FileNotFoundError:
+        old = None
+    except OSError as error:
+        raise ValueError(_unreachable(path, error)) from None
+    if old is not None:
+        stream = _own_stream(path, old)
+        if stream is not None:
+            return _Place(path, old, stream)
+        if stat.S_ISDIR(old.st_mode):
+            raise ValueError(f"{path} is a directory; name the file to write in it")
+        if stat.S_ISCHR(old.st_mode) or stat.S_ISFIFO(old.st_mode):
+            _check_permission(path)
+            # not what links lead to: behind /dev/fd/3 there is no path that can be opened
+            return _Place(path, old)
+        if not stat.S_ISREG(old.st_mode):
+            what = "a socket" if stat.S_ISSOCK(old.st_mode) else "a block device"
+            raise ValueError(f"{path} is {what}, which no result is written to; choose another name")
+    # a path that is no link is named as the user named it
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    _check_folder(target, f" ({path} leads there)" if target != path else "")
+    if old is not None:
+        _check_permission(path)
+    return _Place(target, old)
+
+
+def _unreachable(path: Path, error: OSError) -> str:
+    """Return why a path cannot be reached, in one sentence."""
+    if error.errno == errno.ELOOP:
+        return f"{path} is reached by symbolic links in a circle; remove them or choose another name"
+    file = next((parent for parent in path.parents if parent.exists() and not parent.is_dir()), None)
+    if error.errno == errno.ENOTDIR and file is not None:
+        return f"{path} cannot be written, as {file} is a file and no folder; choose another place"
+    return f"{path} cannot be written ({error.strerror}); choose another place"
+
+
+def _check_folder(target: Path, by_link: str) -> None:
+    name, folder = target.name, target.parent
+    if not folder.is_dir():
+        raise ValueError(f"the folder {folder} does not exist, so {name} cannot be written{by_link}; create it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"the folder {folder} is not writable, so {name} cannot be written{by_link}; choose another")
+
+
+def _check_permission(path: Path) -> None:
+    # renaming would replace a protected file all the same
+    if not os.access(path, os.W_OK):
+        raise ValueError(f"{path} is write-protected; make it writable or choose another name")
+
+
+def _own_stream(path: Path, old: os.stat_result) -> int | None:
+    """Return the descriptor of this process's output that ``path`` stands for, if any.
+
+    Where stdout was redirected to a file, ``/dev/stdout`` leads to that file. Replacing it would lose what is printed.
+    A file that is named by its own path is a file like any other.
+    """
+    for stream in (1, 2) if str(path.absolute()).startswith(("/dev/", "/proc/")) else ():
+        with suppress(OSError):  # a stream that is closed
+            if os.path.samestat(os.fstat(stream), old):
+                return stream
+    return None
+
+
+def _replace(place: _Place, data: bytes) -> None:
+    """Write a file beside its place, then rename it."""
+    # not the file's own name with an ending: that can be longer than names may be
+    beside = place.path.with_name(f".confmax-{secrets.token_hex(8)}.part")
+    # the umask applies to a new file; nobody else reads what will replace a private one
+    mode = 0o666 if place.old is None else 0o600
+    try:
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as part:
+            part.write(data)
+        if place.old is not None:
+            with suppress(OSError, AttributeError):  # not allowed, or no owners on this system
+                os.chown(beside, place.old.st_uid, place.old.st_gid)
+            os.chmod(beside, stat.S_IMODE(place.old.st_mode))
+        os.replace(beside, place.path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _write_in_place(place: _Place, data: bytes) -> None:
+    """Write to a device, a pipe, or the output of this process."""
+    if place.stream is None:
+        handle = os.open(place.path, os.O_WRONLY | os.O_NOCTTY)
+    else:
+        # the same offset as that of what is printed
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        handle = os.dup(place.stream)
+    with open(handle, "wb") as file:
+        file.write(data)

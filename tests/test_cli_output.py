@@ -1,0 +1,232 @@
+"""Where commands write: nothing unless it was asked for, no file that is not theirs, links and pipes as they are."""
+
+import json
+import os
+import resource
+import stat
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import confmax as library
+from tests.cli_helpers import cli, document, run, small
+
+RULE = library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc"))
+NOT_A_RULE = (
+    "error: {0} is not a rule file, so it is not replaced; choose another name with -o, or replace it with --force\n"
+)
+SAME = "error: {0} is the file that is read; choose another name for what is written\n"
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small(tmp_path)
+
+
+@pytest.fixture
+def _no_demonstration(monkeypatch):
+    monkeypatch.setattr(cli, "demonstrate", lambda _progress: (RULE, {**DEMO}))
+
+
+DEMO = {"data": "d", "rows": 3, "folds": 2, "classes": {"a": 1}, "results": [], "rule": json.loads(RULE.to_json())}
+TUNE = ("tune", "small.csv", "--label", "y", "--metric", "macro_f1")
+
+
+def everything():
+    """Names and contents of all that lies in the folder."""
+    return {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+
+
+# --- nothing without -o ----------------------------------------------------------------------------------------------
+
+
+def test_tune_writes_nothing_and_prints_the_rule():
+    before = everything()
+    stdout, stderr = run(*TUNE)
+    assert stderr == ""
+    assert "DecisionRule for macro_f1: 3 classes" in stdout
+    assert "The rule is not saved; -o rule.json writes it to a file. The values above" in stdout
+    found = document(*TUNE)
+    assert found["rule_file"] is None
+    assert everything() == before
+    assert document(*TUNE, "-o", "rule.json") == {**found, "rule_file": "rule.json"}
+    assert json.loads(Path("rule.json").read_text()) == found["rule"]
+
+
+@pytest.mark.usefixtures("_no_demonstration")
+def test_demo_writes_nothing_and_prints_the_rule():
+    before = everything()
+    stdout, _ = run("demo")
+    assert str(RULE) in stdout
+    assert "The rule is not saved; confmax demo -o rule.json writes it to a file." in stdout
+    assert document("demo")["rule_file"] is None
+    assert everything() == before
+    assert "Rule written to d.json." in run("demo", "-o", "d.json")[0]
+    assert library.DecisionRule.load("d.json") == RULE
+
+
+@pytest.mark.parametrize("command", [TUNE, ("demo",)])
+def test_force_needs_a_file(command):
+    _, stderr = run(*command, "--force", code=2)
+    assert stderr.startswith("error: --force says that -o may replace a file; give -o too; ")
+
+
+# --- what is replaced ------------------------------------------------------------------------------------------------
+
+
+def rule_text(**changed):
+    """The text of a rule file, also of an older or a later version."""
+    return json.dumps({**json.loads(RULE.to_json()), **changed})
+
+
+@pytest.mark.usefixtures("_no_demonstration")
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("command", [TUNE, ("demo",)])
+def test_rule_files_of_every_version_are_replaced(command, version):
+    Path("r.json").write_text(rule_text(version=version))
+    run(*command, "-o", "r.json")
+    assert Path("r.json").read_text() == library.DecisionRule.load("r.json").to_json() != rule_text(version=version)
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "{}", rule_text(version=99), rule_text(atoms=[])])
+@pytest.mark.parametrize("command", [TUNE, ("demo",)])
+def test_other_files_are_replaced_by_force_only(monkeypatch, command, content):
+    """The file is looked at before anything is tuned."""
+    Path("kept.txt").write_text(content)
+    before = everything()
+    with monkeypatch.context() as patched:
+        patched.setattr(cli, "demonstrate", lambda _progress: pytest.fail("the demonstration ran"))
+        patched.setattr(cli, "read_frame", lambda _path: pytest.fail("the file was read"))
+        stdout, stderr = run(*command, "-o", "kept.txt", code=2)
+    assert (stdout, stderr) == ("", NOT_A_RULE.format("kept.txt"))
+    assert everything() == before
+    monkeypatch.setattr(cli, "demonstrate", lambda _progress: (RULE, {**DEMO}))
+    run(*command, "-o", "kept.txt", "--force")
+    assert library.DecisionRule.load("kept.txt").n_classes == 3
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(monkeypatch):
+    def demonstrate(_progress):
+        Path("new.json").write_text("somebody else's")
+        return RULE, {**DEMO}
+
+    monkeypatch.setattr(cli, "demonstrate", demonstrate)
+    assert run("demo", "-o", "new.json", code=2)[1] == NOT_A_RULE.format("new.json")
+    assert Path("new.json").read_text() == "somebody else's"
+
+
+def test_the_target_of_a_link_is_what_is_replaced():
+    RULE.save("target.json")
+    Path("link.json").symlink_to("target.json")
+    run(*TUNE, "-o", "link.json")
+    assert Path("link.json").is_symlink()
+    assert library.DecisionRule.load("target.json").metric == "macro_f1"
+    Path("target.json").write_text("notes")
+    assert run(*TUNE, "-o", "link.json", code=2)[1] == NOT_A_RULE.format("link.json")
+    assert Path("target.json").read_text() == "notes"
+
+
+# --- devices and pipes -----------------------------------------------------------------------------------------------
+
+
+def outputs():
+    RULE.save("r.json")
+    return {
+        "tune": (*TUNE, "-o"),
+        "export": ("export", "r.json", "--to", "python", "-o"),
+    }
+
+
+@pytest.mark.parametrize("name", ["tune", "export"])
+def test_a_pipe_is_written_to_in_place(name):
+    command = outputs()[name]
+    run(*command, "file.txt")
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        run(*command, "pipe")
+        assert os.read(reader, 1 << 16) == Path("file.txt").read_bytes()
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
+
+
+def test_decisions_go_to_a_pipe():
+    """The extension of the name tells the format, of a pipe too."""
+    RULE.save("r.json")
+    os.mkfifo("pipe.csv")
+    reader = os.open("pipe.csv", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        run("apply", "r.json", "small.csv", "-o", "pipe.csv")
+        assert os.read(reader, 1 << 16).startswith(b"id,a,b,c,w,y,decision\n")
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(Path("pipe.csv").stat().st_mode)
+
+
+def test_a_device_is_written_to_in_place():
+    ours, theirs = os.openpty()
+    try:
+        run(*TUNE, "-o", os.ttyname(theirs))
+        shown = b""
+        while not shown.endswith(b"}\r\n"):  # a terminal passes on what it has so far
+            shown += os.read(ours, 1 << 12)
+        assert json.loads(shown)["metric"] == "macro_f1"
+        assert stat.S_ISCHR(os.stat(os.ttyname(theirs)).st_mode)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+# --- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_file_that_is_read_is_never_written():
+    RULE.save("r.json")
+    Path("again.csv").symlink_to("small.csv")
+    Path("costs.csv").write_text("a,b,c\n0,1,1\n1,0,1\n1,1,0\n")
+    before = everything()
+    costs = ("tune", "small.csv", "--label", "y", "--costs", "costs.csv")
+    for name, option, command in (
+        ("again.csv", "-o", (*TUNE, "--force")),
+        ("costs.csv", "-o", (*costs, "--force")),
+        ("small.csv", "--report", TUNE),
+        ("costs.csv", "--report", costs),
+        ("small.csv", "-o", ("apply", "r.json", "small.csv")),
+        ("again.csv", "-o", ("apply", "r.json", "small.csv")),
+        ("again.csv", "-o", ("report", "r.json", "small.csv", "--label", "y")),
+        ("r.json", "-o", ("export", "r.json", "--to", "python")),
+    ):
+        _, stderr = run(*command, option, name, code=2)
+        assert stderr == SAME.format(f"{option} {name}")
+    assert everything() == before
+
+
+def test_two_outputs_are_two_files(tmp_path):
+    Path("page.html").symlink_to("new.json")
+    _, stderr = run(*TUNE, "-o", "new.json", "--report", "page.html", code=2)
+    assert stderr.startswith("error: --report and -o both name page.html; choose another name for one of them; ")
+    assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize("name", ["tune", "export", "apply", "report"])
+def test_a_write_that_fails_is_one_sentence_with_the_path(name):
+    if name == "report" and find_spec("vl_convert") is None:
+        pytest.skip("vl-convert-python is not installed")
+    RULE.save("r.json")
+    command = {
+        **outputs(),
+        "apply": ("apply", "r.json", "small.csv", "-o"),
+        "report": ("report", "r.json", "small.csv", "--label", "y", "--metric", "macro_f1", "--replicates", "0", "-o"),
+    }[name]
+    run(*command, "before.csv")
+    before, limit = everything(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
+    try:
+        stdout, stderr = run(*command, "out.csv", code=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (stdout, stderr) == ("", "error: out.csv cannot be written (File too large); choose another place\n")
+    assert everything() == before

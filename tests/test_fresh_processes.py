@@ -1,0 +1,220 @@
+"""README, first-steps, scale and the gallery run where nothing else was imported, with and without optional packages.
+
+One process runs a page in one environment, warnings as errors. With all packages first-steps is walked by
+`test_first_steps`, and the gallery by `test_gallery`, in processes of their own.
+"""
+
+import re
+import shlex
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from confmax import DecisionRule
+from tests.cli_helpers import run_process, small
+from tests.fresh_process import OPTIONAL, run_fresh
+from tests.test_docs import BLOCK
+from tests.test_first_steps import BLOCK as CONSOLE
+from tests.test_first_steps import PAGE, SCRIPT, without_report
+from tests.test_gallery import GALLERY, NEEDS
+
+ROOT = Path(__file__).parents[1]
+CLI = ("click", "rich", "pyarrow")
+NO_CLI = "error: the command line needs {}; install it with: pip install 'confmax[cli]'\n"
+ENVIRONMENTS = pytest.mark.parametrize("found", [(), OPTIONAL], ids=["without", "with"])
+
+for name in CLI:
+    pytest.importorskip(name)
+
+
+def refused(step, sentence):
+    """Whether a step, or a command, ended in one sentence."""
+    if step["error"] is not None:
+        return step["error"] == sentence
+    return (step["code"], step["printed"]) == (2, sentence)
+
+
+def fine(step):
+    return step["error"] is None and step["code"] == 0
+
+
+# --- README ----------------------------------------------------------------------------------------------------------
+
+
+@ENVIRONMENTS
+def test_readme(tmp_path, found):
+    """The commands need the extra [cli] and say so; the Python needs none."""
+    page = (ROOT / "README.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    lines = [
+        shlex.split(line)[1:] for line in re.findall(r"^\.venv/bin/(confmax (?:tune|apply).*)", page, re.MULTILINE)
+    ]
+    assert (len(code), len(lines)) == (1, 2)
+    small(tmp_path, "validation.csv")
+    small(tmp_path, "new.csv")
+    steps = [{"find": found, "code": code[0]}, {"command": lines[0]}]
+    steps += [{"find": CLI, "command": line} for line in lines]
+    python, early, *later = run_fresh(steps, tmp_path)
+    assert fine(python), python
+    assert "DecisionRule for g_mean" in python["printed"]
+    assert fine(early) if found else refused(early, NO_CLI.format("click")), early
+    assert all(map(fine, later)), later
+    assert (tmp_path / "decided.csv").exists()
+
+
+# --- first-steps -----------------------------------------------------------------------------------------------------
+
+
+def typed(line):
+    """Return a line of the transcript as a step."""
+    program, *words = shlex.split(line)
+    if program == "confmax":
+        return {"command": words}
+    if program == "head":
+        most = int(words[0].lstrip("-"))
+        return {"code": f"with open({words[1]!r}) as file:\n    print(''.join(file.readlines()[:{most}]), end='')"}
+    assert program == "python"
+    return {"code": words[1]} if words[0] == "-c" else {"script": words[0]}
+
+
+def test_first_steps_without_optional_packages(tmp_path):
+    """The command line's own are needed for its commands, and nothing for the script; what is printed is the same."""
+    whole = PAGE.read_text()
+    page = without_report(whole)
+    for name, text in SCRIPT.findall(page):
+        (tmp_path / name).write_text(text)
+    lines = [line[2:] for line in re.findall(r"^\$ .*", "\n".join(CONSOLE.findall(page)), re.MULTILINE)]
+    assert len(lines) >= 9
+    with_report = next(line[2:] for line in whole.splitlines() if line.startswith("$ ") and "--report" in line)
+    script = next(k for k, line in enumerate(lines) if line.startswith("python "))
+    steps = [typed(lines[script]), typed(lines[0]), {"find": CLI, "code": ""}, typed(with_report)]
+    bare, early, _, report, *walked = run_fresh(steps + [typed(line) for line in lines], tmp_path)
+    assert fine(bare), bare
+    assert refused(early, NO_CLI.format("click")), early
+    assert refused(report, "error: a report needs vl-convert-python, which holds the charts' library; install it with: "
+                           "pip install 'confmax[report]'\n"), report  # fmt: skip
+    shown = dict(re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(CONSOLE.findall(page)), re.MULTILINE))
+    for line, step in zip(lines, walked, strict=True):
+        assert fine(step), (line, step)
+        assert step["printed"] == shown[line], line
+
+
+# --- scale -----------------------------------------------------------------------------------------------------------
+
+TABLES = """
+import os
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+draw = np.random.default_rng(0)
+P = draw.dirichlet([2, 1, 1], 1200).astype(np.float32)
+y = np.array(list("abc"))[np.array([draw.choice(3, p=row / row.sum()) for row in P.astype(float)])]
+for folder in ("scores", "new"):
+    os.mkdir(folder)
+    for k in range(3):
+        rows = slice(400 * k, 400 * k + 400)
+        columns = {name: P[rows, j] for j, name in enumerate("abc")} | {"truth": y[rows]}
+        pq.write_table(pa.table(columns), f"{folder}/{k}.parquet")
+"""
+# stands for zarr, which is not confmax's affair
+ZARR = """
+import dask.array
+stored = {"scores.zarr": P, "labels.zarr": np.searchsorted(list("abc"), y)}
+dask.array.from_zarr = lambda name: dask.array.from_array(stored[name], chunks=500 if name[0] == "l" else (500, 3))
+"""
+# stands for a model of Spark ML, whose frames have a column of vectors
+MODEL = """
+import os, sys, types
+from pyspark.sql import SparkSession
+os.environ["PYSPARK_PYTHON"] = sys.executable
+build = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
+build = build.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "1")
+spark = build.getOrCreate()
+rows = [(row.tolist(), name) for row, name in zip(P[:300].astype(float), y.tolist())]
+validation = new = spark.createDataFrame(rows, "probability array<double>, label string")
+model = types.SimpleNamespace(transform=lambda frame: frame)
+"""
+
+
+def scale():
+    """Return the Python of the sections on files, Dask and Spark."""
+    code = [code for _, code, _ in BLOCK.findall((ROOT / "docs" / "scale.md").read_text())]
+    assert [word in block for word, block in zip(("open_table", "dask", "Spark"), code, strict=True)] == [True] * 3
+    return code
+
+
+def test_scale_with_optional_packages(tmp_path):
+    """Dask comes to a process that has not imported distributed."""
+    dask = find_spec("dask") is not None and find_spec("distributed") is not None
+    spark = find_spec("pyspark") is not None and shutil.which("java") is not None
+    on_files, on_dask, on_spark = scale()
+    steps = [{"find": OPTIONAL, "code": TABLES}, {"code": f"{on_files}\nprint(len(decisions))"}]
+    if dask:
+        steps += [{"code": ZARR}, {"code": f"{on_dask}\nprint(len(decided.compute()))"}]
+    if spark:
+        steps += [{"code": MODEL}, {"code": f"{on_spark}\nprint(decided.select('decision').count())\nspark.stop()"}]
+    found = run_fresh(steps, tmp_path)
+    assert [step["error"] for step in found] == [None] * len(steps)
+    assert [step["printed"] for step in found[1::2]] == ["1200\n", "1200\n", "300\n"][: 1 + dask] + ["300\n"] * spark
+    if not (dask and spark):
+        pytest.skip("Dask or Spark is not installed; the rest ran")
+
+
+def test_scale_without_optional_packages(tmp_path):
+    """Parquet needs pyarrow and says so; arrays in files need nothing, Parquet nothing else."""
+    on_files = scale()[0]
+    arrays = "import numpy\nnumpy.save('p.npy', numpy.full((9, 3), 1 / 3))\nprint(confmax.open_table('p.npy').n_rows)"
+    steps = [
+        {"code": "import os\nos.mkdir('scores')\nopen('scores/0.parquet', 'xb').close()"},
+        {"code": on_files},
+        {"code": "os.remove('scores/0.parquet')\nos.rmdir('scores')"},
+        {"code": arrays},
+        {"find": ("pyarrow",), "code": TABLES},
+        {"code": f"{on_files}\nprint(len(decisions))"},
+    ]
+    _, parquet, _, mapped, _, files = run_fresh(steps, tmp_path)
+    assert refused(parquet, "ImportError: Parquet files need pyarrow; install it with: pip install 'confmax[cli]'"), (
+        parquet
+    )
+    assert mapped["printed"] == "9\n", mapped
+    assert files["printed"] == "1200\n", files
+
+
+# --- gallery, commands -----------------------------------------------------------------------------------------------
+
+
+def test_gallery_without_optional_packages(tmp_path):
+    """What an example needs is found from then on: matplotlib and pandas in all, others in some, which come last."""
+    drawn = "import matplotlib.pyplot as plt\nassert plt.get_fignums()\nplt.close('all')"
+    names = sorted((name for name in NEEDS if "torch" not in NEEDS[name]), key=lambda name: len(NEEDS[name]))
+    names = [name for name in names if all(map(find_spec, ("matplotlib", "pandas", *NEEDS[name])))]
+    steps = []
+    for name in names:
+        steps += [{"find": ("matplotlib", "pandas", *NEEDS[name]), "script": str(GALLERY / name)}, {"code": drawn}]
+    if not steps:
+        pytest.skip("matplotlib or pandas is not installed")
+    for name, *found in zip(names, *(iter(run_fresh(steps, tmp_path)),) * 2, strict=True):
+        assert all(map(fine, found)), (name, found)
+
+
+def test_commands_that_no_page_walks_through(tmp_path):
+    """The walk of first-steps runs the other commands, and `test_cli_process` metrics, each in a process of its own."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = run_process("demo", cwd=empty)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "DecisionRule for g_mean" in done.stdout
+    assert list(empty.iterdir()) == []
+    done = run_process("completion", "bash")
+    assert (done.returncode, done.stderr) == (0, "")
+    if find_spec("vl_convert") is None:
+        pytest.skip("vl-convert-python is not installed, which reports need; the rest ran")
+    small(tmp_path)
+    DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save(tmp_path / "r.json")
+    done = run_process("report", "r.json", "small.csv", "--label", "y", "--metric", "g_mean", "--replicates", "0",
+                       cwd=tmp_path)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "report.html").exists()

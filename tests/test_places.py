@@ -1,0 +1,292 @@
+"""Where results may be written, and how: files, links, devices, pipes, and what is refused.
+
+No test names a real device. A terminal of `openpty` stands for devices: nothing, not even root, can replace it.
+"""
+
+import os
+import resource
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import confmax
+from confmax.places import check_place, replaces, same_place, write_whole
+
+RULE = confmax.DecisionRule.from_weights([1.0, 2.0], classes=["no", "yes"])
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def names(folder="."):
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask, mode", [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600), (0, 0o666)])
+def test_a_new_file_gets_the_mode_of_the_umask_which_is_not_touched(monkeypatch, mask, mode):
+    """The umask belongs to all threads of a process, so it must not be changed to read it."""
+    before = os.umask(mask)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "umask", lambda _: pytest.fail("the umask is changed"))
+            RULE.save("rule.json")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("rule.json").stat().st_mode) == mode
+    assert names() == ["rule.json"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
+def test_a_file_that_exists_is_replaced_and_keeps_its_mode(mode):
+    path = Path("rule.json")
+    path.write_text("before, and longer than what follows" * 100)
+    path.chmod(mode)
+    inode = path.stat().st_ino
+    with path.open("rb") as reader:
+        RULE.save(path)
+        assert reader.read().startswith(b"before")  # a reader sees the old file whole
+    assert path.read_text() == RULE.to_json()
+    assert path.stat().st_ino != inode
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert names() == ["rule.json"]
+
+
+def test_a_name_may_be_as_long_as_names_may_be():
+    name = "r" * 250 + ".json"
+    RULE.save(name)
+    assert names() == [name]
+
+
+def test_other_hard_links_keep_the_old_content():
+    Path("one.json").write_text("before")
+    os.link("one.json", "other.json")
+    RULE.save("one.json")
+    assert Path("one.json").read_text() == RULE.to_json()
+    assert Path("other.json").read_text() == "before"
+
+
+@contextmanager
+def files_of_at_most(size):
+    """Let writes beyond ``size`` bytes of a file fail, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_failed_write_names_the_path_and_leaves_the_old_file():
+    Path("rule.json").write_text("before")
+    Path("link.json").symlink_to("rule.json")
+    for name in ("rule.json", "link.json", "new.json"):
+        with files_of_at_most(100), pytest.raises(OSError, match="File too large") as failed:
+            RULE.save(name)
+        assert failed.value.filename == name
+    assert names() == ["link.json", "rule.json"]
+    assert Path("rule.json").read_text() == "before"
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_is_written_through(tmp_path):
+    """The target holds the new rule, not the old one; the link stays what it was, through any number of links."""
+    (tmp_path / "far").mkdir()
+    (tmp_path / "near").mkdir()
+    target = Path("far/rule.json")
+    target.write_text("before")
+    target.chmod(0o640)
+    Path("near/middle.json").symlink_to("../far/rule.json")
+    Path("link.json").symlink_to(tmp_path / "near" / "middle.json")
+    RULE.save("link.json")
+    assert os.readlink("link.json") == str(tmp_path / "near" / "middle.json")
+    assert os.readlink("near/middle.json") == "../far/rule.json"
+    assert target.read_text() == RULE.to_json()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert (names("far"), names("near"), names()) == (["rule.json"], ["middle.json"], ["far", "link.json", "near"])
+
+
+def test_a_link_to_a_file_that_does_not_exist_yet():
+    Path("far").mkdir()
+    Path("link.json").symlink_to("far/rule.json")
+    RULE.save("link.json")
+    assert Path("link.json").is_symlink()
+    assert Path("far/rule.json").read_text() == RULE.to_json()
+
+
+# --- devices and pipes -----------------------------------------------------------------------------------------------
+
+
+def test_a_terminal_takes_the_bytes_and_stays():
+    """A terminal is a device as /dev/null is one."""
+    ours, theirs = os.openpty()
+    name = os.ttyname(theirs)
+    try:
+        check_place(Path(name))
+        assert not replaces(Path(name))
+        Path("link").symlink_to(name)
+        write_whole(Path(name), b"one ")
+        write_whole(Path("link"), b"two")
+        shown = b""
+        while len(shown) < 7:  # a terminal passes on what it has so far
+            shown += os.read(ours, 100)
+        assert shown == b"one two"
+        assert stat.S_ISCHR(Path(name).stat().st_mode)
+        assert names() == ["link"]
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_pipe_takes_the_bytes_and_stays():
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        check_place(Path("pipe"))
+        assert not replaces(Path("pipe"))
+        RULE.save("pipe")
+        assert os.read(reader, 65536).decode() == RULE.to_json()
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
+    assert names() == ["pipe"]
+
+
+def test_more_than_a_pipe_holds_is_written_as_it_is_read():
+    os.mkfifo("pipe")
+    data = os.urandom(1 << 20)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(Path("pipe").read_bytes()), daemon=True)
+    reader.start()
+    write_whole(Path("pipe"), data)
+    reader.join(10)
+    assert found == [data]
+
+
+def test_a_reader_that_leaves_is_an_error_with_the_path():
+    os.mkfifo("pipe")
+    reader = threading.Thread(target=lambda: Path("pipe").open("rb", buffering=0).close(), daemon=True)
+    reader.start()
+    with pytest.raises(BrokenPipeError) as failed:
+        write_whole(Path("pipe"), bytes(1 << 20))
+    assert failed.value.filename == "pipe"
+
+
+@pytest.mark.parametrize("name, found", [("/proc/self/fd/1", "before False\nresult\nafter\n"), ("out.txt", "result\n")])
+def test_output_redirected_to_a_file(name, found):
+    """By `/dev/stdout`, what is printed is kept, in order; by its own name the file is replaced."""
+    code = (
+        "from pathlib import Path\nfrom confmax.places import check_place, replaces, write_whole\n"
+        f"path = Path({name!r})\ncheck_place(path)\nprint('before', replaces(path))\n"
+        "write_whole(path, b'result\\n')\nprint('after')"
+    )
+    if not os.path.exists("/proc/self/fd/1"):
+        pytest.skip("no /proc")
+    environment = {**os.environ, "PYTHONPATH": str(Path(confmax.__file__).parents[1])}
+    with open("out.txt", "w") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, env=environment, check=True)
+    assert Path("out.txt").read_text() == found
+    assert names() == ["out.txt"]
+
+
+# --- refused ---------------------------------------------------------------------------------------------------------
+
+
+def refused(path, sentence):
+    """Both the check before the work and the write itself refuse a path, with one and the same sentence."""
+    for attempt in (lambda: check_place(Path(path)), lambda: RULE.save(path)):
+        with pytest.raises(ValueError) as error:
+            attempt()
+        assert str(error.value) == sentence
+
+
+def test_a_directory_is_refused():
+    Path("folder").mkdir()
+    Path("link").symlink_to("folder")
+    refused("folder", "folder is a directory; name the file to write in it")
+    refused("link", "link is a directory; name the file to write in it")
+    assert names("folder") == []
+
+
+def test_a_socket_is_refused():
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        refused("socket", "socket is a socket, which no result is written to; choose another name")
+    assert stat.S_ISSOCK(Path("socket").stat().st_mode)
+
+
+def test_a_block_device_is_refused(monkeypatch):
+    Path("disk").write_text("all data")
+    fields = list(Path("disk").stat())
+    fields[0] = stat.S_IFBLK | 0o660
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", lambda *_, **__: os.stat_result(fields))
+        refused("disk", "disk is a block device, which no result is written to; choose another name")
+    assert Path("disk").read_text() == "all data"
+
+
+def test_links_that_lead_nowhere_are_refused(tmp_path):
+    Path("a.json").symlink_to("b.json")
+    Path("b.json").symlink_to("a.json")
+    Path("lost.json").symlink_to("none/rule.json")
+    sentence = "a.json is reached by symbolic links in a circle; remove them or choose another name"
+    refused("a.json", sentence)
+    refused(
+        "lost.json",
+        f"the folder {tmp_path.resolve()}/none does not exist, so rule.json cannot be written (lost.json leads there); "
+        "create it first",
+    )
+    assert names() == ["a.json", "b.json", "lost.json"]
+
+
+def test_a_path_under_a_file_is_refused():
+    Path("rule.json").write_text("before")
+    refused(
+        "rule.json/new/x.json",
+        "rule.json/new/x.json cannot be written, as rule.json is a file and no folder; choose another place",
+    )
+
+
+def test_what_is_protected_is_refused(monkeypatch):
+    """Renaming would replace a protected file all the same. Root may write anywhere, so the answer is given here."""
+    Path("rule.json").write_text("before")
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != "rule.json" and allowed(path, mode))
+    refused("rule.json", "rule.json is write-protected; make it writable or choose another name")
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != "." and allowed(path, mode))
+    # the file is writable, its folder is not: written in place, it could end up half-written
+    refused("rule.json", "the folder . is not writable, so rule.json cannot be written; choose another")
+    assert Path("rule.json").read_text() == "before"
+
+
+def test_a_name_that_is_too_long_is_refused():
+    name = "r" * 300
+    refused(name, f"{name} cannot be written (File name too long); choose another place")
+
+
+# --- one place by two names ------------------------------------------------------------------------------------------
+
+
+def test_two_paths_to_one_place():
+    Path("here").mkdir()
+    Path("there").symlink_to("here")
+    Path("page.html").symlink_to("here/new.html")
+    assert same_place(Path("here/new.html"), Path("there/new.html"))  # neither exists
+    assert same_place(Path("page.html"), Path("here/../there/new.html"))
+    assert not same_place(Path("page.html"), Path("here/old.html"))
+    Path("here/new.html").touch()
+    os.link("here/new.html", "hard.html")
+    assert same_place(Path("page.html"), Path("hard.html"))
+    assert not same_place(Path("here/new.html"), Path("here/none.html"))

@@ -1,0 +1,240 @@
+"""`predict` returns labels in the dtype of the classes, on every kind of table; `predict_index` returns positions.
+
+The witness is the definition, row by row in plain Python: the last of the largest scores, and the name at its place.
+"""
+
+import importlib
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.metrics import f1_score
+
+import confmax
+from confmax import DecisionRule
+from confmax.confusion import Gains
+
+CLASSES = {
+    "positions": ((0, 1, 2), "int64"),
+    "integers": ((7, -3, 2), "int64"),
+    "shifted": ((1, 2, 3), "int64"),
+    "names": (("no", "maybe", "yes, surely"), "<U11"),
+    "numbers in text": (("0", "1", "2"), "<U1"),
+    "floats": ((0.5, 1.0, 2.5), "float64"),
+    "mixed": ((0, "abstain", 2), "object"),
+    "numbers and text alike": ((1, "1", True), "object"),
+    "beyond 64 bits": ((2**70, 1, 2), "object"),
+    "a NUL at the end": (("a", "a\0", "b"), "object"),
+}
+each_kind = pytest.mark.parametrize(("names", "dtype"), CLASSES.values(), ids=CLASSES)
+WEIGHTS = [1.0, 2.5, 1.7]
+
+
+def table(n=400, K=3):
+    P = np.random.default_rng(8).dirichlet(np.ones(K), n)
+    P[:20] = 1 / K  # ties
+    return P
+
+
+def witness(P, names, weights=WEIGHTS):
+    """Return the labels by the definition, as a list of plain values."""
+    found = []
+    for row in P.tolist():
+        scores = [p * w for p, w in zip(row, weights, strict=True)]
+        found.append(names[max(k for k, score in enumerate(scores) if score == max(scores))])
+    return found
+
+
+def opened(P, folder):
+    np.save(folder / "p.npy", P)
+    return confmax.open_table(folder / "p.npy")
+
+
+ARRAYS = {
+    "array": lambda P, _: P,
+    "list": lambda P, _: P.tolist(),
+    "frame": lambda P, _: pd.DataFrame(P),
+    "polars": lambda P, _: pl.DataFrame(P, schema=["p", "q", "r"]),
+    "sparse": lambda P, _: sparse.csr_array(P),
+    "opened": opened,
+    "one row": lambda P, _: P[:1],
+}
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+
+@each_kind
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_labels_of_arrays(names, dtype, kind, tmp_path):
+    P = table()
+    rule, given = DecisionRule.from_weights(WEIGHTS, classes=names), ARRAYS[kind](P, tmp_path)
+    if not isinstance(names[0], (int, str)) or kind not in ("frame", "polars"):
+        found, index = rule.predict(given), rule.predict_index(given)
+        expected = witness(P, names)[: len(found)]
+        assert found.dtype == rule.classes.dtype == np.dtype(dtype)
+        assert index.dtype == np.int64
+        assert found.tolist() == rule.classes[index].tolist() == expected
+        assert [type(label) for label in found.tolist()] == [type(label) for label in expected]
+
+
+def test_truth_values_are_labels():
+    rule = DecisionRule.from_weights([1.0, 3.0], classes=[False, True])
+    found = rule.predict([[0.7, 0.3], [0.8, 0.2]])
+    assert found.dtype == np.bool_
+    assert found.tolist() == [True, False]
+    assert rule.predict_index([[0.7, 0.3], [0.8, 0.2]]).tolist() == [1, 0]
+
+
+def test_classes_that_are_positions_cost_no_second_array():
+    """The index array itself is returned: nothing is looked up."""
+    from confmax._lazy import taken
+
+    index = np.array([2, 0, 1])
+    assert taken(np.arange(3), index) is index
+    assert taken(np.arange(3, dtype=np.int32), index).dtype == np.int32
+    assert taken(np.array([0, 2, 1]), index).tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), (3, 4, 5)])
+def test_draws_and_keys_are_those_of_the_index(names):
+    gains = Gains.reduced([[1, 1, 1], [1, 4, 1]], [[0, 0, 0], [0, 0, 0.3]])
+    rule = DecisionRule(gains, np.array([0.25, 0.75]), names, "g_mean", 3)
+    P, keys = table()[20:], np.arange(380)
+    for more in ({}, {"keys": keys}):
+        found, index = rule.predict(P, **more), rule.predict_index(P, **more)
+        assert len(set(index.tolist())) == 3
+        assert found.tolist() == [names[k] for k in index]
+
+
+def test_warnings_of_draws_name_the_caller():
+    rule = DecisionRule(Gains.constant(2, [0, 1]), np.array([0.5, 0.5]), ("a", "b"))
+    for call in (rule.predict, rule.predict_index):
+        with pytest.warns(UserWarning, match="duplicates of each other") as caught:
+            call(np.full((50, 2), 0.5))
+        assert caught[0].filename == __file__
+
+
+# --- more decisions than classes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("classes", "label"),
+    [((0, 1, 2), 3), ((1, 2, 3), 4), ((10, 3, 5), 4), (("a", "b", "c"), "decision 3"), ((0.5, 1.0, 2.5), "decision 3")],
+)
+def test_a_further_decision_has_a_label_that_no_class_has(classes, label):
+    P = np.array([[0.4, 0.3, 0.3], [0.1, 0.9, 0.0]] * 20)
+    y = np.array(classes)[np.arange(40) % 3]
+    metric = confmax.metrics.get("linear", cost=np.hstack([1 - np.eye(3), np.full((3, 1), 0.3)]))
+    solution = confmax.maximize(metric, P, y, classes=classes, confusion="model", calibration=None)
+    assert solution.predict(P)[:2].tolist() == [label, classes[1]]
+    assert solution.rule.predict_index(P)[:2].tolist() == [3, 1]
+
+
+# --- solutions and estimators ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [("no", "yes"), (3, 8), (0, 1), (False, True)])
+def test_scikit_learn_scores_what_is_predicted(names):
+    """The labels are those of y, so that other libraries compare them with it."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 3, 600)
+    y = np.array(names)[(rng.random(600) < p).astype(int)]
+    solution = confmax.maximize("f1", np.column_stack([1 - p, p]), y, classes=names)
+    found = solution.predict(np.column_stack([1 - p, p]))
+    np.testing.assert_array_equal(found, solution.rule.predict(np.column_stack([1 - p, p])))
+    assert f1_score(y, found, pos_label=names[1]) == pytest.approx(solution.label_value, abs=1e-12)
+    assert f1_score(y, found, pos_label=names[1]) > solution.baselines["argmax"] - 0.05
+
+
+@pytest.mark.parametrize("dtype", ["<U5", object, np.int32, np.int64, bool])
+def test_the_rule_of_an_estimator_predicts_what_it_predicts(dtype):
+    from sklearn.naive_bayes import GaussianNB
+
+    rng = np.random.default_rng(1)
+    y = rng.random(300) < 0.3
+    X = rng.normal(size=(300, 2)) + y[:, None]
+    labels = np.where(y, "yes", "no").astype(dtype) if dtype in ("<U5", object) else y.astype(dtype)
+    tuned = confmax.MetricClassifierCV(GaussianNB(), metric="g_mean").fit(X, labels)
+    found = tuned.predict(X)
+    assert found.dtype == tuned.classes_.dtype
+    np.testing.assert_array_equal(tuned.rule_.predict(tuned.predict_proba(X)), found)
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------------
+
+
+@each_kind
+def test_labels_of_tensors(names, dtype):
+    torch = pytest.importorskip("torch")
+    P = table()
+    rule, tensor = DecisionRule.from_weights(WEIGHTS, classes=names), torch.from_numpy(P)
+    index = rule.predict_index(tensor)
+    assert index.dtype == torch.int64
+    assert rule.classes[index.numpy()].tolist() == witness(P, names)
+    if dtype in ("int64", "float64"):
+        found = rule.predict(tensor)
+        assert found.dtype == getattr(torch, dtype)
+        assert found.device == tensor.device
+        assert found.tolist() == witness(P, names)
+    else:
+        sentence = r"^a tensor cannot hold class names such as '.*'; predict_index returns their positions in classes$"
+        with pytest.raises(ValueError, match=sentence):
+            rule.predict(tensor)
+
+
+def test_truth_values_of_tensors():
+    torch = pytest.importorskip("torch")
+    rule = DecisionRule.from_weights([1.0, 3.0], classes=[True, False])
+    found = rule.predict(torch.tensor([[0.7, 0.3], [0.8, 0.2]]))
+    assert found.dtype == torch.bool
+    assert found.tolist() == [False, True]
+
+
+# --- Dask ------------------------------------------------------------------------------------------------------------
+
+
+@each_kind
+def test_labels_of_dask_arrays(names, dtype):
+    da = pytest.importorskip("dask.array")
+    P = table()
+    rule = DecisionRule.from_weights(WEIGHTS, classes=names)
+    lazy = rule.predict(da.from_array(P, chunks=(150, 3)))
+    assert isinstance(lazy, da.Array)
+    assert lazy.chunks == ((150, 150, 100),)
+    found = lazy.compute(scheduler="synchronous")
+    assert lazy.dtype == lazy._meta.dtype == found.dtype == np.dtype(dtype)
+    assert found.tolist() == witness(P, names)
+
+
+@each_kind
+def test_labels_of_dask_frames(names, dtype):
+    dd = pytest.importorskip("dask.dataframe")
+    P = table()
+    rule = DecisionRule.from_weights(WEIGHTS, classes=names)
+    frame = pd.DataFrame(P, columns=["p", "q", "r"], index=np.arange(400) * 3)
+    if all(isinstance(name, str) for name in names):
+        frame.columns = list(names)
+    lazy = rule.predict(dd.from_pandas(frame, npartitions=3))
+    assert isinstance(lazy, dd.Series)
+    found = lazy.compute(scheduler="synchronous")
+    assert lazy.dtype == found.dtype == pd.Series(np.array(names[:0], dtype=dtype)).dtype
+    assert found.tolist() == witness(P, names)
+    np.testing.assert_array_equal(found.index, frame.index)
+
+
+# --- Spark -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_column_of_spark_holds_names_as_before():
+    """The function that executors run, without a session."""
+    pa = pytest.importorskip("pyarrow")
+    decider = importlib.import_module("confmax._spark_rule")._decider
+    P = table(30)
+    for names, expected in ((("no", "maybe", "yes"), None), ((4, 5, 6), [4.0, 5.0, 6.0])):
+        rule = DecisionRule.from_weights(WEIGHTS, classes=names)
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(P.ravel()), 3).cast(pa.list_(pa.float64()))
+        (found,) = list(decider(rule, keyed=False)(iter([lists])))
+        assert found.to_pylist() == witness(P, expected or names)

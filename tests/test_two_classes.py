@@ -1,0 +1,143 @@
+"""Two classes: the best rule draws between two thresholds, and equals an independent optimum over all mixtures."""
+
+import numpy as np
+import pytest
+from scipy.spatial import ConvexHull, QhullError
+
+import confmax
+from benchmarks.two_classes import METRICS, best_by_definition, small_table
+from confmax import metrics
+from confmax.confusion import Confusion
+from confmax.optimize import BruteForce, CoordinateSearch, ThresholdSearch
+from confmax.optimize.threshold import all_cuts
+from confmax.oracle import make_oracle, make_table
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*duplicates:UserWarning", "ignore:.*has no weight in class")
+
+
+def coin(n=200):
+    """Rows that are all alike, labels that are drawn by a coin."""
+    return np.full((n, 2), 0.5), np.random.default_rng(0).integers(0, 2, n)
+
+
+@pytest.mark.parametrize("settings", [{}, {"confusion": "labels"}, {"confusion": "blend"}, {"confusion": "model"}])
+@pytest.mark.parametrize("name", METRICS)
+def test_a_coin_is_decided_by_a_draw(name, settings):
+    P, y = coin()
+    solution = confmax.maximize(name, P, y, **settings)
+    assert solution.rule.is_randomized
+    assert solution.value == pytest.approx(0.5, abs=1e-9)
+    assert solution.randomization_loss == 0.0
+    single = confmax.maximize(name, P, y, randomized=False, **settings)
+    assert not single.rule.is_randomized
+    assert single.value + single.randomization_loss == pytest.approx(0.5, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*rows repeat")
+def test_a_coin_in_the_estimator():
+    from sklearn.dummy import DummyClassifier
+
+    y = coin()[1]
+    model = confmax.MetricClassifierCV(DummyClassifier(), metric="h_mean").fit(np.zeros((len(y), 1)), y)
+    assert model.rule_.is_randomized
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_best_mixture_equals_an_independent_optimum(name):
+    for seed in range(8):
+        P, y, weight = small_table(seed)
+        for mode, table_mode in (("labels", 0.0), ("model", 1.0), ("blend", None)):
+            solution = confmax.maximize(
+                name, P, y, sample_weight=weight, confusion=mode, calibration=None, randomized=True
+            )
+            share = solution.model_share if table_mode is None else table_mode
+            assert solution.value == pytest.approx(best_by_definition(name, P, y, weight, share), abs=1e-9)
+            if mode == "model":
+                every = best_by_definition(name, P, y, weight, share, all_rules=True)
+                assert solution.value == pytest.approx(every, abs=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["labels", "model"])
+@pytest.mark.parametrize("name", ["macro_f1", "macro_jaccard", "weighted_f1"])
+def test_other_metrics_draw_where_a_fine_grid_draws(name, mode):
+    metric = metrics.get(name)
+    for seed in range(8):
+        P, y, weight = small_table(seed)
+        solution = confmax.maximize(name, P, y, sample_weight=weight, confusion=mode, calibration=None, randomized=True)
+        _, cuts = all_cuts(make_table(P, y, weight), float(mode == "model"), matrix=False)
+        steps = np.linspace(0, 1, 101)
+        pairs = [(cuts[i], cuts[j]) for i in range(len(cuts)) for j in range(i)]
+        best = max(float(metric.values(one.toward(other, steps)).max()) for one, other in pairs)
+        assert solution.value >= best - 1e-9
+
+
+def test_a_small_gain_does_not_make_a_rule_draw():
+    rng = np.random.default_rng(3)
+    p = rng.random(3000)
+    y = (rng.random(3000) < p).astype(int)
+    solution = confmax.maximize("g_mean", np.column_stack([1 - p, p]), y, confusion="labels", calibration=None)
+    assert not solution.rule.is_randomized
+    assert 0.0 <= solution.randomization_loss < 1e-3
+
+
+def leaning(C):
+    """A concave function whose best recalls, .6 and .5, lie inside the hull."""
+    T = C / C.sum(axis=1, keepdims=True)
+    return 1.0 - (T[0, 0] - 0.6) ** 2 - (T[1, 1] - 0.5) ** 2
+
+
+@pytest.mark.parametrize("mode", ["labels", "model"])
+def test_an_optimum_inside_the_hull_is_found(mode):
+    metric = metrics.from_function(leaning, structure="concave", name="leaning", n_classes=2)
+    p = np.linspace(0.05, 0.95, 40)
+    y = (np.random.default_rng(1).random(40) < p).astype(int)
+    solution = confmax.maximize(
+        metric, np.column_stack([1 - p, p]), y, confusion=mode, calibration=None, randomized=True
+    )
+    assert solution.value == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("solver", [CoordinateSearch(), BruteForce(resolution=4)])
+def test_nothing_is_said_of_mixtures_that_were_not_looked_for(solver):
+    P, y, weight = small_table(1)
+    labels = {"confusion": "labels", "calibration": None, "sample_weight": weight}
+    assert confmax.maximize("h_mean", P, y, solver=solver, **labels).randomization_loss is None
+    assert confmax.maximize("accuracy", P, y, solver=BruteForce(resolution=4), **labels).randomization_loss == 0.0
+    assert confmax.maximize("h_mean", P, y, solver=ThresholdSearch(), **labels).randomization_loss is not None
+
+
+def test_tables_in_parts_draw_too(tmp_path):
+    P, y = coin(60)
+    np.save(tmp_path / "P.npy", P)
+    np.save(tmp_path / "y.npy", y)
+    opened = confmax.open_table(tmp_path / "P.npy", label=tmp_path / "y.npy")
+    solution = confmax.maximize("h_mean", opened, confusion="labels", calibration=None)
+    assert solution.value == pytest.approx(0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_chain_is_that_of_scipy(seed):
+    from confmax.optimize._edges import _upper_chain
+
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 60))
+    points = np.cumsum(np.vstack([[0, 0], rng.integers(0, 4, (n, 2))]), axis=0).astype(float)
+    points[-1] += 1
+    chain = _upper_chain(points[:, 0], points[:, 1])
+    try:
+        corners = set(map(tuple, points[ConvexHull(points).vertices]))
+    except QhullError:
+        corners = {tuple(points[0]), tuple(points[-1])}
+    line = points[0] + (points[:, :1] - points[0, 0]) / (points[-1, 0] - points[0, 0]) * (points[-1] - points[0])
+    above = {tuple(p) for p, q in zip(points, line, strict=True) if p[1] > q[1] + 1e-12}
+    assert {tuple(points[k]) for k in chain} - {tuple(points[0]), tuple(points[-1])} == corners & above
+
+
+def test_confusions_of_the_draw_are_those_of_the_rule():
+    P, y, weight = small_table(7)
+    table = make_table(P, y, weight)
+    solution = confmax.maximize("min_recall", P, y, sample_weight=weight, confusion="labels", calibration=None,
+                                randomized=True)  # fmt: skip
+    assert isinstance(solution.statistics, Confusion)
+    again = solution.rule.evaluate(make_oracle(table, "labels", backend="numpy"))
+    assert float(metrics.get("min_recall").values(again)) == pytest.approx(solution.value, abs=1e-12)
