@@ -198,6 +198,7 @@ def test_line_search_is_exact():
     assert line_search(metrics.get("h_mean"), C, A) == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")  # labels without any relation to them
 def test_bayes_cg_makes_ceil_kappa_m_rounds():
     rng = np.random.default_rng(2)
     P = rng.dirichlet([1, 1, 1], 20)

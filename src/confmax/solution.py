@@ -429,12 +429,27 @@ def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool)
 
 
 def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
-    """Return ``metric`` with its table of gains, if that has names, in the order of ``classes``; others as they are.
+    """Return a metric with its table of gains, if that has names, in the order of the classes; others as they are.
+
+    Parameters
+    ----------
+    metric : Metric
+        Any metric.
+    classes : sequence
+        The K classes in the order of the table of probabilities.
 
     Raises
     ------
     ValueError
         If the names are not those of the classes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from confmax import metrics
+    >>> costs = pd.DataFrame([[0, 1], [5, 0]], index=["no", "yes"], columns=["no", "yes"])
+    >>> dict(aligned(metrics.get("linear", cost=costs), ["yes", "no"]).params)["gain"]
+    ((-0.0, -5.0), (-1.0, -0.0))
     """
     gain = dict(metric.params).get("gain")
     if metric.names is None or gain is None or len(gain) != len(classes):
