@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.formulas import FirstOrder
-from confmax.ratios import Ratios
+from confmax.ratios import ROUNDING, Ratios
 
 Structure = Literal["linear", "ratio", "concave", "quasiconvex", "general"]
 Statistics = Literal["diagonal", "columns", "matrix"]
@@ -225,7 +225,18 @@ class Metric:
         if parts is None:
             # a stationary point of a ratio is a global optimum; how much a positive slope may add is not known
             return float(first.value) if slope == 0.0 else None
-        return float(parts.bounds(np.array([first.value]), slope * parts.denominators(S))[0])
+        level = np.array([first.value])
+        return float(parts.bounds(level, slope * parts.denominators(S), parts.doubts(level, V))[0])
+
+    def rounding(self, S: Confusion) -> Array:
+        """Return by how much rounding of the statistics ``S`` may move the values (B,); NaN without a derivative."""
+        first = self.at(S)
+        if first.matrix is not None:
+            size = np.abs(first.matrix)
+            terms = (size * S.matrix).sum((-2, -1)) + size.max((-2, -1))
+        else:
+            terms = (np.abs(first.diagonal) * S.diagonal).sum(-1) + (np.abs(first.columns) * S.columns).sum(-1)
+        return np.asarray(ROUNDING * terms)
 
     def as_ratios(self, rows: Array, n_decisions: int) -> Ratios | None:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""

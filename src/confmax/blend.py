@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from confmax.confusion import Array, Gains
+from confmax.confusion import ABSENT, Array, Gains
 from confmax.oracle import Table, decide
 
 ROUNDING = 1e-12  # a recall that differs by less than 1e-8 does not differ
@@ -61,8 +61,8 @@ def _recall_differences(table: Table) -> tuple[Array, Array]:
     w = w / w.sum()
     prior = np.bincount(labels, weights=w, minlength=K)
     model, spread = table.column_sums(w), table.column_sums(w**2, spread=True)
-    present = (prior > 0) & (model > 0)
-    inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
+    present = (prior > ABSENT) & (model > ABSENT)
+    inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT)
     differences, variances = [], []
     raw = table.proba if table.raw is None else table.raw.proba
     for decision in decide(raw, Gains.reduced(np.array([np.ones(K), inverse]))):

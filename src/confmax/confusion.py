@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+ABSENT = 1e-100  # a class of a smaller share counts as absent: one over its share, squared, could not be held
+UNIT = 2e-6  # shares whose sum is as near to one sum to one: rows of a float32 table are not exact
+
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
@@ -256,3 +259,27 @@ def _features(K: int, power: int) -> Array:
         return np.eye(K)
     index = np.arange(K, dtype=np.float64)
     return np.abs(index[:, None] - index) ** power
+
+
+def sum_of_others(x: Array) -> Array:
+    """Return ``sum x - x_k`` for every k, without cancellation.
+
+    Parameters
+    ----------
+    x : ndarray (..., K)
+        Numbers of one sign.
+
+    Returns
+    -------
+    ndarray (..., K)
+        The sum of all entries but the k-th.
+
+    Examples
+    --------
+    >>> sum_of_others(np.array([1.0, 1e-20])).tolist()
+    [1e-20, 1.0]
+    """
+    out = np.zeros(x.shape)
+    out[..., 1:] = np.cumsum(x[..., :-1], axis=-1)
+    out[..., :-1] += np.cumsum(x[..., :0:-1], axis=-1)[..., ::-1]
+    return out

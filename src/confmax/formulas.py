@@ -12,9 +12,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion
+from confmax.confusion import UNIT, Array, Confusion, sum_of_others
 
 Smoothing = Literal["relative", "additive"]
+
+TINY = 1e-150  # what is smaller is zero: its reciprocal, squared, could not be held
 
 
 class FirstOrder(NamedTuple):
@@ -33,14 +35,14 @@ class FirstOrder(NamedTuple):
 
 
 def safe_ratio(numerator: Array, denominator: Array) -> Array:
-    """Return ``numerator / denominator``, 0 where the denominator is 0."""
+    """Return ``numerator / denominator``, 0 where the denominator is 0 (or below `TINY`)."""
     shape = np.broadcast(numerator, denominator).shape
-    return np.divide(numerator, denominator, out=np.zeros(shape), where=denominator != 0)
+    return np.divide(numerator, denominator, out=np.zeros(shape), where=np.abs(denominator) > TINY)
 
 
 def reciprocal(x: Array) -> Array:
-    """Return ``1 / x``, 0 where x is 0."""
-    present = x != 0
+    """Return ``1 / x``, 0 where x is 0 (or below `TINY`)."""
+    present = np.abs(x) > TINY
     # a division with a mask is not vectorised
     return 1.0 / x if np.all(present) else np.divide(1.0, x, out=np.zeros(np.shape(x)), where=present)
 
@@ -90,8 +92,8 @@ def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
 def h_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
     """Harmonic mean of the recalls, 0 where one vanishes."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=True)
-    alive = np.asarray(T.min(-1) > 0.0)
-    safe = T if alive.all() else np.where(T > 0.0, T, 1.0)
+    alive = np.asarray(T.min(-1) > TINY)
+    safe = T if alive.all() else np.where(T > TINY, T, 1.0)
     return np.where(alive, T.shape[-1] / (1.0 / safe).sum(-1), 0.0)
 
 
@@ -99,7 +101,7 @@ def h_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative")
     """Harmonic mean of the recalls. Where some vanish the gradient is the mean of K e_u over them, a supergradient."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=True)
     K = T.shape[-1]
-    dead = T <= 0.0
+    dead = T <= TINY
     some_dead = dead.any(-1, keepdims=True)
     safe = np.where(dead, 1.0, T)
     total = (1.0 / safe).sum(-1, keepdims=True)
@@ -111,8 +113,8 @@ def h_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative")
 def g_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
     """Geometric mean of the recalls, 0 where one vanishes."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=True)
-    alive = np.asarray(T.min(-1) > 0.0)
-    safe = T if alive.all() else np.where(T > 0.0, T, 1.0)
+    alive = np.asarray(T.min(-1) > TINY)
+    safe = T if alive.all() else np.where(T > TINY, T, 1.0)
     return np.where(alive, np.exp(np.log(safe).mean(-1)), 0.0)
 
 
@@ -120,7 +122,7 @@ def g_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative")
     """Geometric mean of the recalls. Where a recall vanishes the slope is infinite and the gradient is NaN."""
     T, _ = _recalls(S, rho, smoothing, numerator_too=True)
     value = g_mean_value(S, rho=rho, smoothing=smoothing)
-    dead = T <= 0.0
+    dead = T <= TINY
     some_dead = dead.any(-1, keepdims=True)
     partial = np.where(some_dead, np.nan, value[..., None] / (T.shape[-1] * np.where(dead, 1.0, T)))
     return _through_recalls(S, value, partial, rho, smoothing)
@@ -286,29 +288,49 @@ def micro_f1_once(S: Confusion) -> FirstOrder:
     return FirstOrder(value[..., 0], diagonal, np.zeros_like(S.columns), np.broadcast_to(-value * unit, diagonal.shape))
 
 
-def _chance(S: Confusion) -> tuple[Array, Array]:
-    """Return the observed agreement and the agreement expected by chance."""
-    return S.diagonal.sum(-1), (S.rows * S.columns).sum(-1)
+def _disagreement(S: Confusion) -> tuple[Array, Array]:
+    """Return ``1 - po`` and ``1 - pe``: how often truth and decision differ, observed and expected by chance.
+
+    Where one class has nearly all weight both are tiny: they are sums of what differs, not differences from one.
+    """
+    total, decided = S.rows.sum(-1), S.columns.sum(-1)
+    # sums that are one up to the rounding of a table are one; metrics over some of the classes have smaller ones
+    rest = np.where(np.abs(1.0 - total) < UNIT, 0.0, 1.0 - total)
+    missing = np.where(np.abs(1.0 - total * decided) < UNIT, 0.0, 1.0 - total * decided)
+    if S.rows.shape[-1] == 2 == S.columns.shape[-1]:
+        # of two classes the smaller one tells all errors
+        rows = np.broadcast_to(S.rows, S.diagonal.shape)
+        missed, false = np.maximum(rows - S.diagonal, 0.0), np.maximum(S.columns - S.diagonal, 0.0)
+        smaller = np.where(rows[..., 0] <= rows[..., 1], (missed + false)[..., 0], (missed + false)[..., 1])
+        observed = np.where(rest == 0.0, smaller, 1.0 - S.diagonal.sum(-1))
+    else:
+        observed = rest + (S.rows - S.diagonal).sum(-1)
+    return observed, missing + (S.rows * sum_of_others(S.columns)).sum(-1)
 
 
 def cohen_kappa(S: Confusion) -> FirstOrder:
     """``(po - pe) / (1 - pe)``; 0 at 0/0, where scikit-learn returns NaN."""
-    observed, chance = _chance(S)
-    unit = reciprocal(1.0 - chance)[..., None]
-    value = ((observed - chance)[..., None] * unit)[..., 0]
-    fall = (1.0 - observed)[..., None] * unit * unit
+    observed, chance = _disagreement(S)
+    unit = reciprocal(chance)[..., None]
+    value = np.where(chance > 0.0, 1.0 - observed * unit[..., 0], 0.0)
+    fall = observed[..., None] * unit * unit
     return FirstOrder(value, np.broadcast_to(unit, S.diagonal.shape), -S.rows * fall, -S.columns * fall)
+
+
+def _spread(x: Array) -> Array:
+    """Return ``1 - sum x^2`` (..., 1) of shares, exactly zero where one of them is all."""
+    total = x.sum(-1, keepdims=True)
+    missing = np.where(np.abs(1.0 - total) < UNIT, 0.0, 1.0 - total * total)
+    return missing + (x * sum_of_others(x)).sum(-1, keepdims=True)
 
 
 def mcc(S: Confusion) -> FirstOrder:
     """Multi-class Matthews correlation; 0 with a NaN gradient where truth or decisions are constant."""
-    observed, chance = _chance(S)
-    spread_c = (1.0 - (S.columns**2).sum(-1))[..., None]
-    spread_r = (1.0 - (S.rows**2).sum(-1))[..., None]
-    # rounding leaves 1 - sum c^2 at a few ulp where all decisions agree: that is a zero
-    flat = np.minimum(spread_c, spread_r) <= 1e-15
-    scale = np.sqrt(np.where(flat, 1.0, spread_c * spread_r))
-    value = np.where(flat, 0.0, (observed - chance)[..., None] / scale)
+    observed, chance = _disagreement(S)
+    spread_c, spread_r = _spread(S.columns), _spread(S.rows)
+    flat = np.minimum(spread_c, spread_r) <= TINY
+    scale = np.where(flat, 1.0, np.sqrt(spread_c) * np.sqrt(spread_r))
+    value = np.where(flat, 0.0, (chance - observed)[..., None] / scale)
     by_columns = -S.rows / scale + value * S.columns / np.where(flat, 1.0, spread_c)
     by_rows = -S.columns / scale + value * S.rows / np.where(flat, 1.0, spread_r)
     parts = (np.broadcast_to(1.0 / scale, S.diagonal.shape), by_columns, by_rows)
@@ -328,14 +350,14 @@ def ams(S: Confusion, *, b_reg: float = 0.0, b_min: float = 0.0) -> FirstOrder:
     b = S.columns[..., 1] - s
     floored = b <= max(b_min, 1e-15)
     b = np.where(floored, b_min, b) + b_reg
-    inside = (s > 0.0) & (b > 0.0)
+    inside = (s > TINY) & (b > TINY)
     b_in, x = np.where(inside, b, 1.0), np.where(inside, s, 1.0) / np.where(inside, b, 1.0)
     log = np.log1p(x)
     # both differences cancel for small x: there their series, to x^8
     small = np.minimum(x, 0.01)
     half_square = np.where(x < 0.01, small**2 * np.polyval(_AMS_VALUE, small), (1.0 + x) * log - x)
     log_minus_x = np.where(x < 0.01, small**2 * np.polyval(_AMS_SLOPE, small), log - x)
-    value = np.where(inside, np.sqrt(2.0 * b_in * half_square), np.where(s > 0.0, np.inf, 0.0))
+    value = np.where(inside, np.sqrt(2.0 * b_in * half_square), np.where(s > TINY, np.inf, 0.0))
     safe = np.where(inside, value, np.nan)
     by_s, by_b = log / safe, np.where(floored & (b_min > 0.0), 0.0, log_minus_x / safe)
     positive = np.array([0.0, 1.0])

@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import ABSENT, UNIT, Array, Confusion, Gains, sum_of_others
+
+ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of a sum, relative to its terms
+NEGLIGIBLE = 1e-9  # doubts about a value that are not worth a word
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,8 @@ class Ratios:
         A lower bound on D_b over all rules, not negative.
     weights : ndarray (B,)
         Non-negative.
+    most : float
+        No ratio exceeds it.
     """
 
     top: Gains
@@ -36,6 +41,7 @@ class Ratios:
     bottom_constant: Array
     floor: Array
     weights: Array
+    most: float = 1.0
 
     def denominators(self, S: Confusion) -> Array:
         """Return D_b (B,) at one confusion, or each at its own of a batch of B."""
@@ -59,14 +65,33 @@ class Ratios:
         """Return ``F_b(levels_b)`` (B,) from an exact oracle's answers to `gains`."""
         return self.gains(levels).dot(answers) + self.top_constant - levels * self.bottom_constant
 
-    def bounds(self, levels: Array, excess: Array) -> Array:
+    def doubts(self, levels: Array, answers: Confusion) -> Array:
+        """Return by how much rounding may move a bound from these ``answers`` (B,); 0 where that is below 1e-9.
+
+        `excess` is a sum of terms that may cancel, and is divided by a denominator that may be as small as its floor.
+        """
+        gains = self.gains(levels)
+        parts = (gains.full,) if gains.full is not None else gains.coefficients()
+        sizes = [np.abs(part).max(axis=tuple(range(1, part.ndim))) for part in parts]
+        if gains.full is None and not gains.power:
+            a, b = (np.abs(part) for part in gains.coefficients())
+            terms = (a * answers.diagonal).sum(axis=-1) + (b * answers.columns).sum(axis=-1)
+        else:
+            # the entries of a matrix may be differences of others: their error is that of the largest
+            terms = np.sum(sizes, axis=0)
+        terms = terms + np.abs(self.top_constant) + np.abs(levels * self.bottom_constant)
+        doubts = np.divide(ROUNDING * terms, self.floor, out=np.zeros(terms.shape), where=self.floor > ABSENT)
+        return np.where(doubts > NEGLIGIBLE, doubts, 0.0)
+
+    def bounds(self, levels: Array, excess: Array, doubts: Array | float = 0.0) -> Array:
         """Return upper bounds on the largest N_b / D_b (B,), from ``excess = F_b(levels_b)``; inf where there is none.
 
-        Source: ``N - l D <= F(l)`` for every rule, divided by D (erratum E15 for the constants).
+        Source: ``N - l D <= F(l)`` for every rule, divided by D (erratum E15 for the constants). ``doubts`` (B,) are
+        added (`doubts`).
         """
         above = np.maximum(excess, 0.0)
-        steps = np.divide(above, self.floor, out=np.full(above.shape, np.inf), where=self.floor > 0)
-        return levels + np.where(above > 0.0, steps, 0.0)
+        steps = np.divide(above, self.floor, out=np.full(above.shape, np.inf), where=self.floor > ABSENT)
+        return np.asarray(np.minimum(levels + np.where(above > 0.0, steps, 0.0) + doubts, self.most))
 
     def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Ratios:
         """Return the same ratios, whose classes are ``classes`` of a table of K columns, over the whole table."""
@@ -138,8 +163,9 @@ def micro_f1_once(rows: Array) -> Ratios:
 
 def cohen_kappa(rows: Array) -> Ratios:
     """``(sum D - sum pi c) / (1 - sum pi c)``; the denominator is at least ``1 - max pi``."""
-    K = len(rows)
-    return _one((np.ones(K), -rows), (np.zeros(K), -rows), const=(0.0, 1.0), floor=max(0.0, 1.0 - float(rows.max())))
+    K, rest = len(rows), 1.0 - float(rows.sum())
+    floor = float(sum_of_others(rows).min()) + (rest if abs(rest) > UNIT else 0.0)
+    return _one((np.ones(K), -rows), (np.zeros(K), -rows), const=(0.0, 1.0), floor=max(0.0, floor))
 
 
 def weighted_kappa(rows: Array, *, power: int) -> Ratios:
@@ -156,7 +182,7 @@ def weighted_kappa(rows: Array, *, power: int) -> Ratios:
 def linear(_: Array, *, gain: tuple[tuple[float, ...], ...]) -> Ratios:
     """``<gain, C> / 1``."""
     G, one = np.array(gain), np.ones(1)
-    return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one)
+    return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
 
 
 # --- sums of one ratio per class -------------------------------------------------------------------------------------

@@ -306,7 +306,7 @@ def tune(
     outcome = run(method, problem, callback)
     if polishing:
         outcome = polished(problem, outcome, method, seed=random_state)
-    solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state)
+    solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
         solution = replace(solution, mode=mode, upper_bound=None)
@@ -478,6 +478,7 @@ def _finish(
     *,
     randomized: bool | str,
     seed: int,
+    tol: float,
 ) -> Solution:
     """Choose between mixture and single rule, build the rule, and evaluate what was built.
 
@@ -494,10 +495,15 @@ def _finish(
         # the mixture lived on weights of rounding size, which a rule does not keep
         mixed, loss = False, 0.0
         rule, statistics, value = _evaluated(metric, table, oracle, outcome.single, seed)
-    best = int(np.argmax(plain_values))
-    if table.raw is not None and plain_values[best] > value + 1e-13 * max(1.0, abs(value)):
-        loss, mixed = max(loss + single_value - plain_values[best], 0.0), False
-        rule, statistics, value = _evaluated(metric, table.raw, oracle, plain[best], seed)
+    for name, each in zip(base, plain, strict=False):
+        if base[name] <= value + 1e-13 * max(1.0, abs(value)):
+            continue
+        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
+        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, each, seed)
+        base[name] = again[2]
+        if again[2] > value:
+            loss, mixed = max(loss + single_value - again[2], 0.0), False
+            rule, statistics, value = again
     label_value = None
     if table.has_labels:
         label_value = value
@@ -510,7 +516,10 @@ def _finish(
     upper = None if bound is None else max(bound, value)
     mode = "model" if oracle.exact else "labels"
     paid = None if not outcome.mixed else 0.0 if mixed else loss
-    return Solution(rule, value, upper, paid, outcome.status, oracle.n_passes, outcome.history,
+    status = outcome.status
+    if status is Status.CONVERGED and upper is not None and upper - value - (paid or 0.0) > tol + 1e-12:
+        status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
+    return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history,
                     statistics, label_value, base, metric, mode, oracle.model_share)  # fmt: skip
 
 

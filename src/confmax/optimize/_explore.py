@@ -145,6 +145,7 @@ def by_differences(gain: Array, nudged: Array, answers: Array) -> Array | None:
 def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
     """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
     unit = np.abs(best) + np.abs(best).mean()
+    unit = np.where(unit > 0, unit, 1.0)
     lengths = np.linalg.norm(asked.gains, axis=1, keepdims=True)
     gains = asked.gains / np.where(lengths > 0, lengths, 1.0) * np.linalg.norm(best)
     away = gains - best

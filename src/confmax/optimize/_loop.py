@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from confmax._metric import Metric
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.optimize._mixture import Mixture
 from confmax.oracle import CountingOracle
 
@@ -178,7 +178,7 @@ def baselines(
 
     They choose from ``n_decisions``; ``matrix``: with whole confusion matrices."""
     K = len(oracle.rows)
-    scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > 0) for prior in priors]
+    scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT) for prior in priors]
     gains = Gains.reduced(np.array(scales))
     if n_decisions > K:
         gains = Gains.from_matrix(
@@ -263,7 +263,13 @@ class _Keeper:
             return
         # decisions are exact in the table's dtype only: a row's scores may tie within its rounding
         rounding = max(1e-8, 16 * float(np.finfo(self.problem.oracle.table.dtype).eps))
-        if self.bound < self.value - rounding * max(1.0, abs(self.value)):
+        if self.bound >= self.value - rounding * max(1.0, abs(self.value)):
+            return
+        doubt = np.nan_to_num(self.problem.metric.rounding(self.mixture.confusion), nan=0.0, posinf=np.inf)
+        if self.bound >= self.value - 2.0 * float(doubt):
+            # the statistics do not hold the value any better: nothing is proved
+            self.bound, self.trusts_bounds = None, False
+        else:
             warnings.warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
                 f"declared structure {self.problem.metric.structure!r} implies: the declaration is wrong, no gap is "

@@ -88,7 +88,9 @@ class Dinkelbach:
         gains = parts.gains(levels)
         answers = problem.ask(gains)
         excess = parts.excess(levels, answers)
-        high = min(state.high, float(parts.bounds(levels, excess).min()), _chord_root(levels, excess))
+        doubts = parts.doubts(levels, answers)
+        root = _chord_root(levels, excess) + float(doubts.max())
+        high = min(state.high, float(parts.bounds(levels, excess, doubts).min()), root)
         following, step = _advance(problem, state, gains, answers, high)
         return replace(following, high=high), step
 
@@ -191,17 +193,14 @@ class Bisection:
         best = max(state.rule, met, key=lambda rule: problem.value(rule.confusion))
         # a metric of the catalogue is at most 1; a linear one is bounded by its first answer
         highest = 1.0 if problem.metric.structure == "ratio" else level + float(max(excess[0], 0.0))
-        high = _upper(parts, levels, excess, min(state.high, max(highest, level)), exact=problem.oracle.exact)
+        high = min(state.high, max(highest, level))
+        if problem.oracle.exact:
+            high = min(high, float(parts.bounds(levels, excess, parts.doubts(levels, answers))[0]))
         if not problem.oracle.exact and reached < level:
             high = min(high, level)
         low = max(state.low, reached)
         status = Status.FINISHED if high - low <= problem.tol else None
         return LevelState(best, low, max(high, low)), Step(best, (met,), high if problem.oracle.exact else None, status)
-
-
-def _upper(parts: Ratios, levels: Array, excess: Array, high: float, *, exact: bool) -> float:
-    """Return the smallest bound known."""
-    return min(high, float(parts.bounds(levels, excess)[0])) if exact else high
 
 
 def _refuse_others(solver: str, metric: Metric) -> None:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from confmax._metric import Metric
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.optimize._cuts import Coordinate, all_cuts_of, moved, working_gain
 from confmax.optimize._explore import surroundings
 from confmax.optimize._loop import Problem, Status, Step, best_answer
@@ -210,7 +210,7 @@ def _recalls(points: Points, confusions: Confusion) -> Array:
     """Return the recalls (A, S) over the classes that the metric is computed over."""
     rows = points.space.rows
     index = np.array(list(points.space.metric.classes or range(len(rows))))
-    return confusions.diagonal[:, index] / np.where(rows > 0, rows, 1.0)[index]
+    return confusions.diagonal[:, index] / np.where(rows > ABSENT, rows, 1.0)[index]
 
 
 def _as_gains(points: Points, weights: Array) -> Gains:
@@ -218,7 +218,7 @@ def _as_gains(points: Points, weights: Array) -> Gains:
     rows = points.space.rows
     index = np.array(list(points.space.metric.classes or range(len(rows))))
     scale = np.zeros((len(weights), len(rows)))
-    scale[:, index] = weights / np.where(rows > 0, rows, 1.0)[index]
+    scale[:, index] = weights / np.where(rows > ABSENT, rows, 1.0)[index]
     return Gains.reduced(scale)
 
 

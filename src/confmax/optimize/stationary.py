@@ -79,7 +79,8 @@ class Levels:
         levels, B, now = self.asked(tol), len(self.low), self
         for k in range(0, len(levels), B):
             part = answers.part(k, k + B)
-            high = self.parts.bounds(levels[k : k + B], self.parts.excess(levels[k : k + B], part))
+            level = levels[k : k + B]
+            high = self.parts.bounds(level, self.parts.excess(level, part), self.parts.doubts(level, part))
             values, D = self.parts.values(part), self.parts.denominators(part)
             better = values > now.low
             now = replace(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +17,10 @@ from confmax.optimize._master import best_mix
 from confmax.optimize._mixture import Mixture
 from confmax.optimize._points import Space
 from confmax.oracle import CountingOracle, Table, same_estimate
+from confmax.ratios import NEGLIGIBLE
 
 MOST_JOINED = 50  # thresholds that join a mixture inside the hull
+SMALLEST = 1e-290  # probabilities below are zero: a threshold between them could not be scaled beside a weight of one
 SLOPE = 1e-10  # a gradient that promises less than this promises nothing
 
 
@@ -60,9 +63,17 @@ class ThresholdSearch:
         bound = None
         if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
-            turned = problem.metric.values(_turned_round(confusions))
-            bound = max(problem.value(rule.confusion), float(np.nan_to_num(turned, nan=-np.inf, posinf=np.inf).max()))
+            both = (confusions, _turned_round(confusions))
+            bound = max(problem.value(rule.confusion), *(_largest(problem.metric, each) for each in both))
         return None, Step(rule, (rule,) if mixed is None else (rule, mixed), bound, Status.OPTIMAL)
+
+
+def _largest(metric: Metric, confusions: Confusion) -> float:
+    """Return the largest value of a batch, with what rounding may add where that is more than negligible."""
+    doubts = np.nan_to_num(metric.rounding(confusions), nan=0.0, posinf=np.inf)
+    highest = metric.values(confusions) + np.where(doubts > NEGLIGIBLE, doubts, 0.0)
+    # a value that is nothing but rounding bounds nothing
+    return float(np.where(np.isnan(highest), -np.inf, np.where(doubts > 1.0, np.inf, highest)).max())
 
 
 def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture | None, Confusion]:
@@ -81,28 +92,34 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
         if mixed is not None:
             mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
         return singles[0], mixed, confusions
-    cuts, confusions = all_cuts(oracle.table, oracle.model_share, matrix=matrix)
+    # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
+    table = oracle.table.dense("the search of a threshold")
+    by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
+    cuts, confusions = all_cuts(table, oracle.model_share, matrix=matrix, by=by)
+    gain_of = partial(_cut_gain, cuts, by)
     oracle.n_passes += 1  # sorted, not scanned, but every row was read
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
     if metric.structure in MIXES:
         i, j, share = best_edge(metric, confusions, values)
-        mixed = _mixture(cuts, confusions, [i, j], np.array([1.0 - share, share]))
+        mixed = _mixture(gain_of, confusions, [i, j], np.array([1.0 - share, share]))
         if metric.structure == "concave" and metric.statistics != "diagonal":
-            mixed = _inside(metric, cuts, confusions, [i, j], mixed)
-    return Mixture.single(_cut_gain(cuts, best), confusions[best]), mixed, confusions
+            mixed = _inside(metric, gain_of, confusions, [i, j], mixed)
+    return Mixture.single(gain_of(best), confusions[best]), mixed, confusions
 
 
-def _mixture(cuts: np.ndarray, confusions: Confusion, index: Sequence[int], weights: Array) -> Mixture:
+def _mixture(gain_of: Callable[[int], Gains], confusions: Confusion, index: Sequence[int], weights: Array) -> Mixture:
     """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
     used = [(k, float(weight)) for k, weight in zip(index, weights, strict=True) if weight > 0.0]
     parts = tuple(confusions[k] for k, _ in used)
     share = np.array([weight for _, weight in used])
     share = share / share.sum()
-    return Mixture(tuple(_cut_gain(cuts, k) for k, _ in used), share, Confusion.stack(parts).mix(share), parts)
+    return Mixture(tuple(gain_of(k) for k, _ in used), share, Confusion.stack(parts).mix(share), parts)
 
 
-def _inside(metric: Metric, cuts: np.ndarray, confusions: Confusion, index: list[int], mixed: Mixture) -> Mixture:
+def _inside(
+    metric: Metric, gain_of: Callable[[int], Gains], confusions: Confusion, index: list[int], mixed: Mixture
+) -> Mixture:
     """Return the best mixture of all thresholds of a concave metric, whose optimum may lie inside the hull.
 
     ``mixed`` draws between the thresholds of ``index``. As long as the gradient rises toward another threshold, that
@@ -122,7 +139,7 @@ def _inside(metric: Metric, cuts: np.ndarray, confusions: Confusion, index: list
         index = [*index, k]
         start = np.full(len(index), 1.0 / len(index)) if mix is None else np.append(mix, 0.0)
         mix = best_mix(space, x[index], start)
-        found = _mixture(cuts, confusions, index, mix)
+        found = _mixture(gain_of, confusions, index, mix)
         reached = float(metric.values(found.confusion))
         if reached > value:
             mixed, value = found, reached
@@ -136,8 +153,10 @@ def _between(metric: Metric, one: Mixture, other: Mixture) -> Mixture:
     return one.toward(other.atoms[0], other.confusion, share)
 
 
-def all_cuts(table: Table, model_share: float, *, matrix: bool) -> tuple[np.ndarray, Confusion]:
+def all_cuts(table: Table, model_share: float, *, matrix: bool, by: int = 1) -> tuple[np.ndarray, Confusion]:
     """Return every distinct cut-off and the confusions of deciding class 1 at or above it.
+
+    The cut-offs are of the probability of class 1, or with ``by`` 0 of minus that of class 0.
 
     Returns
     -------
@@ -148,7 +167,8 @@ def all_cuts(table: Table, model_share: float, *, matrix: bool) -> tuple[np.ndar
         Batch of T.
     """
     table = table.dense("the search of a threshold")
-    p = table.proba[:, 1]
+    p = table.proba[:, 1] if by == 1 else -table.proba[:, 0]
+    p = np.where(np.abs(p) < SMALLEST, p.dtype.type(0), p)
     order = np.argsort(-p, kind="stable")
     p = p[order]
     weight = np.ones(len(p)) if table.weight is None else table.weight[order]
@@ -158,14 +178,15 @@ def all_cuts(table: Table, model_share: float, *, matrix: bool) -> tuple[np.ndar
         truth += (1.0 - model_share) * (table.labels[order][:, None] == np.arange(2))
     truth *= weight[:, None]
     ends = np.append(np.flatnonzero(p[1:] != p[:-1]), len(p) - 1)
-    above = np.vstack([np.zeros(2), np.cumsum(truth, axis=0)[ends]])
-    taken = np.append(0.0, np.cumsum(weight)[ends])
+    above, taken = _sums_above(truth, ends), _sums_above(weight, ends)
+    # from the other end: a difference from the whole would cancel where a class has nearly all weight
+    below, left = _sums_above(truth[::-1], ends, turned=True), _sums_above(weight[::-1], ends, turned=True)
     rows = truth.sum(axis=0)
-    C = np.stack([np.maximum(rows - above, 0.0), above], axis=2)
+    C = np.stack([below, above], axis=2)
     confusions = Confusion(
         np.broadcast_to(rows, above.shape),
         np.stack([C[:, 0, 0], C[:, 1, 1]], axis=1),
-        np.stack([np.maximum(1.0 - taken, 0.0), taken], axis=1),
+        np.stack([left, taken], axis=1),
         C if matrix else None,
     )
     high, low = p[ends[:-1]], p[ends[:-1] + 1]
@@ -173,6 +194,13 @@ def all_cuts(table: Table, model_share: float, *, matrix: bool) -> tuple[np.ndar
     # between neighbouring floats there is no middle: the upper one cuts just below itself
     cuts = np.where(middle > low, middle, high)
     return np.concatenate([[np.inf], cuts, [-np.inf]]), confusions
+
+
+def _sums_above(values: Array, ends: np.ndarray, *, turned: bool = False) -> Array:
+    """Return the sums of no rows and of the rows up to each of ``ends``; of the others, for rows ``turned`` round."""
+    sums = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+    index = np.append(0, ends + 1)
+    return np.asarray(sums[len(values) - index if turned else index])
 
 
 def _turned_round(confusions: Confusion) -> Confusion:
@@ -183,8 +211,9 @@ def _turned_round(confusions: Confusion) -> Confusion:
     )
 
 
-def _cut_gain(cuts: np.ndarray, index: int) -> Gains:
-    """Return the gain that decides class 1 where ``p_1 >= cut``."""
+def _cut_gain(cuts: np.ndarray, by: int, index: int) -> Gains:
+    """Return the gain that decides class 1 where ``p_1 >= cut``, or with ``by`` 0 where ``-p_0 >= cut``."""
     if not np.isfinite(cuts[index]):
         return Gains.constant(2, [0 if index == 0 else 1])
-    return Gains.reduced([0.0, 1.0], [0.0, -float(cuts[index])])
+    weights = [0.0, 1.0] if by == 1 else [1.0, 0.0]
+    return Gains.reduced(weights, [0.0, -float(cuts[index])])

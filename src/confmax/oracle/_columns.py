@@ -202,7 +202,7 @@ def find(names: Sequence[str], classes: Sequence[Any], *, whole: bool = True, af
     # 0 and 1 may be written as truth values, and the other way round
     truth = all(str(plain(name)).casefold() in ("0", "1", "false", "true") for name in classes)
     found = _lookup(names, classes, truth=truth)
-    if found.places is not None or not affix or not len(classes):
+    if found.places is not None or not affix or not len(classes) or not len(names):
         return found
     within = [_lookup(*each, truth=truth) for each in _without_affixes(names, classes, truth=truth, whole=whole)]
     fitting = {each.places: each for each in within if each.places is not None}

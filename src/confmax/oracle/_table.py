@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.confusion import Array
+from confmax.confusion import ABSENT, Array
 from confmax.oracle._arrays import as_array, checked_array, checked_weight, refuse_name
 from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._columns import arranged, column_names, warn
@@ -438,7 +438,7 @@ def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
         If all weight lies in one class.
     """
     share = table.label_weight() if table.has_labels else table.mean_probability()
-    present = share > 0
+    present = share > ABSENT
     if present.sum() < 2:
         only = table.classes[int(np.argmax(present))]
         source = "y" if table.has_labels else "proba"
