@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import confmax
-from confmax import DecisionRule
+from confmax import DecisionRule, _draw
+from confmax.calibration import Temperature
 from confmax.confusion import Gains
+from confmax.oracle import apply_calibrator, decide
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 500)
@@ -190,7 +193,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (b"\xff\xfe", "not JSON"),
         ("[]", "not a rule"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=3), "version is 3 and this confmax reads versions 1 to 2; update"),
+        (edited(version=4), "version is 4 and this confmax reads versions 1 to 3; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing \['atoms'\]"),
         (edited(extra=1), r"unknown \['extra'\]"),
@@ -268,3 +271,25 @@ def test_from_weights_refuses():
     ):
         with pytest.raises(ValueError, match=r"weights|finite|names"):
             DecisionRule.from_weights(weights, offsets, classes=classes)
+
+
+def test_a_file_has_the_lowest_version_that_holds_it():
+    plain = DecisionRule.from_weights([1.0, 2.0])
+    calibrated = DecisionRule(plain.gains, plain.weights, (0, 1), calibrator=Temperature(2.0))
+    drawn = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
+    assert [json.loads(rule.to_json())["version"] for rule in (plain, calibrated, drawn)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_stored_files_of_every_version_are_read(version):
+    """Rules that draw of all versions draw alike: by the keys, as they are mixed today."""
+    path = Path(__file__).parent / "data" / f"rule_version_{version}.json"
+    rule = DecisionRule.load(path)
+    assert json.loads(path.read_text())["version"] == version
+    assert rule.class_names == ("no", "maybe", "yes") and rule.weights.tolist() == [0.75, 0.25]
+    assert (rule.calibrator is None) == (version == 1)
+    keys = np.arange(2000)
+    atom = np.searchsorted([0.75], _draw.uniform(rule.seed, _draw.given_keys(keys, 2000)), "right")
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 2000)
+    expected = decide(apply_calibrator(rule.calibrator, P), rule.gains)[atom, np.arange(2000)]
+    np.testing.assert_array_equal(rule.predict_index(P, keys=keys), expected)

@@ -1,4 +1,8 @@
-"""The rule file: versioned JSON, checked against its schema on the way in. A file from a stranger is data."""
+"""The rule file: versioned JSON, checked against its schema on the way in. A file from a stranger is data.
+
+A rule that draws has version 3 since integer keys are mixed before they are hashed. Rules that draw from older files are
+read, and draw by the same hash as all others.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from confmax._calibrators import LARGEST, Temperature, VectorScaling
 from confmax.confusion import Array, Gains
 
 FORMAT = "confmax.rule"
-VERSION = 2  # 1 had no calibration
+# a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed keys
+VERSION, CALIBRATED, DRAWN = 1, 2, 3
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
@@ -46,7 +51,7 @@ def dump(
             atoms.append({"weight": float(weight), "a": a[k].tolist(), "b": b[k].tolist(), **distance})
     document = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": DRAWN if len(weights) > 1 else VERSION if calibrator is None else CALIBRATED,
         "metric": metric,
         "seed": int(seed),
         "classes": list(class_names),
@@ -73,9 +78,9 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
-    if version not in (1, VERSION) or isinstance(version, bool):
-        raise ValueError(f"its version is {version!r} and this confmax reads versions 1 to {VERSION}; update confmax")
-    optional = {"calibration"} if version == VERSION else set()
+    if version not in (VERSION, CALIBRATED, DRAWN) or isinstance(version, bool):
+        raise ValueError(f"its version is {version!r} and this confmax reads versions 1 to {DRAWN}; update confmax")
+    optional = set() if version == VERSION else {"calibration"}
     unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
     if unknown or missing:
         raise ValueError(f"its fields are not those of a rule (missing {sorted(missing)}, unknown {sorted(unknown)})")
