@@ -34,6 +34,7 @@ from confmax._estimator_steps import (
     rule_for,
     rules_of_folds,
     spread_of,
+    warn_of_order,
 )
 from confmax._estimator_table import (
     MeanOfModels,
@@ -213,6 +214,7 @@ class MetricClassifierCV(RuleClassifier):
             refuse_other_classes(model, classes)
             raw = table_of(proba, y, weight, classes)
             self.solution_ = tune(fit_metric(metric, raw, explicit=True), raw, **settings)
+            warn_of_order(raw)
             self.rule_ = self.solution_.rule
         else:
             model, held_out = self._cross_fitted(model, X, y, weight, classes, routed)
@@ -274,6 +276,7 @@ class MetricClassifierCV(RuleClassifier):
             return tune(fit_metric(metric, raw, explicit=True), raw, out_of_fold=out if few else None, **settings)
 
         self.solution_ = tuned()
+        warn_of_order(held_out.table(classes))
         self.rule_ = self.solution_.rule
         if own is not None:
             same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes)
