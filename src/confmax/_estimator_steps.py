@@ -20,8 +20,9 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from confmax._metric import Metric
+from confmax._order_check import doubt_of_order
 from confmax.confusion import Array
-from confmax.oracle import is_dask
+from confmax.oracle import Table, is_dask
 from confmax.oracle._columns import find
 from confmax.oracle._labels import plain, refuse_masked
 from confmax.rule import DecisionRule
@@ -171,6 +172,13 @@ def spread_of(thresholds: Array) -> Array:
     inside = (thresholds > 0) & (thresholds < 1)
     spread = np.std(logit(np.where(inside, thresholds, 0.5)), axis=0, ddof=1)
     return np.where(inside.all(axis=0), spread, np.where(inside.any(axis=0), np.inf, np.nan))
+
+
+def warn_of_order(table: Table) -> None:
+    """Warn where the labels say that the model's columns are in another order than its classes."""
+    doubt = doubt_of_order(table, calibrated=0.0)  # that the model is overconfident is no doubt of its columns
+    if doubt:
+        warnings.warn(doubt, UserWarning, stacklevel=4)
 
 
 # --- the order of the classes ----------------------------------------------------------------------------------------

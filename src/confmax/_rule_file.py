@@ -1,6 +1,6 @@
 """The rule file: versioned JSON, checked against its schema on the way in. A file from a stranger is data.
 
-A rule that draws has version 3 since integer keys are mixed before they are hashed. Rules that draw from older files are
+A rule that draws has version 3 since integer keys are mixed before they are hashed. Rules of older files that draw are
 read, and draw by the same hash as all others.
 """
 

@@ -34,6 +34,7 @@ from confmax._estimator_steps import (
     rule_for,
     rules_of_folds,
     spread_of,
+    warn_of_order,
 )
 from confmax._estimator_table import (
     MeanOfModels,
@@ -45,12 +46,10 @@ from confmax._estimator_table import (
     table_of,
 )
 from confmax._metric import Metric
-from confmax._order_check import doubt_of_order
 from confmax._seed import RandomState, as_seed
 from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
-from confmax.oracle._columns import warn
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune
 
@@ -215,7 +214,7 @@ class MetricClassifierCV(RuleClassifier):
             refuse_other_classes(model, classes)
             raw = table_of(proba, y, weight, classes)
             self.solution_ = tune(fit_metric(metric, raw, explicit=True), raw, **settings)
-            warn(doubt_of_order(raw, of_model=True))
+            warn_of_order(raw)
             self.rule_ = self.solution_.rule
         else:
             model, held_out = self._cross_fitted(model, X, y, weight, classes, routed)
@@ -277,7 +276,7 @@ class MetricClassifierCV(RuleClassifier):
             return tune(fit_metric(metric, raw, explicit=True), raw, out_of_fold=out if few else None, **settings)
 
         self.solution_ = tuned()
-        warn(doubt_of_order(held_out.table(classes), of_model=True), 5)
+        warn_of_order(held_out.table(classes))
         self.rule_ = self.solution_.rule
         if own is not None:
             same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes)
