@@ -23,7 +23,6 @@ from confmax.calibration import choose as choose_calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import resolve
 from confmax.optimize import (
-    MIXES,
     Mixture,
     Outcome,
     Problem,
@@ -35,6 +34,7 @@ from confmax.optimize import (
     run,
     warm_start,
 )
+from confmax.optimize._loop import MIXES
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
 from confmax.oracle._columns import column_names, stated_order, table_order
 from confmax.oracle._span import held

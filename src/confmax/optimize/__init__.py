@@ -1,6 +1,6 @@
 """Solvers, and the one loop that runs them."""
 
-from confmax.optimize._loop import MIXES, Outcome, Problem, Progress, Solver, Status, Step, baselines, run
+from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, run
 from confmax.optimize._mixture import Mixture
 from confmax.optimize._warm import warm_start
 from confmax.optimize.auto import SOLVERS, choose
@@ -14,7 +14,6 @@ from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch, best_cut
 
 __all__ = [
-    "MIXES",
     "SOLVERS",
     "BayesCG",
     "Bisection",
