@@ -90,11 +90,17 @@ def checked_sparse(proba: Any) -> Any:
     ValueError
         As `checked_probabilities`; entries are named by their row and column.
     """
-    if proba.ndim != 2 or proba.shape[1] < 2:
-        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {proba.shape}")
-    if proba.shape[0] == 0:
-        raise ValueError("proba is empty: at least one row of probabilities is needed")
-    csr = canonical(proba)
+    return divided(canonical(proba))
+
+
+def divided(csr: Any) -> Any:
+    """Return a canonical csr_array (n, K), its rows checked and divided by their sums: itself where they sum to one.
+
+    Raises
+    ------
+    ValueError
+        If some row is no distribution.
+    """
     indptr, indices, data = _arrays(csr)
     n = csr.shape[0]
     sums = np.empty(n)
@@ -109,9 +115,9 @@ def checked_sparse(proba: Any) -> Any:
     loose = off > 8 * np.finfo(data.dtype).eps
     if not loose.any():
         return csr
-    divided = np.empty_like(data)
-    _parts(n, lambda low, high: kernels.divide_rows(indptr, data, low, high, sums, loose, divided))
-    return _csr(divided, indices, indptr, csr.shape)
+    out = np.empty_like(data)
+    _parts(n, lambda low, high: kernels.divide_rows(indptr, data, low, high, sums, loose, out))
+    return _csr(out, indices, indptr, csr.shape)
 
 
 def as_sparse(table: Table) -> SparseTable:
@@ -220,7 +226,11 @@ def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
 
 
 def canonical(proba: Any) -> Any:
-    """Return the entries as a csr_array of floats, each row's classes rising, none twice."""
+    """Return the entries as a csr_array of floats (n, K), each row's classes rising, none twice."""
+    if proba.ndim != 2 or proba.shape[1] < 2:
+        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {proba.shape}")
+    if proba.shape[0] == 0:
+        raise ValueError("proba is empty: at least one row of probabilities is needed")
     csr = proba.tocsr()
     data, indices, indptr = (in_native_order(part) for part in (csr.data, csr.indices, csr.indptr))
     n, K = csr.shape

@@ -317,22 +317,22 @@ def _checked_and_hashed(
     their sums.
     """
     if is_sparse(proba):
-        from confmax.oracle._sparse import canonical, checked_sparse
+        from confmax.oracle._sparse import canonical, divided
 
         given = canonical(proba)
-        checked = checked_sparse(given)
-        divided = checked.data is not given.data
+        checked = divided(given)
+        changed = checked is not given
     elif is_tensor(proba):
         from confmax.oracle._torch_table import checked_tensor
 
         given, checked = proba.detach(), checked_tensor(proba)
-        divided = checked.is_floating_point() and not given.is_floating_point()
-        divided = divided or (given.dtype == checked.dtype and given.data_ptr() != checked.data_ptr())
+        changed = checked.is_floating_point() and not given.is_floating_point()
+        changed = changed or (given.dtype == checked.dtype and given.data_ptr() != checked.data_ptr())
     else:
         given = as_array(proba, order=order)
         checked, totals, hashes = checked_array(given, hashed=True)
         return checked, totals, hashes, None if checked is given else unordered_hashes(given)
-    if not divided:
+    if not changed:
         return checked, None, None, None
     return checked, None, _hashes_of(given), _hashes_of(given, ordered=False)
 
