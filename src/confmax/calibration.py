@@ -131,8 +131,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
 
     "auto" compares none, temperature and vector on five folds, stratified by class, that are drawn from a hash of the
     rows' probabilities and the seed. It takes the simplest kind whose mean log loss on held-out rows exceeds the
-    smallest by at most one standard error of the paired difference, in which the spread of rows and that of folds both
-    count. On more than 4M entries the comparison is made on a sample of rows, drawn alike; the chosen calibrator is
+    smallest by at most one standard error of the paired difference: the larger one of those that the spread of rows and
+    the spread of folds give. On more than 4M entries the comparison is made on a sample of rows, drawn alike; the chosen calibrator is
     always fitted on all rows.
 
     A sparse table is never calibrated. Its zeros are probabilities that were left out, of which a floor would make a
@@ -374,9 +374,9 @@ def _held_out(fold: NDArray[np.int64], losses: _Fold) -> Array | None:
 def _simplest(losses: dict[str, Array], rows: Rows, fold: NDArray[np.int64]) -> str:
     """Return the first kind whose mean loss is within one standard error of the smallest.
 
-    The error of the paired difference has two parts, whose squares are added: the spread of rows, which says how much
-    other rows would change it, and the spread of the folds' means, which says how much other folds would. One row in
-    another fold then seldom decides.
+    The error of the paired difference is the larger one of two: that of the rows, which says how much other rows would
+    change it, and that of the folds' means, which says how much other folds would. One row in another fold then seldom
+    decides.
     """
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
@@ -386,7 +386,7 @@ def _simplest(losses: dict[str, Array], rows: Rows, fold: NDArray[np.int64]) -> 
         off = rows.weight * (losses[kind] - losses[best] - worse) / total
         of_folds = np.bincount(fold, weights=off)
         n_folds = len(np.unique(fold))
-        spread = float((off * off).sum()) + float((of_folds * of_folds).sum()) * n_folds / max(n_folds - 1, 1)
+        spread = max(float((off * off).sum()), float((of_folds * of_folds).sum()) * n_folds / max(n_folds - 1, 1))
         if worse <= np.sqrt(spread):
             return kind
     return best
