@@ -35,7 +35,7 @@ import confmax
 from benchmarks.results import write_section
 from confmax.populations import FinitePopulation, atoms_example, continuous_example, population_confusion
 
-SAMPLES = 10
+SAMPLES, CONTINUOUS_SAMPLES = 10, 40
 CELLS, POPULATIONS, PER_POPULATION = 6, 12, 3
 SETS = ("balance", "car", "nursery", "contraceptive", "led7digit", "flare", "splice", "kr-vs-k", "page-blocks",
         "segment", "vowel", "mammographic", "monk-2", "tae")  # fmt: skip
@@ -95,7 +95,7 @@ def continuous():
         "logistic": LogisticRegression(),
         "forest": RandomForestClassifier(50, min_samples_leaf=5, random_state=0),
     }
-    yield from on_population(continuous_example(), models, REAL_METRICS, (1000,), range(SAMPLES))
+    yield from on_population(continuous_example(), models, REAL_METRICS, (1000,), range(CONTINUOUS_SAMPLES))
 
 
 class Remembered(ClassifierMixin, BaseEstimator):

@@ -219,7 +219,7 @@ def tensors(_):
     yield
     given = torch.as_tensor(P)
     tuned = confmax.maximize("macro_f1", given, y, classes=NAMES)
-    tuned.rule.predict(given)
+    tuned.rule.predict_index(given)
     confmax.maximize("g_mean", given.float(), confusion="model", calibration=None)
 
 

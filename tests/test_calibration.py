@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 from confmax import _calibration_fit as solver
-from confmax import calibration
+from confmax import _calibration_rows, calibration
 from confmax._calibration_rows import labelled
 from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
 from confmax.oracle import make_table
@@ -147,19 +147,18 @@ def test_log_losses_are_scikit_learns():
 
 
 def test_cross_validation_is_what_it_says():
-    """Held-out losses again, by fits on four folds each that share nothing with the folds left out."""
+    """The loss of every tenth row again, by a fit of another library without it."""
     P, y = miscalibrated(300, 3, [0.4, 1, 2], [1, 0, -1])
     found = choose(make_table(P, y))
     rows = labelled(make_table(P, y), 0)
-    fold, losses = rows.folds(), np.empty(300)
-    for k in range(5):
-        train, test = fold != k, fold == k
-        w = np.ones(train.sum())
-        theta = scipy.optimize.minimize(objective, np.repeat([1.0, 0], 3), (P[train], y[train], w), tol=1e-8).x
-        a, b = theta.reshape(2, 3)
-        losses[test] = -log_softmax(a * np.log(P[test]) + b, axis=1)[np.arange(test.sum()), y[test]]
-    # folds are fitted to 1e-4 nats of their total loss
-    assert found.cv_log_loss["vector"] == pytest.approx(losses.mean(), abs=2e-4)
+    rows, theta = calibration._first_fit(rows, "vector")
+    left_out = calibration._left_out(rows, theta, "vector", rows.copies())
+    assert found.cv_log_loss["vector"] == pytest.approx(left_out.mean(), abs=1e-12)
+    for k in range(0, 300, 10):
+        train = np.arange(300) != k
+        theta = scipy.optimize.minimize(objective, np.repeat([1.0, 0], 3), (P[train], y[train], np.ones(299)), tol=1e-8)
+        a, b = theta.x.reshape(2, 3)
+        assert left_out[k] == pytest.approx(-log_softmax(a * np.log(P[k]) + b)[y[k]], rel=5e-3, abs=1e-3)
 
 
 def test_folds_are_stratified_and_keep_equal_rows_together():
@@ -462,3 +461,68 @@ def test_what_is_told():
     assert " -> " in text and "(cross-validated 1." in text
     flat = str(choose(make_table([[0.2, 0.8]], [0])))
     assert flat == "calibration none: log loss 1.6094"
+
+
+# --- rows that are left out -------------------------------------------------------------------------------------------
+
+
+def labelled_rows(n, K, seed, *, copies=1, weighted=False):
+    """Rows of probabilities that are tilted and too sure, with labels, weights, and which of them are copies."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.linspace(1.0, 2.0, K), n)
+    y = np.array([rng.choice(K, p=row) for row in P])
+    proba = P**1.6 * np.linspace(1.0, 2.0, K)
+    proba = np.repeat(proba / proba.sum(axis=1, keepdims=True), copies, axis=0)
+    weight = rng.uniform(0.5, 2.0, n * copies) if weighted else None
+    return labelled(make_table(proba, np.repeat(y, copies), weight, range(K)), 0)
+
+
+@pytest.mark.parametrize(("n", "K", "copies", "weighted"), [(60, 2, 1, False), (150, 3, 1, True), (80, 4, 3, True)])
+@pytest.mark.parametrize("kind", ["temperature", "vector"])
+def test_losses_of_rows_left_out_are_those_of_fits_without_them(n, K, copies, weighted, kind):
+    """The witness fits anew without every group of copies."""
+    rows = labelled_rows(n, K, 0, copies=copies, weighted=weighted)
+    rows, theta = calibration._first_fit(rows, kind)
+    group = rows.copies()
+    assert len(np.unique(group)) == n
+    found = calibration._left_out(rows, theta, kind, group)
+    fitted, expected = calibration._on_others(rows, theta, kind), np.empty(len(group))
+    for k in range(n):
+        out = group == k
+        expected[out] = solver.row_losses(rows.z, rows.labels, fitted(~out), out)
+    inside = solver.row_losses(rows.z, rows.labels, theta, np.ones(len(group), bool))
+    # what leaving rows out adds to the loss is right to a tenth, in sum; a row's own part to a small fraction of it
+    added = np.average(expected - inside, weights=rows.weight)
+    assert added > 0
+    assert abs(np.average(found - expected, weights=rows.weight)) < 0.1 * added
+    assert np.corrcoef(found - inside, expected - inside)[0, 1] > 0.98
+
+
+def test_a_power_that_is_held_at_zero_stays_there():
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.ones(3), 400)
+    y = np.where(rng.random(400) < 0.5, 2, np.argmin(P, axis=1))
+    rows, theta = calibration._first_fit(labelled(make_table(P, y, None, range(3)), 0), "vector")
+    assert theta[0].min() == 0.0
+    found = calibration._left_out(rows, theta, "vector", rows.copies())
+    assert np.isfinite(found).all()
+
+
+def test_the_kind_depends_on_no_folds(monkeypatch):
+    """Neither the seed nor the dealing of the folds can change the choice."""
+    rng = np.random.default_rng(2)
+    for seed in range(20):
+        P = rng.dirichlet([0.5, 1.0, 1.5], 200)
+        y = np.array([rng.choice(3, p=row) for row in P**0.7 / (P**0.7).sum(axis=1, keepdims=True)])
+        table = make_table(P, y, None, range(3))
+        first = choose(table, seed=0)
+        monkeypatch.setattr(_calibration_rows, "dealt", lambda labels, *_: np.arange(len(labels)) % 5)
+        other = choose(table, seed=seed + 1)
+        monkeypatch.undo()
+        assert (first.kind, first.cv_log_loss) == (other.kind, other.cv_log_loss)
+
+
+def test_many_classes_leave_out_folds():
+    P = np.random.default_rng(0).dirichlet(np.ones(130), 400)
+    table = make_table(P, np.arange(400) % 130, None, range(130))
+    assert set(choose(table).cv_log_loss) == {"none", "temperature", "vector"}

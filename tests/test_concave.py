@@ -13,6 +13,9 @@ from confmax.optimize import FullyCorrective, MaxMin, Mixture, Status
 from confmax.oracle import make_oracle
 from tests.helpers import all_deterministic_confusions, confusion_of, population
 
+# some tables have labels without relation to their probabilities, which is warned of
+pytestmark = pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
+
 
 def entropy_like(C):
     """A concave function of the whole matrix: recalls count, and confusions between classes 0 and 2 hurt twice."""

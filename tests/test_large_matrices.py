@@ -8,6 +8,9 @@ import confmax
 from confmax import metrics
 from tests.helpers import confusion_of
 
+# these tables have labels without relation to their probabilities, which is warned of
+pytestmark = pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
+
 K = 8
 
 

@@ -219,6 +219,7 @@ def test_a_rule_that_names_no_metric_needs_one(tmp_path):
         confmax.report.write(tmp_path / "page.html", DecisionRule.from_weights([1, 2, 3]), P, y)
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 def test_folds_that_cannot_be_tuned_are_told(tmp_path):
     P, y = sample(300)
     with pytest.raises(ValueError, match="folds is a whole number from 2 to 100; got 1"):

@@ -6,6 +6,9 @@ import pytest
 import confmax
 from confmax import metrics
 
+# these tables have labels without relation to their probabilities, which is warned of
+pytestmark = pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
+
 TINY = {np.float32: 1e-44, np.float64: 1e-310}
 GAIN = {2: [[1.0, -1.0], [-3.0, 0.5]], 3: [[0.0, -1.0, -4.0], [-2.0, 0.0, -1.0], [-9.0, -3.0, 0.0]]}
 

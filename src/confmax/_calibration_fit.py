@@ -28,6 +28,7 @@ NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
 WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
 PARTS, PART_ROWS = 64, 4096
 MAX_STEPS, MAX_WIDE_STEPS, MEMORY = 60, 500, 20
+TINY, MOST_SHARE = 1e-300, 0.9  # where a group has nearly all curvature along its step, a step says little
 
 _NO_SECOND, _BLOCKS, _FULL = 0, 1, 2
 
@@ -177,6 +178,83 @@ def row_losses(z: NDArray[Any], y: NDArray[np.int64], theta: Array, use: NDArray
     out, edges = np.empty(len(z)), _edges(len(z))
     run_parts(lambda part: _losses(z, y, use, edges[part], edges[part + 1], theta[0], theta[1], out), len(edges) - 1)
     return out[use]
+
+
+# --- what is left out -------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _times(vectors, start, stop, matrix, out):  # type: ignore[no-untyped-def]
+    # not a library's product, whose last digits depend on the number of threads
+    for r in range(start, stop):
+        for i in range(matrix.shape[0]):
+            for j in range(matrix.shape[1]):
+                out[r, j] += vectors[r, i] * matrix[i, j]
+
+
+def left_out_losses(
+    z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, group: NDArray[np.intp], *, common: bool
+) -> Array | None:
+    """Return the log loss (n,) of every row under the fit without the rows of its group.
+
+    A Newton step leads from the fit on all rows to the fit without a group, with the Hessian of the other rows along
+    the step (approximate leave-one-out; Beirami et al., *On optimal generalizability in parametric learning*, 2017).
+
+    Parameters
+    ----------
+    z, y, w
+        Log-probabilities (n, K), labels (n,), weights (n,) in rows.
+    theta : ndarray (2, K)
+        The fit on all rows: powers and offsets.
+    group : ndarray (n,)
+        Which rows are left out together, numbered from 0.
+    common : bool
+        Whether the fit is one power, the same for all classes, without offsets.
+
+    Returns
+    -------
+    ndarray (n,) or None
+        None with more classes than have a Hessian.
+    """
+    n, K = z.shape
+    if K > NEWTON_CLASSES:
+        return None
+    a, b = theta
+    rows, wide = np.arange(n), z.astype(np.float64)
+    q, off = _softmax(wide * a + b), np.zeros((n, K))
+    off[rows, y] = 1.0
+    off = (q - off) * w[:, None]
+    if common:
+        slope = (off * wide).sum(axis=1, keepdims=True)
+        inverse = 1.0 / np.array([[PRECISION + float((w * _variance(q, wide)).sum())]])
+    else:
+        slope = np.concatenate([off * wide, off], axis=1)
+        free = np.append(a > 0, np.ones(K, dtype=np.bool_))  # a power that the fit holds at zero stays there
+        inverse = np.zeros((2 * K, 2 * K))
+        hessian = _vector_at(z, y, w, theta.reshape(-1), _FULL)[2]
+        inverse[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
+    order = np.argsort(group, kind="stable")
+    firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    slope = np.add.reduceat(slope[order], firsts, axis=0)
+    step, edges = np.zeros_like(slope), _edges(len(slope))
+    run_parts(lambda part: _times(slope, edges[part], edges[part + 1], inverse, step), len(edges) - 1)
+    along = wide * step[group, :1] if common else wide * step[group, :K] + step[group, K:]
+    # of all curvature along the step, the share of the group itself is gone with it
+    share = np.add.reduceat((w * _variance(q, along))[order], firsts) / np.maximum((slope * step).sum(axis=1), TINY)
+    score = wide * a + b + along / (1.0 - np.minimum(share, MOST_SHARE))[group, None]
+    top = score.max(axis=1)
+    return np.asarray(top + np.log(np.exp(score - top[:, None]).sum(axis=1)) - score[rows, y])
+
+
+def _softmax(score: Array) -> Array:
+    e = np.exp(score - score.max(axis=1, keepdims=True))
+    return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+
+def _variance(q: Array, x: Array) -> Array:
+    """Return the variance (n,) of ``x`` (n, K) under probabilities ``q``."""
+    mean = (q * x).sum(axis=1, keepdims=True)
+    return np.asarray((q * (x - mean) ** 2).sum(axis=1))
 
 
 # --- the minimisers ---------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from confmax._calibration_fit import best_floor, log_table
 from confmax._folds import dealt, row_draws
 from confmax.confusion import Array
 from confmax.oracle import Table
+from confmax.oracle._fingerprints import mixed
 
 FOLDS = 5
 FLOOR_CELLS = 1 << 19  # the floor is chosen on a sample of at most this many entries of the table,
@@ -37,6 +38,14 @@ class Rows:
     def folds(self) -> NDArray[np.int64]:
         """Return the fold of every row."""
         return dealt(self.labels, row_draws(self.hashes, self.seed), self.proba.shape[1], FOLDS)
+
+    def copies(self) -> NDArray[np.intp]:
+        """Return which rows (n,) are left out together, numbered from 0: those of a class that are equal.
+
+        Copies of a row say the same, so that one is no test of a fit that has seen the other.
+        """
+        keys = self.hashes ^ mixed(self.labels.astype(np.uint64) + np.uint64(1))
+        return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1))
 
     def take(self, n_rows: int) -> Rows:
         """Return about ``n_rows`` rows: those with the smallest hashes."""

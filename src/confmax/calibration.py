@@ -3,8 +3,8 @@
 Rules are optimal for the probabilities that they are given, so correcting those is often worth more than any solver.
 Two families are enough for that: a temperature, ``softmax(log p / T)``, and vector scaling, ``softmax(a_k log p_k +
 b_k)`` (Guo et al., *On Calibration of Modern Neural Networks*, 2017), both of ``p + floor``, which bounds what a
-confident mistake can do. `choose` takes the simplest one whose cross-validated log loss is within one standard error of
-the smallest, and what it finds is stored in the rule.
+confident mistake can do. `choose` takes the simplest one whose log loss on rows that are left out is within one
+standard error of the smallest, and what it finds is stored in the rule.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from confmax._calibration_fit import (
     fit_power,
     fit_vector,
     hessian_at,
+    left_out_losses,
     row_losses,
     vector_loss,
 )
@@ -54,7 +55,7 @@ class Calibration:
     log_loss_before, log_loss_after : float or None
         Mean log loss in nats on all rows, those that the calibrator was fitted on: ``after`` flatters it.
     cv_log_loss : dict
-        Log loss by kind on held-out folds; "none" is that of the probabilities as they are, on the same rows. Empty
+        Log loss by kind on rows that are left out of the fit; "none" is that of the probabilities as they are. Empty
         where nothing was cross-validated: too few distinct rows, or a calibrator that was given fitted.
     """
 
@@ -71,7 +72,7 @@ class Calibration:
 
     @property
     def cv_log_loss_after(self) -> float | None:
-        """Log loss of the kind that was chosen, on held-out folds."""
+        """Log loss of the kind that was chosen, on rows that are left out of the fit."""
         return self.cv_log_loss.get(self.kind)
 
     def __str__(self) -> str:
@@ -129,11 +130,12 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
 def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | None:
     """Return the calibration of a labelled table: of the kind asked for, or the simplest that is as good as any.
 
-    "auto" compares none, temperature and vector on five folds, stratified by class, that are drawn from a hash of the
-    rows' probabilities and the seed. It takes the simplest kind whose mean log loss on held-out rows exceeds the
-    smallest by at most one standard error of the paired difference: the larger one of those that the spread of rows and
-    the spread of folds give. On more than 4M entries the comparison is made on a sample of rows, drawn alike; the chosen calibrator is
-    always fitted on all rows.
+    "auto" compares none, temperature and vector by the log loss of rows that are left out: each row, with its copies of
+    the same class, is scored by the fit without them, which a Newton step gives. It takes the simplest kind whose mean
+    loss exceeds the smallest by at most one standard error of the paired difference. No folds are drawn for this, so
+    that neither a seed nor the last digit of a probability decides. Above 128 classes the fits leave out one of five
+    folds instead, which are drawn from a hash of the rows' probabilities and the seed. On more than 4M entries the
+    comparison is made on a sample of rows, chosen by their hash; the chosen calibrator is always fitted on all rows.
 
     A sparse table is never calibrated. Its zeros are probabilities that were left out, of which a floor would make a
     dense table of equal ones, and the log loss of a row whose true class was left out says nothing: calibrate before
@@ -176,17 +178,17 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     kinds = {"auto": KINDS}.get(kind, (kind,)) if isinstance(kind, str) else (kind,)
     losses = {"none": -np.log(_of_truth(sample.proba, sample.labels))}
     starts: dict[str, tuple[Rows, Array]] = {}
-    fold = sample.folds()
+    group = sample.copies()
     for each in kinds:
         name = each if isinstance(each, str) else "given"
         if isinstance(each, str):
             starts[name] = _first_fit(sample, each)
-            each_loss = _held_out(fold, _of_kind(*starts[name], each))
+            each_loss = _left_out(*starts[name], each, group)
         else:
-            each_loss = _held_out(fold, _of_object(sample, each))
+            each_loss = _held_out(sample.folds(), _of_object(sample, each))
         if each_loss is not None:
             losses[name] = each_loss
-    found = _simplest(losses, sample, fold) if _is_word(kind, "auto") else name
+    found = _simplest(losses, sample, group) if _is_word(kind, "auto") else name
     means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in losses.items()}
     means = means if len(means) > 1 else {}
     if found == "none":
@@ -371,22 +373,26 @@ def _held_out(fold: NDArray[np.int64], losses: _Fold) -> Array | None:
     return out
 
 
-def _simplest(losses: dict[str, Array], rows: Rows, fold: NDArray[np.int64]) -> str:
-    """Return the first kind whose mean loss is within one standard error of the smallest.
+def _left_out(rows: Rows, theta: Array, kind: str, group: NDArray[np.intp]) -> Array | None:
+    """Return every row's loss (n,) under the fit of a kind without its copies; None where all rows are copies.
 
-    The error of the paired difference is the larger one of two: that of the rows, which says how much other rows would
-    change it, and that of the folds' means, which says how much other folds would. One row in another fold then seldom
-    decides.
-    """
+    Of very many classes, whose fits have no Hessian, under the fits without one fold each."""
+    if group.max() == 0:
+        return None
+    losses = left_out_losses(rows.z, rows.labels, rows.weight, theta, group, common=kind == "temperature")
+    return losses if losses is not None else _held_out(rows.folds(), _of_kind(rows, theta, kind))
+
+
+def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> str:
+    """Return the first kind whose mean loss is within one standard error, of the paired difference, of the smallest.
+
+    Rows of a ``group`` (n,) are copies and count together."""
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
     best = min(means, key=lambda kind: means[kind])
     for kind in losses:
         worse = means[kind] - means[best]
-        off = rows.weight * (losses[kind] - losses[best] - worse) / total
-        of_folds = np.bincount(fold, weights=off)
-        n_folds = len(np.unique(fold))
-        spread = max(float((off * off).sum()), float((of_folds * of_folds).sum()) * n_folds / max(n_folds - 1, 1))
-        if worse <= np.sqrt(spread):
+        off = np.bincount(group, weights=rows.weight * (losses[kind] - losses[best] - worse))
+        if worse <= np.sqrt(float((off * off).sum())) / total:
             return kind
     return best
