@@ -1,6 +1,6 @@
 """Are the draws of consecutive keys serially independent? Lags 1 to 64 of 10^6 draws, under 1000 seeds.
 
-    python -m benchmarks.draws [SEEDS]
+    python -m benchmarks.draws [SEEDS [OTHER_SEEDS]]
 
 For every kind of key and every seed, 10^6 draws are made of keys that follow each other, and their serial correlation
 at each lag is compared with zero, twice: of the draws themselves, and of the decisions of a coin with p = 1/2. A test
@@ -14,6 +14,7 @@ import sys
 import numpy as np
 from scipy import fft, stats
 
+from benchmarks.results import write_section
 from confmax import _draw
 
 N, LAGS, LEVEL = 1_000_000, 64, 1e-6
@@ -42,17 +43,23 @@ def serial_failures(values, lags=LAGS, level=LEVEL):
     return int((np.abs(z) > stats.norm.isf(level / 2)).sum())
 
 
-def main(n_seeds=1000):
+def main(n_seeds=1000, other_seeds=50):
+    """Test row numbers under ``n_seeds`` seeds and other keys under ``other_seeds``; write the section "draws"."""
     strings = _draw.given_keys([str(k) for k in range(N)], N)
-    expected = n_seeds * LAGS * LEVEL
-    print(f"{N} draws, lags 1 to {LAGS}, seeds 0 to {n_seeds - 1}, level {LEVEL:g}: {expected:.3f} rejections expected")
-    print(f"{'keys':<16} {'draws':>8} {'coin':>8}")
-    for name, keys in {**{name: keys.astype(np.uint64) for name, keys in KINDS.items()}, "strings": strings}.items():
-        found = np.zeros(2, int)
-        for seed in range(n_seeds):
+    lines = ["keys | seeds | expected | rejected, draws | rejected, coin", "---|---:|---:|---:|---:"]
+    kinds = {**{name: keys.astype(np.uint64) for name, keys in KINDS.items()}, "strings": strings}
+    for place, (name, keys) in enumerate(kinds.items()):
+        seeds, found = other_seeds if place else n_seeds, np.zeros(2, int)
+        for seed in range(seeds):
             draws = _draw.uniform(seed, keys)
             found += serial_failures(draws), serial_failures(draws >= 0.5)
-        print(f"{name:<16} {found[0]:>8} {found[1]:>8}", flush=True)
+        lines.append(f"{name} | {seeds} | {seeds * LAGS * LEVEL:.3f} | {found[0]} | {found[1]}")
+        print(lines[-1], flush=True)
+    write_section(
+        "draws",
+        f"`python -m benchmarks.draws {n_seeds} {other_seeds}`: tests of serial correlation of {N} draws at lags 1 to "
+        f"{LAGS} that reject at the level {LEVEL:g}.\n\n" + "\n".join(lines),
+    )
 
 
 if __name__ == "__main__":

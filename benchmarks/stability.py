@@ -1,6 +1,7 @@
 """Does the 16th digit of a probability, or one row in another fold, change the rule that one gets?
 
     python -m benchmarks.stability FOLDER_OF_NPZ [TABLE ...]
+    python -m benchmarks.stability FOLDER_OF_NPZ beside FILE     beside the printed output of an earlier state
 
 Each NPZ holds P_tune and y_tune. A table is cast to float64 and its rows divided by their sums. Its rule is compared
 with those of 30 copies whose entries are multiplied by 1 + 1e-13 u, u standard normal, of the table rounded to
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import confmax
+from benchmarks.results import write_section
 from confmax import _calibration_rows, _folds
 
 TABLES = (
@@ -107,17 +109,38 @@ def of_table(path):
     return lines
 
 
+def beside(path, lines):
+    """Write a section with the counts of this state beside those in the printed output of an earlier one."""
+    printed = [line.strip().split(" | ") for line in Path(path).read_text().splitlines() if line.count(" | ") == 7]
+    old = {(row[0], row[3]): row for row in printed}
+    rows = ["table | rows | classes | metric | calibration, draws, calibrated | perturbed | before | float32 | "
+            "before | row moved | before", "---|---:|---:|---|---|---:|---:|---|---|---:|---:"]  # fmt: skip
+    for name, n, K, metric, shown, perturbed, narrow, moved in lines:
+        was = old[name, metric]
+        before = [was[5].split()[0], was[6], was[7].split()[0]]
+        cells = [name, n, K, metric, shown, perturbed, before[0], narrow, before[1], moved, before[2]]
+        rows.append(" | ".join(map(str, cells)))
+    text = (
+        f"`python -m benchmarks.stability FOLDER beside benchmarks/stability_c70ce79.txt`: of {RUNS} relative "
+        f"perturbations of {SIZE:g}, of the table rounded to float32, and of {RUNS} runs with one row in another fold, "
+        f"how many give the same rule as the table itself, now and on c70ce79.\n\n" + "\n".join(rows)
+    )
+    write_section("stability", text)
+
+
 def main(folder, *names):
-    print(f"confmax {confmax.__file__}")
     print("table | rows | classes | metric | calibration, draws, calibrated | perturbed | float32 | one row moved")
     paths = sorted(Path(folder).glob("*.npz"))
-    wanted = names or TABLES
+    earlier = names[1] if names[:1] == ("beside",) else None
+    wanted = TABLES if earlier else names or TABLES
     chosen = [path for path in paths if (path.stem not in TABLES if wanted == ("others",) else path.stem in wanted)]
     lines = [line for path in chosen for line in of_table(path)]
     whole = [sum(line[5] == RUNS for line in lines), sum(bool(line[6]) for line in lines),
              sum(line[7] == RUNS for line in lines)]  # fmt: skip
     print(f"of {len(lines)} runs: {whole[0]} with 30 of 30 perturbations alike, {whole[1]} with float32 alike, "
           f"{whole[2]} with 30 of 30 moved rows alike")  # fmt: skip
+    if earlier:
+        beside(earlier, lines)
 
 
 if __name__ == "__main__":

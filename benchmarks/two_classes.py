@@ -5,7 +5,7 @@
 Small tables by seed, ties and sure rows included; labels, blend and model. The smallest recall is compared with a
 linear program over all thresholds, the G-, H- and Q-mean with a one-dimensional search between every pair of corners of
 the convex hull. On the model the same is done for all rules that decide equal rows alike. The largest difference of
-each is printed; nothing is written.
+each is written to the section "two classes" of benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import linprog, minimize_scalar
 
 import confmax
+from benchmarks.results import write_section
 
 METRICS = ["min_recall", "g_mean", "h_mean", "q_mean"]
 MODES = {"labels": 0.0, "blend": None, "model": 1.0}
@@ -90,8 +91,7 @@ def best_by_definition(name, P, y, weight, share, *, all_rules=False):
 
 def main(n_tables=1000):
     warnings.simplefilter("ignore")
-    print(f"python -m benchmarks.two_classes {n_tables}: largest |value - optimum| over {n_tables} tables\n")
-    print("metric | labels | blend | model | model, all rules", "---|---:|---:|---:|---:|", sep="\n")
+    lines = ["metric | labels | blend | model | model, all rules", "---|---:|---:|---:|---:"]
     for name in METRICS:
         worst = dict.fromkeys((*MODES, "all rules"), 0.0)
         for seed in range(n_tables):
@@ -106,7 +106,13 @@ def main(n_tables=1000):
                 if mode == "model":
                     optimum = best_by_definition(name, P, y, weight, used, all_rules=True)
                     worst["all rules"] = max(worst["all rules"], abs(solution.value - optimum))
-        print(f"{name} | " + " | ".join(f"{worst[mode]:.1e}" for mode in worst))
+        lines.append(f"{name} | " + " | ".join(f"{worst[mode]:.1e}" for mode in worst))
+        print(lines[-1], flush=True)
+    write_section(
+        "two classes",
+        f"`python -m benchmarks.two_classes {n_tables}`: the best mixture of two classes, largest |value - optimum| "
+        f"over {n_tables} small tables.\n\n" + "\n".join(lines),
+    )
 
 
 if __name__ == "__main__":

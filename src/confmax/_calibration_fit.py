@@ -220,30 +220,56 @@ def left_out_losses(
     if K > NEWTON_CLASSES:
         return None
     a, b = theta
-    rows, wide = np.arange(n), z.astype(np.float64)
-    q, off = _softmax(wide * a + b), np.zeros((n, K))
-    off[rows, y] = 1.0
-    off = (q - off) * w[:, None]
+    d = 1 if common else 2 * K
+    slope, bend, out = np.empty((n, d)), np.empty(n), np.empty(n)
+    edges = _edges(n)
+
+    def slopes(part: int) -> None:
+        rows = slice(edges[part], edges[part + 1])
+        x, wide = z[rows].astype(np.float64), w[rows, None]
+        q = _softmax(x * a + b)
+        bend[rows] = w[rows] * _variance(q, x) if common else 0.0
+        q[np.arange(len(q)), y[rows]] -= 1.0
+        slope[rows] = (q * x).sum(axis=1, keepdims=True) * wide if common else np.concatenate([q * x, q], axis=1) * wide
+
+    run_parts(slopes, len(edges) - 1)
     if common:
-        slope = (off * wide).sum(axis=1, keepdims=True)
-        inverse = 1.0 / np.array([[PRECISION + float((w * _variance(q, wide)).sum())]])
+        inverse = np.array([[1.0 / (PRECISION + float(bend.sum()))]])
     else:
-        slope = np.concatenate([off * wide, off], axis=1)
         free = np.append(a > 0, np.ones(K, dtype=np.bool_))  # a power that the fit holds at zero stays there
-        inverse = np.zeros((2 * K, 2 * K))
+        inverse = np.zeros((d, d))
         hessian = _vector_at(z, y, w, theta.reshape(-1), _FULL)[2]
         inverse[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
     order = np.argsort(group, kind="stable")
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     slope = np.add.reduceat(slope[order], firsts, axis=0)
-    step, edges = np.zeros_like(slope), _edges(len(slope))
-    run_parts(lambda part: _times(slope, edges[part], edges[part + 1], inverse, step), len(edges) - 1)
-    along = wide * step[group, :1] if common else wide * step[group, :K] + step[group, K:]
+    step, places = np.zeros_like(slope), _edges(len(slope))
+    run_parts(lambda part: _times(slope, places[part], places[part + 1], inverse, step), len(places) - 1)
+
+    def along(rows: slice) -> tuple[Array, Array]:
+        x, moved = z[rows].astype(np.float64), step[group[rows]]
+        return x * a + b, x * moved if common else x * moved[:, :K] + moved[:, K:]
+
+    def bends(part: int) -> None:
+        rows = slice(edges[part], edges[part + 1])
+        score, change = along(rows)
+        bend[rows] = w[rows] * _variance(_softmax(score), change)
+
+    run_parts(bends, len(edges) - 1)
     # of all curvature along the step, the share of the group itself is gone with it
-    share = np.add.reduceat((w * _variance(q, along))[order], firsts) / np.maximum((slope * step).sum(axis=1), TINY)
-    score = wide * a + b + along / (1.0 - np.minimum(share, MOST_SHARE))[group, None]
-    top = score.max(axis=1)
-    return np.asarray(top + np.log(np.exp(score - top[:, None]).sum(axis=1)) - score[rows, y])
+    share = np.add.reduceat(bend[order], firsts) / np.maximum((slope * step).sum(axis=1), TINY)
+    longer = 1.0 / (1.0 - np.minimum(share, MOST_SHARE))
+
+    def losses(part: int) -> None:
+        rows = slice(edges[part], edges[part + 1])
+        score, change = along(rows)
+        score += change * longer[group[rows], None]
+        top = score.max(axis=1)
+        true = score[np.arange(len(score)), y[rows]]
+        out[rows] = top + np.log(np.exp(score - top[:, None]).sum(axis=1)) - true
+
+    run_parts(losses, len(edges) - 1)
+    return out
 
 
 def _softmax(score: Array) -> Array:
