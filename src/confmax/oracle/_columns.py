@@ -277,7 +277,7 @@ def is_numbered(names: Sequence[str]) -> bool:
     return list(names) in ([str(k) for k in each], [f"column_{k}" for k in each], [f"_{k + 1}" for k in each])
 
 
-def warn(note: str, stacklevel: int = 4) -> None:
+def warn(note: str, stacklevel: int = 5) -> None:
     """Warn of a ``note`` that is not empty."""
     if note:
         warnings.warn(note, UserWarning, stacklevel=stacklevel)
