@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.metrics import Metric
-from confmax.oracle import Table, apply_calibrator, decide, make_table, on_host
+from confmax.oracle import Table, apply_calibrator, decide, given_hashes, make_table, on_host
 from confmax.rule import DecisionRule
 from confmax.solution import value_on_labels
 from confmax.uncertainty import Decided, compare
@@ -71,10 +71,8 @@ def collapsed(proba: Any) -> tuple[NDArray[Any], int]:
     A model may give copies of a row probabilities that differ in the last digit, by their place in a batch; no rule
     must tell them apart.
     """
-    P = np.ascontiguousarray(on_host(proba))
-    narrow = np.ascontiguousarray(P.astype(np.float32) + np.float32(0.0))
-    keys = narrow.view(np.dtype((np.void, narrow.itemsize * narrow.shape[1]))).reshape(-1)
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    P = np.asarray(on_host(proba))
+    _, first, place = np.unique(given_hashes(P), return_index=True, return_inverse=True)
     return P[first][place.reshape(-1)], len(first)
 
 
