@@ -1,14 +1,18 @@
 """Warnings and verdicts of a report: each where it is true, and not where it is not."""
 
+import html
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import confmax
 from confmax.confusion import Gains
+from confmax.populations import atoms_example
 from confmax.report import _warnings as told
 from confmax.report._figures import verdict_of
+from confmax.report._format import number
 from confmax.report._words import (
     against_prior,
     certificate,
@@ -218,3 +222,17 @@ def test_a_certificate_is_told_only_where_there_is_one():
         found = confmax.maximize(metric, P, y, confusion=mode, calibration=None)
         assert "Nothing is proved" in certificate(judge(found, *other, metric=metric))
     assert "A saved rule holds no proof" in certificate(judge(proved.rule, *other, metric="g_mean"))
+
+
+def test_a_rule_tuned_on_training_rows_shows_both_values(tmp_path):
+    sample, new = atoms_example().sample(1000, 0), atoms_example().sample(400, 1)
+    clf = confmax.MetricClassifierCV(LogisticRegression(), metric="g_mean").fit(*sample)
+    found = clf.solution_
+    for X, y in (sample, new):
+        found.report(tmp_path / "page.html", clf.predict_proba(X), y, n_replicates=50)
+        page = html.unescape((tmp_path / "page.html").read_text())
+        assert (
+            f"the rule was tuned on the final model's probabilities of these rows. There its G-mean is "
+            f"{number(found.value)}, which is in-sample; on the labels with out-of-fold probabilities it is "
+            f"{number(found.label_value)}."
+        ) in page
