@@ -163,10 +163,13 @@ def arrays(folder):
     rule.save(folder / "rule.json")
     confmax.DecisionRule.load(folder / "rule.json")
     confmax.score("macro_f1", P, y, rule, sample_weight=weight, n_replicates=40)
-    tuned.report(folder / "report.html", P, y, weight, n_replicates=40)
-    for export in (lambda: rule.to_sql("duckdb"), rule.to_onnx, rule.to_python):
+    page = folder / "report.html"
+    for written in (
+        lambda: rule.to_sql("duckdb"), rule.to_onnx, rule.to_python,
+        lambda: tuned.report(page, P, y, weight, n_replicates=40),
+    ):  # fmt: skip
         try:
-            export()
+            written()
         except ImportError:
             continue
 

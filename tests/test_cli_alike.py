@@ -64,7 +64,9 @@ LABELS = {
     "large_string": lambda y: pa.array(np.array(NAMES)[y].tolist(), pa.large_string()),
     "string_view": lambda y: pa.array(np.array(NAMES)[y]).cast(pa.string_view()),
     "dictionary": lambda y: pa.array(np.array(NAMES)[y]).dictionary_encode(),
-    "dictionary of large_string": lambda y: pa.array(np.array(NAMES)[y].tolist(), pa.large_string()).dictionary_encode(),
+    "dictionary of large_string": lambda y: pa.array(
+        np.array(NAMES)[y].tolist(), pa.large_string()
+    ).dictionary_encode(),
     "dictionary of int": lambda y: pa.array(y).dictionary_encode(),
     "int8": lambda y: pa.array(y.astype(np.int8)),
     "whole floats": lambda y: pa.array(y.astype(float)),
