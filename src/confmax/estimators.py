@@ -142,8 +142,10 @@ class MetricClassifierCV(RuleClassifier):
 
     A class without rows in the training part of a split has probability zero on the test part.
 
-    ``sample_weight`` weighs the rows of the tuning table and is passed to the estimator's ``fit``. An estimator whose
-    ``fit`` names no such parameter (a `Pipeline`, nearest neighbours) is fitted without weights, with a `UserWarning`.
+    ``sample_weight`` weighs the rows of the tuning table and is passed to the estimator's ``fit``. For the tuning only
+    the ratios of weights matter: a weight of 2 does not say that a row was seen twice; repeat such rows. An estimator
+    whose ``fit`` names no such parameter (a `Pipeline`, nearest neighbours) is fitted without weights, with a
+    `UserWarning`.
     ``cv="prefit"`` fits nothing, so the weights are for tuning only. With metadata routing the tuning still uses
     ``sample_weight`` and the estimator gets what it requests: ``set_fit_request(sample_weight=False)`` tunes only,
     ``set_fit_request(sample_weight="w")`` with ``fit(X, y, w=...)`` fits only. ``groups`` reach a splitter by routing.
