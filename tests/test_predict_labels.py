@@ -248,6 +248,7 @@ def test_labels_of_dask_frames(names, dtype):
 def test_the_column_of_spark_holds_names_as_before():
     """The function that executors run, without a session."""
     pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyspark")
     decider = importlib.import_module("confmax._spark_rule")._decider
     P = table(30)
     for names, expected in ((("no", "maybe", "yes"), None), ((4, 5, 6), [4.0, 5.0, 6.0])):

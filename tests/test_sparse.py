@@ -155,14 +155,15 @@ def test_partial_sums_take_no_more_than_the_entries():
 def test_every_metric_finds_the_rule_of_the_dense_table(name, mode):
     metric = metric_of(name)
     K = 2 if metric.binary else 6
+    close = 1e-7 if name == "min_recall" else 1e-9  # a linear program stops within its tolerance
     for dtype, seed in ((np.float64, 0), (np.float32, 1)):
         P, y, weight = top_k(seed, 150, K, min(3, K), dtype, digits=None if seed else 1)
         csr = with_zeros(P, seed)
         options = {"sample_weight": weight if seed else None, "confusion": mode, "max_passes": 25, "classes": range(K)}
         dense = confmax.maximize(metric, P, y, calibration=None, **options)
         sparse = confmax.maximize(metric, csr, y, **options)
-        assert sparse.value == pytest.approx(dense.value, abs=1e-9)
-        assert sparse.label_value == pytest.approx(dense.label_value, abs=1e-9)
+        assert sparse.value == pytest.approx(dense.value, abs=close)
+        assert sparse.label_value == pytest.approx(dense.label_value, abs=close)
         assert (sparse.upper_bound is None) == (dense.upper_bound is None)
         assert sparse.calibration is None
         for rule in (sparse.rule, dense.rule):
