@@ -35,7 +35,7 @@ import confmax
 from benchmarks.results import write_section
 from confmax.populations import FinitePopulation, atoms_example, continuous_example, population_confusion
 
-SAMPLES, CONTINUOUS_SAMPLES = 10, 40
+SAMPLES, CONTINUOUS_SAMPLES = 10, 100
 CELLS, POPULATIONS, PER_POPULATION = 6, 12, 3
 SETS = ("balance", "car", "nursery", "contraceptive", "led7digit", "flare", "splice", "kr-vs-k", "page-blocks",
         "segment", "vowel", "mammographic", "monk-2", "tae")  # fmt: skip
