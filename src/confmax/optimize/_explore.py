@@ -94,6 +94,16 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *,
     return np.concatenate([np.array(between), np.exp(around) if positive else around])
 
 
+def off_kinks(gains: Array, size: float) -> Array:
+    """Return ``gains`` (B, d) with every entry moved by a factor of about ``1 + size``, always the same way.
+
+    The best gain lies where some rows tie exactly. There the last digit of a probability would choose the single rule;
+    the moved gain chooses it by the same side of the tie every time.
+    """
+    moves = np.random.default_rng(gains.shape[1]).uniform(-1.0, 1.0, gains.shape)
+    return np.asarray(gains * (1.0 + size * moves))
+
+
 def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Array) -> Array | None:
     """Return the gain g with ``g = f'(z)`` at the point z that it is predicted to be answered by; None if unknown.
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from confmax._metric import Metric
 from confmax.confusion import Array, Confusion
-from confmax.optimize._explore import BETWEEN, Asked, by_differences, newton_gain, surroundings
+from confmax.optimize._explore import BETWEEN, Asked, by_differences, newton_gain, off_kinks, surroundings
 from confmax.optimize._loop import DEFAULT_MAX_PASSES, Heard, Problem, Status, Step, best_answer
 from confmax.optimize._master import best_mix
 from confmax.optimize._points import Points, Space
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 BELIEVED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
+ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
 MOST_POINTS = 40  # beside the constant rules; of those without weight only the nearest to use are kept
 
 
@@ -132,6 +133,7 @@ class FullyCorrective:
         asked = state.asked if state.round < BELIEVED else replace(state.asked, curvature=None)
         newton = newton_gain(space, asked, best, point, slope)
         around = surroundings(best, slope, newton, state.round, near=state.near)
+        around = off_kinks(around, ASIDE * problem.tol)
         if problem.metric.bounds_any_gain:
             return around, point[None]
         between = np.array([state.best_point + t * (point - state.best_point) for t in (0.7, *BETWEEN[1:], 0.1, 0.03)])
