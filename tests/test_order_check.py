@@ -1,0 +1,103 @@
+"""Labels that speak against the order of the columns: a warning that names a better order."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import confmax
+from tests.column_helpers import N, drawn
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def test_columns_in_another_order_are_doubted():
+    P, y = drawn(4)
+    turned = P[:, [1, 2, 3, 0]]
+    sentence = (
+        r"the log loss of the probabilities is \d\.\d\d, that of the class shares alone \d\.\d\d: the columns are "
+        r"probably in another order than the classes: as 1, 2, 3, 0 they have \d\.\d\d; name the columns"
+    )
+    weight = np.random.default_rng(1).random(N)
+    for settings in ({}, {"calibration": None}, {"sample_weight": weight}, {"confusion": "labels"}):
+        with pytest.warns(UserWarning, match=sentence):
+            confmax.maximize("macro_f1", turned, y, **settings)
+        confmax.maximize("macro_f1", P, y, **settings)  # warnings are errors
+    confmax.maximize("macro_f1", turned)  # no labels, no doubt
+    with pytest.warns(UserWarning, match=sentence):
+        confmax.score("macro_f1", turned, y, n_replicates=0)
+
+
+def test_every_kind_of_table_is_doubted(tmp_path):
+    P, y = drawn(3)
+    turned = P[:, [1, 2, 0]]
+    np.save(tmp_path / "p.npy", turned)
+    np.save(tmp_path / "y.npy", y)
+    given = [(turned, y), (confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy"), None)]
+    try:
+        import torch
+    except ImportError:
+        pass
+    else:
+        given.append((torch.from_numpy(turned), torch.from_numpy(y)))
+    for proba, labels in given:
+        with pytest.warns(UserWarning, match="columns are probably in another order than the classes: as 1, 2, 0"):
+            confmax.maximize("g_mean", proba, labels)
+    sparse = pytest.importorskip("scipy.sparse")
+    confmax.maximize("g_mean", sparse.csr_array(turned), y)
+
+
+def test_an_overconfident_model_in_the_right_order_is_told_so():
+    P, y = drawn(3)
+    sure = np.eye(3)[P.argmax(axis=1)]
+    with pytest.warns(UserWarning, match="no other order of the columns fits better, so the model is badly overconf"):
+        confmax.maximize("macro_f1", sure, y, calibration=None)
+
+
+def test_honest_probabilities_are_not_doubted():
+    """Small samples of calibrated probabilities: a false alarm would be an error here. Columns are right throughout."""
+    alarms = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        P = rng.dirichlet(rng.uniform(0.5, 3.0, 3), 40)
+        y = (P.cumsum(axis=1) > rng.random((40, 1))).argmax(axis=1)
+        if len(np.unique(y)) == 3:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                confmax.maximize("accuracy", P, y, calibration=None, confusion="labels")
+            alarms += any("log loss" in str(each.message) for each in caught)
+    assert alarms <= 2
+
+
+def test_estimators_doubt_once():
+    from sklearn.linear_model import LogisticRegression
+
+    class Turned(LogisticRegression):
+        def predict_proba(self, X):
+            return np.roll(super().predict_proba(X), 1, axis=1)
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    X = rng.normal(size=(300, 2)) + 2 * y[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        confmax.MetricClassifierCV(Turned()).fit(X, y)
+    assert sum("the columns are probably in another order" in str(each.message) for each in caught) == 1
+
+
+def test_the_command_line_doubts(tmp_path, monkeypatch):
+    from tests.cli_helpers import run
+
+    monkeypatch.chdir(tmp_path)
+    P, y = drawn(3)
+    np.savez("t.npz", p=P[:, [1, 2, 0]], y=y)
+    told = "the columns are probably in another order than the classes: as 1, 2, 0 they have"
+    _, stderr = run("tune", "t.npz", "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
+    assert stderr.count(told) == 1
+    assert "give --classes with the names in column order" in stderr
+    _, stderr = run("score", "t.npz", "--label", "y", "--replicates", "0")
+    assert stderr.count(told) == 1
+    _, stderr = run("compare", "t.npz", "--label", "y", "--metric", "macro_f1", "--replicates", "0")
+    assert stderr.count(told) == 1
