@@ -77,7 +77,7 @@ class MetricClassifierCV(RuleClassifier):
         True keeps the model of every split instead, and decides by their mean probabilities; nothing is fitted again.
         This helps models that vary much with their training rows, such as trees and forests, and takes as many times
         the prediction time as there are splits. It needs more than one split.
-    calibration, confusion, randomized : str, bool or object
+    calibration, confusion, solver, randomized : str, bool or object
         As for `confmax.maximize`.
     labels : sequence or None
         All class labels in the order that a metric such as ``quadratic_kappa`` counts them in; needed where such a
@@ -176,6 +176,7 @@ class MetricClassifierCV(RuleClassifier):
         ensemble: bool = False,
         calibration: Any = "auto",
         confusion: str = "auto",
+        solver: Any = "auto",
         randomized: bool | str = "auto",
         labels: Sequence[Any] | None = None,
         pos_label: Any = None,
@@ -185,7 +186,7 @@ class MetricClassifierCV(RuleClassifier):
     ) -> None:
         self.estimator, self.metric, self.cv = estimator, metric, cv
         self.refit, self.ensemble = refit, ensemble
-        self.calibration, self.confusion, self.randomized = calibration, confusion, randomized
+        self.calibration, self.confusion, self.solver, self.randomized = calibration, confusion, solver, randomized
         self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
 
@@ -205,6 +206,7 @@ class MetricClassifierCV(RuleClassifier):
         settings = {
             "confusion": self.confusion,
             "calibration": self.calibration,
+            "solver": self.solver,
             "randomized": self.randomized,
             "random_state": seed,
         }

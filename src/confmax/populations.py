@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -264,6 +264,51 @@ def population_confusion(
     if len(h) != len(X):
         raise ValueError(f"decide returned {len(h)} rows for {len(X)} points; return one distribution per point")
     return (population.eta(X) * weight[:, None]).T @ h
+
+
+def eta_error(population: Population, model: Any, *, per_class: int = PER_CLASS) -> float:
+    """Return how far a model's probabilities are from the true ones: ``E |eta_hat(X) - eta(X)|_1``, from 0 to 2.
+
+    The term of the paper's bounds that the class probabilities cost (Lemma 8, Theorem 10); pass it to
+    `confmax.theory.linear_regret_bound` and the others.
+
+    Parameters
+    ----------
+    population : Population
+        Exact where it is finite, else up to its grid's error. Its classes are 0..K-1.
+    model : classifier or callable
+        Something with ``predict_proba``, whose ``classes_``, where it has them, are among 0..K-1 (a class that it does
+        not know has probability zero), or a function from points (N, d) to probabilities (N, K).
+    per_class : int
+        Grid points per class of a continuous population.
+
+    Raises
+    ------
+    ValueError
+        If the model gives anything but K probabilities per point, or knows other classes.
+
+    Examples
+    --------
+    >>> from confmax.populations import coin, eta_error
+    >>> round(eta_error(coin(), lambda X: [[0.4, 0.6]] * len(X)), 6)
+    0.2
+    """
+    X, weight = population.points(per_class)
+    eta = population.eta(X)
+    n, K = eta.shape
+    predict: Callable[[Array], ArrayLike] = getattr(model, "predict_proba", model)
+    given = np.asarray(predict(X), dtype=np.float64)
+    classes = np.asarray(getattr(model, "classes_", np.arange(K)))
+    if not set(classes.tolist()) <= set(range(K)):
+        raise ValueError(f"the population's classes are 0..{K - 1} and the model knows {classes.tolist()[:8]}")
+    if given.shape != (n, len(classes)):
+        raise ValueError(
+            f"the model gave an array of shape {given.shape} for {n} points; return one probability per class, shape "
+            f"({n}, {len(classes)})"
+        )
+    estimate = np.zeros((n, K))
+    estimate[:, classes.astype(np.intp)] = checked_probabilities(given)
+    return float(weight @ np.abs(estimate - eta).sum(axis=1) / weight.sum())
 
 
 def continuous_example() -> GaussianMixture:

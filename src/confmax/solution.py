@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from confmax._html import solution_table
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax._polish import polished
-from confmax._report_method import Reports
 from confmax._seed import RandomState, as_seed
+from confmax._solution import Solution
 from confmax.blend import model_share
 from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
@@ -31,6 +30,7 @@ from confmax.optimize import (
     baselines,
     best_cut,
     choose,
+    passes_allowed,
     run,
     warm_start,
 )
@@ -40,113 +40,14 @@ from confmax.oracle._columns import column_names, stated_order, table_order
 from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
+__all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels"]
+
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
 MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Solution(Reports):
-    """What `maximize` found.
-
-    Attributes
-    ----------
-    rule : DecisionRule
-        The rule to apply.
-    value : float
-        The metric of the rule on the table, under the confusion estimate used.
-    upper_bound, gap : float or None
-        No rule exceeds ``upper_bound``; ``gap = upper_bound - value``. None where nothing is proved: on labels, and
-        for metrics whose structure gives no bound.
-    randomization_loss : float or None
-        What the returned rule loses, being deterministic, to the best mixture of rules found; part of the gap. None
-        where a mixture may be better and the solver looked at single rules only (`CoordinateSearch`, `BruteForce`).
-    status : Status
-        How the run ended and what to do about it.
-    n_passes : int
-        Scans of the table, the final evaluation included.
-    history : tuple of Progress
-        One entry per step.
-    confusion : ndarray (K, M) or None
-        Confusion matrix of the rule, fractions of all weight; None above 1000 classes.
-    statistics : Confusion
-        Its row sums, diagonal and column sums.
-    label_value : float or None
-        The metric of the rule on the labels, where there are any; with ``tuned_on="refit"`` on the out-of-fold
-        probabilities of the rows, not on those that the rule was tuned on.
-    baselines : dict
-        The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities.
-    metric : Metric
-        The metric that was maximised: over the present classes, if some are absent; AMS without a regulariser has a
-        floor of half a row under its background, where it is infinite.
-    mode : {"model", "labels", "blend"}
-        The confusion estimate used.
-    model_share : float
-        Weight of the model in it: 1 for the model, 0 for the labels.
-    calibration : Calibration or None
-        What was done to the probabilities first, with their log loss before and after.
-    tuned_on : {"rows", "refit"}
-        "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows;
-        ``value`` is in-sample. "rows": the rows that were given.
-    """
-
-    rule: DecisionRule
-    value: float
-    upper_bound: float | None
-    randomization_loss: float | None
-    status: Status
-    n_passes: int
-    history: tuple[Progress, ...]
-    statistics: Confusion
-    label_value: float | None
-    baselines: dict[str, float]
-    metric: Metric
-    mode: str
-    model_share: float
-    calibration: Calibration | None = None
-    tuned_on: str = "rows"
-
-    @property
-    def gap(self) -> float | None:
-        """``upper_bound - value``, None without a bound."""
-        return None if self.upper_bound is None else self.upper_bound - self.value
-
-    @property
-    def confusion(self) -> Array | None:
-        """Confusion matrix (K, M), None above 1000 classes."""
-        return self.statistics.matrix
-
-    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) draw.
-
-        It is `DecisionRule.predict` of ``rule``, where ``proba``, ``keys`` and ValueError are described.
-
-        Examples
-        --------
-        >>> import confmax
-        >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], ["no", "no", "yes", "yes"]
-        >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
-        ['yes']
-        """
-        return self.rule.predict(proba, keys=keys)
-
-    def _repr_html_(self) -> str:
-        return solution_table(self)
-
-    def __repr__(self) -> str:
-        known = "no certificate" if self.gap is None else f"gap {self.gap:.2g}"
-        mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
-        rows = [
-            f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
-            *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
-            *([] if self.calibration is None else [f"  {self.calibration}"]),
-            f"  {self.status.value}",
-            str(self.rule),
-        ]
-        return "\n".join(rows)
 
 
 def maximize(
@@ -195,7 +96,8 @@ def maximize(
         are. An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the
         correction itself.
     solver : "auto", "polished", str or solver
-        "auto" chooses by the metric's declared structure. "polished" adds a search over one class weight or offset at a
+        "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 in one
+        call. "polished" adds a search over one class weight or offset at a
         time on the labels, if five-fold cross-validation inside the table says that it helps; it costs about twenty
         times as much.
     randomized : {"auto", True, False}
@@ -272,6 +174,7 @@ def tune(
     ValueError if the solver cannot take the metric or the table.
     """
     chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
+    confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
     found = choose_calibration(judged, calibration, seed=random_state)
     mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
     table = oracle.table
@@ -301,7 +204,7 @@ def tune(
         starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
-    budget = (method.budget if max_passes is None else max_passes) - reserved
+    budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
     outcome = run(method, problem, callback)
     if polishing:
@@ -309,11 +212,21 @@ def tune(
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
-        solution = replace(solution, mode=mode, upper_bound=None)
+        status = Status.FINISHED if solution.status is Status.CONVERGED else solution.status
+        solution = replace(solution, mode=mode, upper_bound=None, status=status)
     if out_of_fold is not None:
         value = value_on_labels(solution.rule, chosen, out_of_fold)
         solution = replace(solution, label_value=value, tuned_on="refit")
     return replace(solution, calibration=found)
+
+
+def _as_solver_says(solver: Any, confusion: Any, calibration: Any, randomized: Any) -> tuple[Any, Any, Any]:
+    """Return the settings of `maximize`, with those that a solver prescribes in the place of "auto"."""
+    given = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
+    for name, value in getattr(solver, "settings", {}).items():
+        if isinstance(given[name], str) and given[name] == "auto":
+            given[name] = value
+    return given["confusion"], given["calibration"], given["randomized"]
 
 
 def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
@@ -487,23 +400,12 @@ def _finish(
     """
     plain_values = [float(metric.values(rule.confusion)) for rule in plain]
     base = dict(zip(["argmax", "p/prior", "p/mean(p)"], plain_values, strict=False))
-    single_value = float(metric.values(outcome.single.confusion))
-    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
-    mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
-    rule, statistics, value = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
-    if mixed and value < single_value:
-        # the mixture lived on weights of rounding size, which a rule does not keep
-        mixed, loss = False, 0.0
-        rule, statistics, value = _evaluated(metric, table, oracle, outcome.single, seed)
-    for name, each in zip(base, plain, strict=False):
-        if base[name] <= value + 1e-13 * max(1.0, abs(value)):
-            continue
-        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, each, seed)
-        base[name] = again[2]
-        if again[2] > value:
-            loss, mixed = max(loss + single_value - again[2], 0.0), False
-            rule, statistics, value = again
+    if outcome.prescribed:
+        (rule, statistics, value), mixed, loss = _evaluated(metric, table, oracle, outcome.mixture, seed), True, 0.0
+    else:
+        (rule, statistics, value), mixed, loss = _best(
+            metric, table, oracle, outcome, plain, base, randomized=randomized, seed=seed
+        )
     label_value = None
     if table.has_labels:
         label_value = value
@@ -519,8 +421,46 @@ def _finish(
     status = outcome.status
     if status is Status.CONVERGED and upper is not None and upper - value - (paid or 0.0) > tol + 1e-12:
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
-    return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history,
-                    statistics, label_value, base, metric, mode, oracle.model_share)  # fmt: skip
+    multipliers = None
+    if outcome.multipliers is not None:
+        multipliers = np.zeros(table.n_classes)
+        multipliers[list(metric.classes or range(table.n_classes))] = outcome.multipliers
+    return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history, statistics, label_value, base,
+                    metric, mode, oracle.model_share, multipliers=multipliers)  # fmt: skip
+
+
+def _best(
+    metric: Metric,
+    table: Table,
+    oracle: CountingOracle,
+    outcome: Outcome,
+    plain: Sequence[Mixture],
+    base: dict[str, float],
+    *,
+    randomized: bool | str,
+    seed: int,
+) -> tuple[tuple[DecisionRule, Confusion, float], bool, float]:
+    """Return the best rule with its statistics and value, whether it is the mixture, and what it loses to it.
+
+    ``base`` are the values of ``plain``, which are set to those of one kind of scan where rounding could matter.
+    """
+    single_value = float(metric.values(outcome.single.confusion))
+    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
+    mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
+    best = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
+    if mixed and best[2] < single_value:
+        # the mixture lived on weights of rounding size, which a rule does not keep
+        mixed, loss = False, 0.0
+        best = _evaluated(metric, table, oracle, outcome.single, seed)
+    for name, rule in zip(base, plain, strict=False):
+        if base[name] <= best[2] + 1e-13 * max(1.0, abs(best[2])):
+            continue
+        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
+        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, rule, seed)
+        base[name] = again[2]
+        if again[2] > best[2]:
+            loss, mixed, best = max(loss + single_value - again[2], 0.0), False, again
+    return best, mixed, loss
 
 
 def _evaluated(

@@ -22,19 +22,17 @@ DEFAULT_MAX_PASSES = 100
 
 
 class Status(enum.Enum):
-    """How a run ended; the value says what to do about it."""
+    """How a run ended; the value says it in words. What is proved of the rule is `Solution.guarantee`."""
 
-    CONVERGED = "converged: the gap is within tol; nothing is left to do"
-    OPTIMAL = "optimal among all the rules that the solver ranges over; a solver of another kind may range over more"
-    STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is not excluded"
-    COORDINATEWISE = (
-        "coordinate-wise optimal: no single weight or offset improves the metric; other starts may reach more"
-    )
-    STALLED = "stalled: no step toward the last rule improves the metric; the best rule seen is returned"
-    MAX_PASSES = "max_passes: the budget was used before the gap fell to tol; raise max_passes or tol"
-    TRUNCATED = "truncated: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
-    FINISHED = "finished: all rounds that the algorithm prescribes were made"
-    STOPPED = "stopped: the callback asked for it; the best rule so far is returned"
+    CONVERGED = "converged: the upper bound is within tol of the best rule found, mixtures included"
+    OPTIMAL = "optimal among all the rules that the solver compares"
+    STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is possible"
+    COORDINATEWISE = "coordinate-wise optimal: no single weight or offset improves the metric; other starts may"
+    STALLED = "search finished: no further step improves the metric; the best rule met is returned"
+    MAX_PASSES = "search finished: all passes that max_passes allows were made; the best rule met is returned"
+    TRUNCATED = "cut short: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
+    FINISHED = "search finished: all rounds were made"
+    STOPPED = "stopped by the callback; the best rule so far is returned"
 
 
 @dataclass(frozen=True)
@@ -120,18 +118,23 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step of a solver offers: rules it met, a bound it proved, and whether it is finished."""
+    """What one step of a solver offers: rules it met, a bound it proved, and whether it is finished.
+
+    ``multipliers`` (S,) are the class weights of its best bound, where the metric is a smallest recall.
+    """
 
     iterate: Mixture
     rules: tuple[Mixture, ...] = ()
     upper_bound: float | None = None
     status: Status | None = None
+    multipliers: Array | None = None
 
 
 class Solver(Protocol):
     """Frozen settings; the state is separate. `init` starts it, `step` makes one round.
 
-    One that offers single rules only says so by ``mixes = False``.
+    One that offers single rules only says so by ``mixes = False``. One whose last rule is to be returned as it is says
+    ``returns = "last"``, and may give ``settings``, what `confmax.maximize` takes where its argument is "auto".
     """
 
     @property
@@ -152,9 +155,19 @@ class Solver(Protocol):
         """Return the state after ``state`` for a ``problem``, and what the step offers."""
 
 
+def passes_allowed(solver: Solver, n_rows: int) -> int:
+    """Return the passes of a ``solver`` on a table of ``n_rows`` where the caller sets no limit."""
+    passes = getattr(solver, "passes", None)
+    return solver.budget if passes is None else int(passes(n_rows))
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Best rules and bound of a run; whether mixtures were looked for, where they may be better than single rules."""
+    """Best rules and bound of a run.
+
+    ``mixed``: whether mixtures were looked for, where they may be better than single rules. ``prescribed``: the mixture
+    is the solver's last one, to be returned whatever it is worth.
+    """
 
     mixture: Mixture
     single: Mixture
@@ -162,6 +175,8 @@ class Outcome:
     status: Status
     history: tuple[Progress, ...] = field(default_factory=tuple)
     mixed: bool = True
+    prescribed: bool = False
+    multipliers: Array | None = None
 
 
 def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
@@ -224,8 +239,10 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
             status = Status.MAX_PASSES
         if status is not None:
             mixed = getattr(solver, "mixes", True) or problem.metric.structure not in MIXES
-            best = keeper.mixture.reduced(problem.metric)
-            return Outcome(best, keeper.single, keeper.bound, status, tuple(keeper.history), mixed)
+            prescribed = getattr(solver, "returns", "best") == "last"
+            best = keeper.last if prescribed else keeper.mixture.reduced(problem.metric)
+            return Outcome(best, keeper.single, keeper.bound, status, tuple(keeper.history), mixed, prescribed,
+                           keeper.multipliers)  # fmt: skip
         state, step = solver.step(problem, state)
         keeper.take(step)
         status = step.status
@@ -236,7 +253,7 @@ class _Keeper:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.mixture = problem.start
+        self.mixture = self.last = problem.start
         self.value = self.iterate_value = problem.value(problem.start.confusion)
         singles = [rule for rule in problem.starts if len(rule.atoms) == 1] or [problem.start]
         self.single = max(singles, key=lambda rule: problem.value(rule.confusion))
@@ -244,8 +261,12 @@ class _Keeper:
         self.bound: float | None = None
         self.history: list[Progress] = []
         self.trusts_bounds = problem.oracle.exact
+        self.multipliers: Array | None = None
 
     def take(self, step: Step) -> None:
+        self.last = step.iterate
+        if step.multipliers is not None:
+            self.multipliers = step.multipliers
         for rule in (*step.rules, step.iterate):
             # the iterate comes last
             self.iterate_value = value = self.problem.value(rule.confusion)

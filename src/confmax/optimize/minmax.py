@@ -98,8 +98,10 @@ class MaxMin:
     exactly (as `CoordinateSearch` does), for a greater soft minimum, and asks for what was found together with the
     gains of the duals: two passes again.
 
-    Source: linear programming duality. The paper says in a remark of Section 3 that a weighted recall is what the best
-    rule maximises, and in one of Section 5 how its own algorithm could be used: on a smooth approximation.
+    Source: linear programming duality. The paper's remark in Section 3, that every maximiser of a subgradient is
+    optimal, is false as printed (erratum E19): it holds for the class weights of the program's dual, the least
+    favourable ones, under Assumption A. `Solution.multipliers` has them. A remark in Section 5 says how the paper's
+    algorithm could be used: on a smooth approximation.
 
     Examples
     --------
@@ -145,7 +147,8 @@ class MaxMin:
         patience = max(PATIENCE, len(own.weights))
         status = Status.STALLED if following.idle >= patience and not problem.oracle.exact else None
         bound = own.best_bound if problem.oracle.exact else None
-        return following, Step(own.points.mixture(own.mix), rules, bound, status)
+        multipliers = own.best_weights if problem.oracle.exact else own.weights
+        return following, Step(own.points.mixture(own.mix), rules, bound, status, multipliers)
 
 
 # --- rounds: each returns the next state, and the gains asked for with their answers ----------------------------------

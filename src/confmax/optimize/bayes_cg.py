@@ -1,0 +1,137 @@
+"""The paper's Algorithm 4, BayesCG: conditional gradient on confusion matrices that are counted on a sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from confmax._constants import MEANS, rho_schedule
+from confmax._metric import Metric
+from confmax.confusion import ABSENT
+from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize.frank_wolfe import FrankWolfeState, check_smoothing, linear_step
+from confmax.optimize.step_size import open_loop
+
+SPLIT = 0.5  # alpha and rho where the paper leaves them open
+RHO = 0.01
+OTHER_PASSES = 5  # starting rules and final evaluations
+
+
+@dataclass(frozen=True)
+class BayesCG:
+    """The paper's Algorithm 4: conditional gradient on a sample with a plug-in oracle and step ``2 / (j + 1)``.
+
+    ``BayesCG(returns="last")`` is the algorithm as printed, in one call: all rounds are made, the rule of the last one
+    is returned whatever its value, and `confmax.maximize` takes as defaults what the algorithm has: confusion
+    matrices counted on labels, no calibration, a randomised rule. Where you say something else there, that holds.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1] or None
+        Fraction of the sample on which confusion matrices are measured. The table given is this part S''; the
+        probabilities come from a model fitted on the rest, S'. The sample then has ``m = round(n / alpha)`` rows. None:
+        1/2 for "last" (the paper names no number), 1 for "best".
+    kappa : float
+        The algorithm makes ``T = ceil(kappa m)`` rounds; fewer if ``max_passes`` is smaller, which `status` says. A
+        whole number for "last", as in the paper.
+    rho : float or None
+        Smoothing (Theorem 12). None: for "last" and the H-, Q- and G-mean `confmax.theory.rho_schedule`, which falls
+        with m (Corollary 13), its scale the smallest class share; else .01. Metrics with gradients everywhere are not
+        smoothed.
+    smoothing : {"relative", "additive"} or None
+        Relative to each class's prior, or as in the paper's Table 2. None: "additive" for "last", else "relative".
+    returns : {"best", "last"}
+        The best rule met, as on labels the last one may be worse; or h^T, as printed.
+
+    Notes
+    -----
+    Round 1 has step 1, so the initial rule only fixes the first gradient (note on Theorem 9 in the errata). It is the
+    plug-in argmax, as Lemma 11 needs (erratum E17).
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range; by `check`, for what it cannot solve.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.optimize import BayesCG
+    >>> P, y = [[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]], [0, 1, 0]
+    >>> confmax.maximize("g_mean", P, y, solver=BayesCG(kappa=5), confusion="labels").value
+    1.0
+    >>> printed = confmax.maximize("g_mean", P, y, solver=BayesCG(returns="last"))
+    >>> printed.mode, printed.calibration, printed.status.name
+    ('labels', None, 'FINISHED')
+    """
+
+    name: ClassVar[str] = "BayesCG"
+    budget: ClassVar[int] = DEFAULT_MAX_PASSES
+
+    alpha: float | None = None
+    kappa: float = 1.0
+    rho: float | None = None
+    smoothing: Literal["relative", "additive"] | None = None
+    returns: Literal["best", "last"] = "best"
+
+    def __post_init__(self) -> None:
+        """Refuse settings out of range."""
+        if self.returns not in ("best", "last"):
+            raise ValueError(f"returns of BayesCG is 'best' or 'last'; got {self.returns!r}")
+        if self.alpha is not None and not (isinstance(self.alpha, (int, float)) and 0 < self.alpha <= 1):
+            raise ValueError(f"alpha of BayesCG is a fraction in (0, 1]; got {self.alpha!r}")
+        if not (isinstance(self.kappa, (int, float)) and self.kappa > 0 and math.isfinite(self.kappa)):
+            raise ValueError(f"kappa of BayesCG must be positive and finite; got {self.kappa!r}")
+        if self.returns == "last" and self.kappa != int(self.kappa):
+            raise ValueError(f"kappa of BayesCG(returns='last') is a whole number; got {self.kappa!r}")
+        check_smoothing("BayesCG", self.rho, "additive" if self.smoothing is None else self.smoothing)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What `confmax.maximize` takes where its argument is "auto"."""
+        if self.returns == "best":
+            return {}
+        return {"confusion": "labels", "calibration": None, "randomized": True}
+
+    def rounds(self, n_rows: int) -> int:
+        """Return ``T = ceil(kappa m)`` for a table of ``n_rows`` rows, which is the fraction alpha of m."""
+        return math.ceil(self.kappa * self._sample_size(n_rows))
+
+    def passes(self, n_rows: int) -> int:
+        """Return the passes allowed, on a table of ``n_rows``, when the caller sets no limit."""
+        return self.rounds(n_rows) + OTHER_PASSES if self.returns == "last" else self.budget
+
+    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
+        """Accept every metric that has a gradient (the guarantee is for concave ones)."""
+
+    def init(self, problem: Problem) -> FrankWolfeState:
+        """Start at the plug-in argmax, which is among the rules that Lemma 11 covers (erratum E17)."""
+        return FrankWolfeState(problem.starts[0])
+
+    def step(self, problem: Problem, state: FrankWolfeState) -> tuple[FrankWolfeState, Step]:
+        """Make round j."""
+        n_rows = problem.oracle.table.n_rows
+        rule, vertex, bound, _ = linear_step(problem, self._surrogate(problem.metric, problem), state.rule)
+        moved = rule.toward(vertex.atoms[0], vertex.confusion, open_loop(state.round))
+        status = None
+        if state.round >= self.rounds(n_rows):
+            status = Status.FINISHED
+        elif problem.oracle.n_passes >= problem.max_passes:
+            status = Status.TRUNCATED
+        return FrankWolfeState(moved, state.round + 1), Step(moved, (vertex,), bound, status)
+
+    def _sample_size(self, n_rows: int) -> int:
+        alpha = (SPLIT if self.returns == "last" else 1.0) if self.alpha is None else self.alpha
+        return round(n_rows / alpha)
+
+    def _surrogate(self, metric: Metric, problem: Problem) -> Metric:
+        rho = self.rho
+        if rho is None and self.returns == "last" and metric.name in MEANS:
+            table = problem.oracle.table
+            rows = problem.oracle.rows
+            smallest = float(rows[rows > ABSENT].min())
+            rho = rho_schedule(metric.name, max(3, self._sample_size(table.n_rows)), table.n_classes, scale=smallest)
+        default = "additive" if self.returns == "last" else "relative"
+        return metric.smoothed(RHO if rho is None else rho, self.smoothing or default)
