@@ -30,10 +30,10 @@ class BruteForceState:
 class BruteForce:
     """Search over a grid of gains (paper, Algorithm 2).
 
-    The paper searches all gain matrices. This grid ranges over the family that the metric's gradients lie in: weights per class (G-mean and other metrics of the
-    recalls), offsets per class (kappa, MCC), both (F-measures), or the full gain matrix in [-1, 1]. Weights are
-    relative to the class priors, ``score_j = w_j p_j / prior_j``, w in (0, 1]; a factor or an offset that all classes
-    share changes no decision and is searched once.
+    The paper searches all gain matrices. This grid ranges over the family that the metric's gradients lie in: weights
+    per class (G-mean and other metrics of the recalls), offsets per class (kappa, MCC), both (F-measures), or the full
+    gain matrix in [-1, 1]. Weights are relative to the class priors, ``score_j = w_j p_j / prior_j``, w in (0, 1]; a
+    factor or an offset that all classes share changes no decision and is searched once.
 
     Parameters
     ----------
