@@ -24,7 +24,11 @@ import matplotlib.pyplot as plt
 
 PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "gain.svg"
 # name in the score: name in the picture and its colour
-RULES = {"argmax": ("argmax(p)", "#9a9a9a"), "p/prior": ("argmax(p / prior)", "#d9a441"), "rule": ("confmax", "#2f6fb0")}
+RULES = {
+    "argmax": ("argmax(p)", "#9a9a9a"),
+    "p/prior": ("argmax(p / prior)", "#d9a441"),
+    "rule": ("confmax", "#2f6fb0"),
+}
 
 
 def measured(metric, proba, labels, folds):
