@@ -68,8 +68,9 @@ axes.legend(loc="upper right", ncols=2)
 # %%
 # What is the best there is?
 # --------------------------
-# How large could the smallest recall be *if the probabilities were right*? With ``confusion="model"``, confmax gives an
-# answer with a proof. The gap bounds the distance to the best of all rules, mixtures included.
+# How large could the smallest recall of the expected confusion matrix be *if the probabilities were right*? With
+# ``confusion="model"``, confmax gives an answer with a proof. The gap bounds the distance to the best of all rules,
+# mixtures included.
 
 ideal = confmax.maximize(
     "min_recall", P_tune, y_tune, confusion="model", calibration="vector", randomized=True

@@ -2,8 +2,8 @@
 PyTorch logits
 ==============
 
-A small network reads handwritten digits, trained until it is overconfident. The table of probabilities stays a tensor:
-confmax scans it and makes the decisions on the tensor's device, a CPU or a GPU.
+A small network learns to read handwritten digits; it is trained until it is overconfident. The table of probabilities
+stays a tensor: confmax scans it and makes the decisions on the tensor's device, a CPU or a GPU.
 
 This example runs only if PyTorch is installed. Otherwise it is shown without its output.
 """
