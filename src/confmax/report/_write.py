@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,13 +206,13 @@ def write_cross_fitted(
         _check_order((chosen, other) if solution is None else (other,), table)
     own = {"classes": table.classes, "random_state": seed, **settings}
 
-    def tune(kept: NDArray[np.bool_] | slice) -> Solution:
+    def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
         assert table.labels is not None
         weight = None if table.weight is None else table.weight[kept]
         names = np.array(table.classes, dtype=object)[table.labels[kept]]
-        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **own)
+        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**own, **kind})
 
-    found = tune(slice(None)) if solution is None else solution
+    found = tune(slice(None), {}) if solution is None else solution
     evidence = cross_fitted(table, found, tune, n_folds=int(folds), seed=seed)
     told = [(name, str(value)) for name, value in settings.items() if name != "callback"]
     pairs = [("metric", repr(found.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *told]
