@@ -1,6 +1,7 @@
 """Reports of strange input: what is said stays true, what cannot be said is refused before anything is written."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,15 @@ from confmax.report._evidence import cross_fitted
 from confmax.report._format import metric_name, probability
 from confmax.report._matrices import limits, shown_classes
 from confmax.report._metrics import applicable
-from confmax.report._words import certificate, class_sentence, fold_range, how_it_decides, price, threshold_text
+from confmax.report._words import (
+    certificate,
+    class_sentence,
+    fold_range,
+    how_it_decides,
+    outside_folds,
+    price,
+    threshold_text,
+)
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample, shown
 
@@ -131,6 +140,16 @@ def test_draws_without_a_clear_benefit():
     P, y = sample(60, 4)
     found = cross_fit("min_recall", P, y, randomized=True)
     assert told.useless_draws(found).startswith("The rule decides at random with no clear benefit")
+
+
+def test_a_threshold_outside_the_range_of_the_folds_is_named():
+    found = cross_fit("macro_f1", *sample(300), replicates=0)
+    row = found.classes[1]
+    assert "outside" not in outside_folds(replace(found, classes=(replace(row, folds=(0.0, 1.0)),) * 3))
+    moved = tuple(
+        replace(each, name=f"class {k}", folds=(0.0, 1.0 if k else 1e-9)) for k, each in enumerate(found.classes)
+    )
+    assert outside_folds(replace(found, classes=moved)).endswith("lies outside this range for class 0.")
 
 
 def test_thresholds_in_words():

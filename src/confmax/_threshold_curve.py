@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confmax._estimator_steps import class_thresholds
 from confmax._metric import Metric
@@ -66,44 +65,57 @@ def threshold_curve(rule: DecisionRule, table: Table, metric: Metric) -> Thresho
     where there is no such curve: other numbers of classes or decisions, or a rule that does not decide the positive
     class from a threshold on.
     """
-    cuts = _cuts(rule, positive_class(metric))
-    if cuts is None or table.n_classes != 2:
-        return None
     k = positive_class(metric)
+    parts = _parts(rule, k)
+    if not parts or table.n_classes != 2:
+        return None
     p = table.proba[:, k].astype(np.float64)
     weight = np.ones(len(p)) if table.weight is None else table.weight
     truth = apply_calibrator(rule.calibrator, table.proba)[:, k] if table.labels is None else table.labels == k
-    prior = float(np.average(truth, weights=weight))
+    truth = np.asarray(truth, dtype=np.float64)
+    prior = np.array([1.0 - np.average(truth, weights=weight), np.average(truth, weights=weight)])
     order = np.argsort(p, kind="stable")
-    sums = [np.append(0.0, np.cumsum((weight * part)[order])) for part in (1.0 - truth, np.asarray(truth, float))]
+    at = np.union1d(np.linspace(0.0, 1.0, EVEN), np.quantile(p, np.linspace(0.0, 1.0, BY_RANK)))
+    below = np.where(at >= 1.0, len(p), np.searchsorted(p[order], at, side="left"))
 
-    def values(at: Array, never: NDArray[np.bool_]) -> Array:
-        below = np.where(never, len(p), np.searchsorted(p[order], at, side="left"))
-        C = np.empty((len(at), 2, 2))
-        for true, each in zip((1 - k, k), sums, strict=True):
-            C[:, true, 1 - k], C[:, true, k] = each[below], each[-1] - each[below]
+    def values(decided: Array) -> Array:
+        """Return the metric if the positive class has so much weight (T, 2) of each true class, negative first."""
+        C = np.empty((len(decided), 2, 2))
+        for true, missed in ((1 - k, 0), (k, 1)):
+            total = weight @ np.abs(1.0 - missed - truth)
+            C[:, true, k], C[:, true, 1 - k] = decided[:, missed], total - decided[:, missed]
         return values_at(metric, Confusion.from_matrix(C / weight.sum()))
 
-    at = np.union1d(np.linspace(0.0, 1.0, EVEN), np.quantile(p, np.linspace(0.0, 1.0, BY_RANK)))
-    named = [("argmax", 0.5, 1.0), ("p/prior", prior, 1.0), *(("tuned rule", cut, share) for cut, share in cuts)]
-    points = np.array([cut for _, cut, _ in named])
-    found = values(points, np.isinf(points))
-    marks = tuple(
-        Mark(name, min(cut, 1.0), float(value), share) for (name, cut, share), value in zip(named, found, strict=True)
-    )
-    return ThresholdCurve(at, values(at, at >= 1.0), marks, str(table.classes[k]))
+    above = [np.append(0.0, np.cumsum((weight * each)[order[::-1]]))[::-1][below] for each in (1.0 - truth, truth)]
+    inverse = np.divide(1.0, prior, out=np.zeros(2), where=prior > 0)
+    named = [
+        ("argmax", DecisionRule.from_weights(np.ones(2)), 0.5, 1.0),
+        ("p/prior", DecisionRule.from_weights(inverse if k == 1 else inverse[::-1]), float(prior[1]), 1.0),
+        *(("tuned rule", *part) for part in parts),
+    ]
+    marks = []
+    for name, one, cut, share in named:
+        # by its decisions: a threshold may be the very probability of a row
+        hit = one.predict_index(table.proba) == k
+        value = values(np.array([[weight @ (hit * (1.0 - truth)), weight @ (hit * truth)]]))
+        marks.append(Mark(name, min(cut, 1.0), float(value[0]), share))
+    return ThresholdCurve(at, values(np.column_stack(above)), tuple(marks), str(table.classes[k]))
 
 
-def _cuts(rule: DecisionRule, k: int) -> list[tuple[float, float]] | None:
-    """Return thresholds on the raw probability of class k and their shares: 0 for always, infinite for never."""
+def _parts(rule: DecisionRule, k: int) -> list[tuple[DecisionRule, float, float]]:
+    """Return the rules that a rule of two classes draws, their thresholds on the raw probability of class k, shares.
+
+    A threshold is 0 where the class is always decided, infinite where it never is. None are returned if a rule does not
+    decide the class from a threshold on.
+    """
     if rule.n_classes != 2 or rule.n_decisions != 2:
-        return None
+        return []
     p = np.linspace(0.0, 1.0, ORDER_CHECKED)
     P = np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])
     found = []
     for a, share in enumerate(rule.weights):
         one = DecisionRule(rule.gains[a], np.ones(1), rule.class_names, rule.metric, rule.seed, rule.calibrator)
-        if (np.diff(one.decision_probabilities(P)[:, k]) < 0).any():
-            return None
-        found.append((float(class_thresholds([one], np.full(2, 0.5))[0, k]), float(share)))
+        if (np.diff((one.predict_index(P) == k).astype(int)) < 0).any():
+            return []
+        found.append((one, float(class_thresholds([one], np.full(2, 0.5))[0, k]), float(share)))
     return found
