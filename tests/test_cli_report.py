@@ -116,7 +116,7 @@ def test_costs_and_their_rule(tmp_path):
     assert "mean gain, tuned rule −" in text
     assert "later" in text  # the decision that is no class
     _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "-o", tmp_path / "other.html", code=2)
-    assert "tuned for costs, which a rule does not hold; give --metric, what to judge it by" in stderr
+    assert "tuned for costs, which a rule does not store; give --metric, what to evaluate it by" in stderr
     _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "--metric", "linear", code=2)
     assert "a report has no table of costs for --metric linear" in stderr
 

@@ -256,7 +256,7 @@ def test_what_cannot_be_reported_is_refused(tmp_path, change, message):
 
 def test_a_rule_that_names_no_metric_needs_one(tmp_path):
     P, y = sample(300)
-    with pytest.raises(ValueError, match="pass metric=, what to judge it by"):
+    with pytest.raises(ValueError, match="pass metric=, what to evaluate it by"):
         confmax.report.write(tmp_path / "page.html", DecisionRule.from_weights([1, 2, 3]), P, y)
 
 

@@ -146,9 +146,8 @@ def test_a_threshold_outside_the_range_of_the_folds_is_named():
     found = cross_fit("macro_f1", *sample(300), replicates=0)
     row = found.classes[1]
     assert "outside" not in outside_folds(replace(found, classes=(replace(row, folds=(0.0, 1.0)),) * 3))
-    moved = tuple(
-        replace(each, name=f"class {k}", folds=(0.0, 1.0 if k else 1e-9)) for k, each in enumerate(found.classes)
-    )
+    folds = [(0.0, 1e-9), (0.0, 1.0), (0.0, 1.0)]
+    moved = tuple(replace(row, name=f"class {k}", folds=span) for k, span in enumerate(folds))
     assert outside_folds(replace(found, classes=moved)).endswith("lies outside this range for class 0.")
 
 
@@ -162,7 +161,9 @@ def test_thresholds_in_words():
     assert class_sentence(never, 0) == "0 is always decided, whatever its probability."
     assert class_sentence(never, 1) == "1 is never decided, whatever its probability."
     late = judge(DecisionRule.from_weights([1.0, 3e-4]), P, y, replicates=0)
-    assert class_sentence(late, 1) == "1 is decided when its probability exceeds 0.9997 (argmax: 0.500)."
+    assert (
+        class_sentence(late, 1) == "1 is decided when its probability exceeds 0.9997 (argmax: 0.500), and 0 otherwise."
+    )
     assert all(" to " in fold_range(row) or row.folds[0] == row.folds[1] for row in cross_fit("f1", P, y).classes)
 
 

@@ -244,7 +244,10 @@ def test_what_the_rule_does_in_words():
     two, labels = P[:, :2] / P[:, :2].sum(1, keepdims=True), np.array(["no", "yes"])[np.minimum(y, 1)]
     found = judge(rule, two, labels)
     # 4 p > 1 - p
-    assert class_sentence(found, 1) == "yes is decided when its probability exceeds 0.200 (argmax: 0.500)."
+    assert (
+        class_sentence(found, 1)
+        == "yes is decided when its probability exceeds 0.200 (argmax: 0.500), and no otherwise."
+    )
     three = judge(RULE, P, NAMES[y])
     largest = int(np.argmax([row.share for row in three.classes]))
     k = 2 if largest != 2 else 0

@@ -148,8 +148,8 @@ def cross_fitted(
                 found.append(tune(fold != k, kind))
             except ValueError as error:
                 raise ValueError(
-                    f"no rule can be tuned without fold {k + 1} of {n_folds} ({error}); leave the report out and "
-                    f"judge the rule on other rows, or give more rows"
+                    f"no rule can be tuned without fold {k + 1} of {n_folds} ({error}); evaluate the rule "
+                    f"on other rows instead, or pass more rows"
                 ) from None
     rules = [each.rule for each in found]
     singles = [_most_frequent(rule) for rule in rules]

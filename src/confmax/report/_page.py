@@ -99,7 +99,8 @@ def _tiles(figures: Figures) -> Markup:
     ]
     n = figures.score.n_rows
     spans = f"{confidence(figures)} intervals" if figures.score.n_replicates else "no intervals"
-    shown.append(tag("div", tag("dt", "evaluated on"), tag("dd", rows(n), tag("small", spans))))
+    unit = rows(n).split()[1]
+    shown.append(tag("div", tag("dt", "evaluated on"), tag("dd", f"{n:,}", tag("small", f"{unit}, {spans}"))))
     return tag("dl", shown, cls="tiles")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from confmax._threshold_curve import positive_class
 from confmax.report._figures import AS_GOOD, CLASS_INTERVALS, ClassRow, Figures, MetricRow
 from confmax.report._format import capital, count, interval, labels, number, percent
 from confmax.report._format import rows as rows_of
@@ -126,7 +127,10 @@ def _metric_table(caption: str, shown: Sequence[MetricRow], figures: Figures) ->
 
 
 def _rule(figures: Figures, drawn: Charts) -> Markup:
-    told = [tag("li", class_sentence(figures, k)) for k in range(len(figures.classes))]
+    kept = range(len(figures.classes))
+    if figures.curve is not None:  # of two classes the other one follows
+        kept = range(k := positive_class(figures.evidence.metric), k + 1)
+    told = [tag("li", class_sentence(figures, k)) for k in kept]
     folds = figures.classes[0].folds is not None
     listing = tag("ul", told)
     if len(told) > MOST_SENTENCES:
@@ -178,7 +182,7 @@ def _curve(figures: Figures, drawn: Charts) -> Markup | None:
     ]  # fmt: skip
     line = [[f"{t:.2f}", number(float(np.interp(t, curve.thresholds, curve.values)))] for t in np.linspace(0, 1, 21)]
     return join(
-        figure(drawn, "curve", f"{capital(figures.main.label)} if {positive} is decided from a threshold on."),
+        figure(drawn, "curve", f"{capital(figures.main.label)} for each threshold on the probability of {positive}."),
         tag("p", curve_basis(figures), cls="soft"),
         details(
             "The points and the line as tables",

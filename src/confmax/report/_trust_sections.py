@@ -28,8 +28,8 @@ def trade(figures: Figures, drawn: Charts) -> Markup:
     return join(
         tag(
             "p",
-            f"Each point of the line is a rule: from argmax through the tuned rule to half as far again. If both "
-            f"metrics matter to you, choose a rule between argmax and the tuned one.{note}",
+            f"Each point of the line is a rule. The line goes from argmax to the tuned rule and then half as far "
+            f"beyond it. If both metrics matter to you, choose a rule between the two.{note}",
         ),
         tag(
             "p",

@@ -119,7 +119,7 @@ def against_prior(figures: Figures) -> str:
     what = "p/prior, which only divides each probability by its class size,"
     if kind == "better":
         also = "also " if main.verdict == "better" else ""
-        return f"The rule is {also}better than {what} by more than chance explains: {told}."
+        return f"The rule is {also}better than {what[:-1]}: {told} is more than chance explains."
     if kind == "same":
         return f"{what} scores exactly as the tuned rule does.{advice}"
     if kind == "worse":
@@ -207,7 +207,8 @@ def class_sentence(figures: Figures, k: int) -> str:
         return f"{told}{'' if of_two else ', when the other classes share the rest as they do on average'}."
     told = f"{name} is decided when its probability exceeds {probability(threshold)}"
     if of_two:
-        return f"{told} (argmax: 0.500)."
+        other = labels([each.name for each in figures.classes])[1 - k]
+        return f"{told} (argmax: 0.500), and {other} otherwise."
     if row.threshold_plain > 0 and math.isfinite(row.threshold_plain):
         told += f" (argmax: {probability(row.threshold_plain)})"
     ratio = _ratio_to_largest(figures, k)
