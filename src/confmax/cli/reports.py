@@ -62,8 +62,8 @@ def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     if not hasattr(rows.proba, "shape") or rows.labels is None:
         raise ValueError(
-            f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax report "
-            f"on a file of other rows"
+            f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
+            f"report on a file of other rows"
         )
     more = {key: value for key, value in settings.items() if key != "random_state"}
     with writing(path):
