@@ -1,5 +1,8 @@
 """Displays: the numbers that they hold are computed in another way, and what is drawn is what they hold."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -293,3 +296,14 @@ def test_displays_follow_a_dark_style(table, solved):
     light = plotting.TradeOffDisplay.from_solution(solved, *table)
     for display, colours in ((dark, _palette.DARK), (light, _palette.LIGHT)):
         assert display.ax_.get_lines()[-1].get_color() == colours["accent"]
+
+
+def test_no_colour_is_named_outside_the_palette():
+    root = Path(confmax.__file__).parent
+    for path in [*(root / "plotting").glob("*.py"), *(root / "report").glob("*.py")]:
+        assert not re.search(
+            r"""["'](tab:\w+|#[0-9a-fA-F]{3,8}|black|white|red|blue)["']|cmap="[A-Z]""", path.read_text()
+        ), path
+    screen = (root / "report" / "page.css").read_text().split("@media print")[0]
+    used = set(re.findall(r"var\(--([\w-]+)\)", screen))
+    assert not re.search(r"#[0-9a-f]{3,6}\b", screen.replace("#vg-tooltip-element", "")) and used <= set(_palette.LIGHT)

@@ -205,7 +205,7 @@ def _convergence(figures: Figures) -> Chart:
     assert solution is not None
     key: tuple[Series, ...] = (Series("best rule so far", "accent"),)
     if solution.upper_bound is not None:
-        key = (*key, Series("no rule exceeds", "second"))
+        key = (*key, Series("upper bound", "second"))
     data: list[Spec] = []
     for step in solution.history:
         data.append({"passes": step.n_passes, "value": step.value, "what": key[0].name})

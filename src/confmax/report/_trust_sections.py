@@ -100,8 +100,8 @@ def _folds(figures: Figures) -> Markup:
     return join(
         tag(
             "p",
-            f"On its tuning rows (all rows), the rule that is kept has a {main.label} of {number(seen)}. The rules of "
-            f"the folds, on the rows held out from each, have {number(main.tuned.value)}.{flatter}",
+            f"On its tuning rows (all rows), the rule that is kept reaches {number(seen)} in {main.label}. On held-out "
+            f"rows, the rules of the folds reach {number(main.tuned.value)}.{flatter}",
         ),
         details(
             "The rules of the folds",

@@ -100,7 +100,7 @@ def over_fitting(figures: Figures) -> str:
     if not math.isfinite(drop) or inside <= 0 or drop < SMALL or drop < LOST * inside:
         return ""
     return (
-        f"Over-fitting: on its tuning rows the rule has a {main.label} of {number(solution.label_value)} "
+        f"Over-fitting: on its tuning rows the rule reaches {number(solution.label_value)} in {main.label} "
         f"({number(inside, sign=True)} compared with argmax), on held-out rows {number(main.tuned.value)} "
         f"({number(outside, sign=True)}). Expect the value on held-out rows."
     )
