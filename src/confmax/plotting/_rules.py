@@ -12,7 +12,7 @@ from confmax._palette import CLASSES
 from confmax._rule_text import coefficients
 from confmax.confusion import Array
 from confmax.oracle import make_table
-from confmax.plotting._shared import axes_of, fitted, halves, names_of, palette, weights_of
+from confmax.plotting._shared import axes_of, fitted, halves, log_scale, names_of, palette, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
@@ -97,7 +97,7 @@ class WeightsDisplay:
             panel.set_xlabel(what)
             panel.grid(axis="x", alpha=0.3)
         if (self.weights > 0).all():
-            panels[0][0].set_xscale("log")
+            log_scale(panels[0][0], float(self.weights.max() / self.weights.min()))
         if used:
             panels[1][0].set_yticklabels([])
         if len(self.weights) > 1:

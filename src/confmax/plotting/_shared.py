@@ -43,6 +43,17 @@ def halves(ax: Any) -> Any:
     return np.array([ax.inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)], dtype=object)
 
 
+def log_scale(ax: Any, span: float) -> None:
+    """Make the horizontal axis of an axes logarithmic; its largest value is ``span`` times the smallest."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    ax.set_xscale("log")
+    # below one power of ten, powers of ten would be a single tick
+    ax.xaxis.set_major_locator(MaxNLocator(4) if span < 10 else LogLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
 def palette(ax: Any) -> dict[str, str]:
     """Return the colours for an axes, by whether its background is dark."""
     return DARK if is_dark(ax) else LIGHT
