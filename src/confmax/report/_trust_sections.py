@@ -51,7 +51,7 @@ def trust(figures: Figures, drawn: Charts) -> Markup:
     told: list[Any] = [tag("p", certificate(figures))]
     if solution is not None:
         told.append(
-            tag("p", f"The search made {_scans(solution.n_passes)} of the table and ended: {solution.status.value}.")
+            tag("p", f"The search made {_scans(solution.n_passes)} of the table. {capital(solution.status.value)}.")
         )
     if figures.evidence.fold is not None:
         told.append(_folds(figures))

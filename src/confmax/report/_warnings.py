@@ -9,7 +9,7 @@ import numpy as np
 
 from confmax.optimize import Status
 from confmax.report._figures import Figures
-from confmax.report._format import labels, listed, number, percent, rows
+from confmax.report._format import capital, labels, listed, number, percent, rows
 from confmax.report._words import threshold_text
 
 FEW = 30  # rows of a class below which its figures are loose
@@ -165,9 +165,13 @@ def copies(figures: Figures) -> str:
 def unfinished(figures: Figures) -> str:
     """The search ended early."""
     solution = figures.evidence.solution
-    if solution is None or solution.status not in (Status.MAX_PASSES, Status.TRUNCATED, Status.STOPPED):
+    early = (Status.TRUNCATED, Status.STOPPED)
+    if solution is None:
         return ""
-    return f"The search for the rule ended before it converged: {solution.status.value}."
+    # on labels there is no bound to reach, and a budget that is used up says nothing
+    if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.gap is None):
+        return ""
+    return f"The search for the rule ended early, and a better rule may exist. {capital(solution.status.value)}."
 
 
 def _names(figures: Figures, which: list[bool]) -> list[str]:

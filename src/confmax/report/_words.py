@@ -290,9 +290,9 @@ def certificate(figures: Figures) -> str:
         )
     if solution.gap is not None and solution.upper_bound is not None:
         return (
-            f"Proved: if the probabilities are right, no rule reaches more than {number(solution.upper_bound)} in "
-            f"expected {name} on the tuning rows; this one has {number(solution.value)}, so at most "
-            f"{number(solution.gap)} is missing."
+            f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the confusion "
+            f"matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
+            f"{number(solution.gap)} is missing, if the probabilities are right."
         )
     if solution.mode == "model":
         return (
