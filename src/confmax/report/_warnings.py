@@ -169,7 +169,7 @@ def unfinished(figures: Figures) -> str:
     if solution is None:
         return ""
     # on labels there is no bound to reach, and a budget that is used up says nothing
-    if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.gap is None):
+    if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.mode != "model"):
         return ""
     return f"The search for the rule ended early, and a better rule may exist. {capital(solution.status.value)}."
 

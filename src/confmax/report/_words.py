@@ -290,8 +290,8 @@ def certificate(figures: Figures) -> str:
         )
     if solution.gap is not None and solution.upper_bound is not None:
         return (
-            f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the confusion "
-            f"matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
+            f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the "
+            f"confusion matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
             f"{number(solution.gap)} is missing, if the probabilities are right."
         )
     if solution.mode == "model":
