@@ -37,8 +37,8 @@ class FrankWolfe:
     step_rule : {"line_search", "open_loop"}
         Exact line search, or the paper's ``2 / (j + 1)``.
     rho : float or None
-        Smoothing of metrics that have it. None: none for metrics with gradients inside, and for the smallest recall
-        a soft minimum that hardens as ``rho = 1 / (2 sqrt(j))`` over the rounds j.
+        Smoothing parameter of the metrics that have one. With None, only the smallest recall is smoothed, by a soft
+        minimum with ``rho = 1 / (2 sqrt(j))`` in round j.
     smoothing : {"relative", "additive"}
         Smooth relative to each class's prior, or as in the paper's Table 2.
 
@@ -49,7 +49,7 @@ class FrankWolfe:
     Raises
     ------
     ValueError
-        If a setting is out of range; by `check`, for what it cannot solve.
+        If a setting is out of range. `check` raises one for metrics or tables that the solver cannot handle.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class FrankWolfe:
         """Accept every metric that has a gradient."""
 
     def init(self, problem: Problem) -> FrankWolfeState:
-        """Start at the best of the starting rules."""
+        """Start at the best starting rule."""
         return FrankWolfeState(problem.start)
 
     def step(self, problem: Problem, state: FrankWolfeState) -> tuple[FrankWolfeState, Step]:
