@@ -18,21 +18,25 @@ LARGEST = 1e6  # of any parameter
 
 @dataclass(frozen=True)
 class Temperature:
-    """``softmax(log(p + floor) / T)``: above one flattens, below one sharpens, neither changes which class is largest.
+    """Temperature scaling: ``softmax(log(p + floor) / T)``.
 
-    Source: Guo, Pleiss, Sun and Weinberger, *On Calibration of Modern Neural Networks* (2017); the floor is confmax's.
+    A T above 1 flattens the probabilities, and a T below 1 sharpens them. Neither changes which class is the most
+    probable.
+
+    Source: Guo, Pleiss, Sun and Weinberger, *On Calibration of Modern Neural Networks* (2017). The floor is an addition
+    of confmax.
 
     Attributes
     ----------
     temperature : float
         T, between 1e-6 and 1e6.
     floor : float
-        Added to every probability, between 1e-12 and 1: how sure the model can be at most.
+        Number between 1e-12 and 1 that is added to every probability; it limits how certain the model can be.
 
     Raises
     ------
     ValueError
-        If they are not such numbers.
+        If a number is out of range.
 
     Examples
     --------
@@ -52,9 +56,9 @@ class Temperature:
         object.__setattr__(self, "floor", _checked_floor(self.floor))
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; of a tensor, on its device.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
 
-        T = 1 with the lowest floor returns it as it is.
+        With T = 1 and the lowest floor, the result is ``proba`` itself.
         """
         P = _floats(proba)
         if self.temperature == 1.0 and self.floor == FLOOR:
@@ -63,7 +67,7 @@ class Temperature:
         return transform(P, np.full(K, 1.0 / self.temperature), np.zeros(K), self.floor)
 
     def reordered(self, index: Sequence[int]) -> Temperature:
-        """Return the calibrator for columns ``index`` (K,) of the present ones: the same."""
+        """Return the calibrator for the columns in the order ``index`` (K,): the same one."""
         return self
 
     def __str__(self) -> str:
@@ -72,21 +76,21 @@ class Temperature:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorScaling:
-    """``softmax(a_k log(p_k + floor) + b_k)``: a power and an offset per class.
+    """Vector scaling: ``softmax(a_k log(p_k + floor) + b_k)``, a power and an offset per class.
 
     Source: Guo et al. (2017), as for `Temperature`, on logarithms of probabilities.
 
     Attributes
     ----------
     a, b : ndarray (K,)
-        Powers, and offsets in nats; at most 1e6 in size.
+        Powers, and offsets in nats; at most 1e6 in absolute value.
     floor : float
-        Added to every probability, between 1e-12 and 1: how sure the model can be at most.
+        Number between 1e-12 and 1 that is added to every probability; it limits how certain the model can be.
 
     Raises
     ------
     ValueError
-        If they are not K such numbers each, K at least 2.
+        If ``a`` and ``b`` are not K such numbers each, with K at least 2, or the floor is out of range.
 
     Examples
     --------
@@ -119,9 +123,10 @@ class VectorScaling:
         return len(self.a)
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; of a tensor, on its device.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
 
-        a = 1, b = 0 with the lowest floor returns it as it is. A `ValueError` if the number of columns is another.
+        With a = 1, b = 0 and the lowest floor, the result is ``proba`` itself. Raise a ValueError if the number of
+        columns is another one than K.
         """
         P = _floats(proba)
         if P.shape[1] != len(self.a):
@@ -131,7 +136,7 @@ class VectorScaling:
         return transform(P, self.a, self.b, self.floor)
 
     def reordered(self, index: Sequence[int]) -> VectorScaling:
-        """Return the calibrator for columns ``index`` (K,) of the present ones."""
+        """Return the calibrator for the columns in the order ``index`` (K,)."""
         return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor)
 
     def __eq__(self, other: object) -> bool:

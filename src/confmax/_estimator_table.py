@@ -138,14 +138,14 @@ def _is_more_than_chance(rule: DecisionRule, metric: Metric, out_of_fold: Table,
 
 
 class MeanOfModels:
-    """Fold models as one: their mean probabilities.
+    """A classifier that averages the probabilities of the fold models.
 
     Parameters
     ----------
     models : sequence of estimators
         Fitted classifiers.
     classes : ndarray (K,)
-        Class labels, sorted; a model that does not know one of them gives it probability zero.
+        Class labels, sorted. A model that was not fitted on a class gives it probability zero.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ def split_sizes(m: int, alpha: float) -> tuple[int, int]:
     Parameters
     ----------
     m : int
-        Rows of the whole sample.
+        Number of rows of the whole sample.
     alpha : float
         Share of S'', in (0, 1).
 
@@ -47,13 +47,14 @@ def confusion_radius(n_rows: int, n_classes: int, *, delta: float = 0.05, consta
     delta : float
         Probability of failure, in (0, 1).
     constant : "vapnik" or float
-        A number is put for the lemma's unknown C. "vapnik": the explicit
-        ``sqrt(8 (d ln(2 e M / d) + ln(4 K^2 / delta)) / M)``, ``d = 2 K^2 log2(3 K)``, for every entry (errata, end).
+        A number is used as the lemma's unknown constant C. "vapnik" uses the explicit radius
+        ``sqrt(8 (d ln(2 e M / d) + ln(4 K^2 / delta)) / M)`` with ``d = 2 K^2 log2(3 K)``, which holds for every entry
+        (errata, end).
 
     Returns
     -------
     float
-        An entry of a confusion matrix lies in [0, 1]: a radius of 1 or more says nothing.
+        The radius. The entries of a confusion matrix lie in [0, 1], so a radius of 1 or more is uninformative.
 
     Raises
     ------
