@@ -51,7 +51,7 @@ class Temperature:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.temperature) and 1 / LARGEST <= self.temperature <= LARGEST):
-            raise ValueError(f"a temperature lies between {1 / LARGEST:g} and {LARGEST:g}; got {self.temperature!r}")
+            raise ValueError(f"temperature must lie between {1 / LARGEST:g} and {LARGEST:g}; got {self.temperature!r}")
         object.__setattr__(self, "temperature", float(self.temperature))
         object.__setattr__(self, "floor", _checked_floor(self.floor))
 
@@ -109,8 +109,8 @@ class VectorScaling:
         fits = a.ndim == 1 and len(a) >= 2 and a.shape == b.shape
         if not (fits and (np.abs(a) <= LARGEST).all() and (np.abs(b) <= LARGEST).all()):
             raise ValueError(
-                f"vector scaling takes two numbers per class, a and b of shape (K,), K >= 2, of size at most "
-                f"{LARGEST:g}; got shapes {a.shape}, {b.shape}"
+                f"vector scaling needs a and b of shape (K,), K >= 2, with numbers of at most {LARGEST:g} in absolute "
+                f"value; got shapes {a.shape}, {b.shape}"
             )
         for name, part in (("a", a), ("b", b)):
             part.flags.writeable = False
@@ -130,7 +130,7 @@ class VectorScaling:
         """
         P = _floats(proba)
         if P.shape[1] != len(self.a):
-            raise ValueError(f"this calibration is for {len(self.a)} classes and proba has {P.shape[1]} columns")
+            raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {P.shape[1]} columns")
         if (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR:
             return P
         return transform(P, self.a, self.b, self.floor)
@@ -157,7 +157,7 @@ class VectorScaling:
 
 def _checked_floor(floor: float) -> float:
     if not FLOOR <= floor <= 1.0:
-        raise ValueError(f"the floor of a calibration lies between {FLOOR:g} and 1; got {floor!r}")
+        raise ValueError(f"the floor of a calibration must lie between {FLOOR:g} and 1; got {floor!r}")
     return float(floor)
 
 

@@ -52,7 +52,7 @@ class SmoothingConstants(NamedTuple):
 def checked_form(form: Form) -> bool:
     """Return whether the form is the tightened one; refuse other words."""
     if form not in ("tightened", "printed"):
-        raise ValueError(f"form is 'tightened' or 'printed'; got {form!r}")
+        raise ValueError(f"form must be 'tightened' or 'printed'; got {form!r}")
     return form == "tightened"
 
 
@@ -60,7 +60,7 @@ def checked_priors(priors: ArrayLike) -> Array:
     """Return class priors as an array (K,); refuse what is no distribution over at least two classes."""
     pi = np.asarray(priors, dtype=np.float64)
     if pi.ndim != 1 or len(pi) < 2 or not np.isfinite(pi).all() or pi.min() < 0 or abs(pi.sum() - 1) > 1e-6:
-        raise ValueError(f"priors are K >= 2 non-negative numbers that sum to one; got {pi.tolist()}")
+        raise ValueError(f"priors must be K >= 2 non-negative numbers that sum to one; got {pi.tolist()}")
     return pi
 
 
@@ -105,7 +105,7 @@ def smoothing_constants(name: str, rho: float, priors: ArrayLike, *, form: Form 
     ('theta',)
     """
     if name not in MEANS:
-        raise ValueError(f"smoothing constants are known for h_mean, q_mean and g_mean; got {name!r}")
+        raise ValueError(f"smoothing constants are known only for h_mean, q_mean and g_mean; got {name!r}")
     if not 0 < rho < 1:
         raise ValueError(f"rho must lie in (0, 1); got {rho!r}")
     tightened, pi = checked_form(form), checked_priors(priors)
@@ -181,7 +181,7 @@ def ratio_factor(name: str, priors: ArrayLike) -> float:
     elif name in ("micro_f1", "micro_f1_once"):
         part, most = 1.0 - float(pi[0]), 2.0 - float(pi[0])
     else:
-        raise ValueError(f"xi is known for f1, jaccard, micro_f1 and micro_f1_once; got {name!r}")
+        raise ValueError(f"xi is known only for f1, jaccard, micro_f1 and micro_f1_once; got {name!r}")
     return most / part if part > 0 else math.inf
 
 
@@ -226,7 +226,7 @@ def rho_schedule(name: str, m: float, n_classes: int, *, scale: float = 1.0) -> 
     0.3119
     """
     if name not in MEANS:
-        raise ValueError(f"the schedule of Corollary 13 is for h_mean, q_mean and g_mean; got {name!r}")
+        raise ValueError(f"the schedule of Corollary 13 is known only for h_mean, q_mean and g_mean; got {name!r}")
     if not (m >= 3 and n_classes >= 2 and 0 < scale < math.inf):
         raise ValueError(
             f"rho_schedule needs m >= 3, n_classes >= 2 and a positive scale; got {m!r}, {n_classes!r}, {scale!r}"

@@ -65,12 +65,12 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         name, wrapped = type(self).__name__, type(self.estimator).__name__
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
-                f"estimator needs the methods fit and predict_proba and this {wrapped} does not have both; pass a "
-                f"classifier that gives probabilities, or wrap it in CalibratedClassifierCV"
+                f"estimator must have the methods fit and predict_proba, but this {wrapped} does not have both; pass a "
+                f"classifier that returns probabilities, or wrap it in CalibratedClassifierCV"
             )
         if params and not get_config()["enable_metadata_routing"]:
             raise ValueError(
-                f"{name}.fit passes on {', '.join(sorted(params))} by metadata routing only; call "
+                f"{name}.fit passes {', '.join(sorted(params))} on only by metadata routing; call "
                 f"sklearn.set_config(enable_metadata_routing=True) and have the estimator or splitter request it"
             )
         # of an ordered categorical, which scikit-learn turns into an array

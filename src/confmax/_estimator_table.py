@@ -107,8 +107,8 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: Table, refitted:
     ):
         warnings.warn(
             f"{metric!r} of the rule is {before:.4g} on out-of-fold probabilities and {after:.4g} on those of the "
-            f"final model: the rule does not suit that model; keep one model for tuning and deciding, with cv=0.25 and "
-            f"refit=False, or with cv='prefit' and other rows than it was fitted on",
+            f"final model: the rule does not suit that model; use one model for tuning and deciding: cv=0.25 with "
+            f"refit=False, or cv='prefit' with rows that the model was not fitted on",
             UserWarning,
             stacklevel=5,
         )

@@ -30,7 +30,7 @@ def split_sizes(m: int, alpha: float) -> tuple[int, int]:
     (63, 27)
     """
     if not (m >= 2 and 0 < alpha < 1):
-        raise ValueError(f"a sample is split with m >= 2 rows and alpha in (0, 1); got {m!r} and {alpha!r}")
+        raise ValueError(f"to split a sample, m must be at least 2 and alpha in (0, 1); got {m!r} and {alpha!r}")
     second = math.ceil(round(alpha * m, 9))
     return m - second, second
 
@@ -81,5 +81,5 @@ def confusion_radius(n_rows: int, n_classes: int, *, delta: float = 0.05, consta
             growth = min(growth, d * math.log(2 * math.e * M / d))
         return math.sqrt(8 * (growth + math.log(4 * K * K / delta)) / M)
     if isinstance(constant, str) or not 0 < constant < math.inf:
-        raise ValueError(f"constant is 'vapnik' or a positive number; got {constant!r}")
+        raise ValueError(f"constant must be 'vapnik' or a positive number; got {constant!r}")
     return constant * math.sqrt((K * K * math.log(K) * math.log(M) + math.log(K * K / delta)) / M)

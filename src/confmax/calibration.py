@@ -120,7 +120,7 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     True
     """
     if kind not in KINDS:
-        raise ValueError(f"kind is one of {', '.join(KINDS)}; got {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     _need_labels(table, kind)
     rows = labelled(table, 0)
     rows, theta = _first_fit(rows, kind)
@@ -169,8 +169,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         return None
     if table.backend == "sparse":
         raise ValueError(
-            "a sparse table is not calibrated, its zeros being no information; calibrate the probabilities before the "
-            "largest are kept, or pass calibration=None"
+            "a sparse table cannot be calibrated, because its zeros are probabilities that were left out; calibrate "
+            "before you drop the small probabilities, or pass calibration=None"
         )
     before = log_loss(table)
     if isinstance(kind, (Temperature, VectorScaling)):
@@ -275,7 +275,8 @@ def check_calibration(kind: Any) -> None:
     methods = not isinstance(kind, (str, type)) and all(callable(getattr(kind, m, None)) for m in ("fit", "transform"))
     if not (word or methods):
         raise ValueError(
-            f"calibration is 'auto', None, 'temperature', 'vector' or an object with fit and transform; got {kind!r}"
+            f"calibration must be 'auto', None, 'temperature', 'vector' or an object with fit and transform; "
+            f"got {kind!r}"
         )
 
 
@@ -289,7 +290,7 @@ def _is_word(kind: Any, word: str) -> bool:
 def _need_labels(table: Table, kind: Any) -> None:
     if table.labels is None:
         shown = repr(kind) if isinstance(kind, str) else type(kind).__name__
-        raise ValueError(f"calibration={shown} is fitted on labels and there are none; pass y, or calibration=None")
+        raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")
 
 
 def _of_truth(proba: NDArray[Any], labels: NDArray[np.int64]) -> Array:

@@ -196,7 +196,7 @@ class MetricClassifierCV(RuleClassifier):
         check_settings(self.confusion, self.calibration, self.randomized)
         for name in ("fold_rules", "ensemble"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} is True or False; got {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         model = self._model()
         classes = known_classes(model, y)
         order = None if self._order is None else [name for name in self._order if name in classes]
@@ -304,12 +304,12 @@ class MetricClassifierCV(RuleClassifier):
     def _model(self) -> Any:
         """Return the estimator to work with: the fitted one itself, or a clone."""
         if not isinstance(self.refit, (bool, np.bool_)):
-            raise ValueError(f"refit is True or False; got {self.refit!r}")
+            raise ValueError(f"refit must be True or False; got {self.refit!r}")
         if not self._is_prefit:
             return clone(self.estimator)
         if self.ensemble:
             raise ValueError(
-                "ensemble=True averages fold models and cv='prefit' fits none; pass cv=5, or ensemble=False"
+                "ensemble=True averages fold models, but cv='prefit' fits none; pass cv=5, or ensemble=False"
             )
         if not hasattr(self.estimator, "classes_"):
             raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
@@ -320,20 +320,20 @@ class MetricClassifierCV(RuleClassifier):
         cv: Any = self.cv
         if isinstance(cv, Real) and not isinstance(cv, Integral):
             if not 0 < float(cv) < 1:
-                raise ValueError(f"cv as a number is the share of a hold-out, between 0 and 1; got {cv!r}")
+                raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
             state = self.random_state
             if not isinstance(state, np.random.RandomState):
                 state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
             cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
         splits = list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
         if not splits:
-            raise ValueError("cv gave no splits; a generator of splits can be used once only: pass a list of them")
+            raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
         if self.ensemble and len(splits) == 1:
             raise ValueError(
-                "ensemble=True averages several fold models and cv gave one split; pass cv=5, or ensemble=False"
+                "ensemble=True averages several fold models, but cv gave one split; pass cv=5, or ensemble=False"
             )
         if len(splits) > 1 and not (self.refit or self.ensemble):
-            raise ValueError(f"cv gave {len(splits)} splits, so refit cannot be False; pass refit=True, or one split")
+            raise ValueError(f"refit=False needs one split, but cv gave {len(splits)}; pass refit=True, or one split")
         return splits
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

@@ -109,7 +109,7 @@ class FinitePopulation:
         found = index[place[n:]]
         if (found < 0).any():
             row = int(np.argmax(found < 0))
-            raise ValueError(f"row {row} of X is no point of the population; its points are in `features`")
+            raise ValueError(f"row {row} of X is not a point of the population; `features` holds its points")
         return self.proba[found]
 
     def sample(self, n: int, rng: np.random.Generator | int) -> tuple[Array, NDArray[np.int64]]:
@@ -164,12 +164,12 @@ class GaussianMixture:
         K, d = mu.shape
         if K < 2 or pi.shape != (K,) or not (pi > 0).all() or not abs(pi.sum() - 1) <= 1e-9:
             raise ValueError(
-                f"priors are K >= 2 positive numbers that sum to one, one per row of means; got {pi.tolist()} for "
+                f"priors must be K >= 2 positive numbers that sum to one, one per row of means; got {pi.tolist()} for "
                 f"means of shape {mu.shape}"
             )
         S = np.eye(d) if covariances is None else np.asarray(covariances, dtype=np.float64)
         if S.shape not in ((d, d), (K, d, d)) or not np.isfinite(S).all():
-            raise ValueError(f"covariances are finite, of shape {(d, d)} or {(K, d, d)}; got shape {S.shape}")
+            raise ValueError(f"covariances must be finite and of shape {(d, d)} or {(K, d, d)}; got shape {S.shape}")
         S = np.broadcast_to(S, (K, d, d)).copy()
         if not np.allclose(S, S.transpose(0, 2, 1)) or np.linalg.eigvalsh(S).min() <= 0:
             raise ValueError("every covariance must be symmetric with positive eigenvalues")
@@ -218,7 +218,9 @@ class GaussianMixture:
         from scipy.stats import qmc  # heavy, and needed here only
 
         if not (isinstance(per_class, (int, np.integer)) and per_class >= 1 and per_class & (per_class - 1) == 0):
-            raise ValueError(f"per_class is a power of two, as the grid is a Sobol sequence; got {per_class!r}")
+            raise ValueError(
+                f"per_class must be a power of two, because the grid is a Sobol sequence; got {per_class!r}"
+            )
         K, d = self.means.shape
         unit = qmc.Sobol(d, scramble=False).random(per_class) + 0.5 / per_class
         z = ndtri(unit)
@@ -303,11 +305,11 @@ def eta_error(population: Population, model: Any, *, per_class: int = PER_CLASS)
     given = np.asarray(predict(X), dtype=np.float64)
     classes = np.asarray(getattr(model, "classes_", np.arange(K)))
     if not set(classes.tolist()) <= set(range(K)):
-        raise ValueError(f"the population's classes are 0..{K - 1} and the model knows {classes.tolist()[:8]}")
+        raise ValueError(f"the population's classes are 0..{K - 1}, but the model has {classes.tolist()[:8]}")
     if given.shape != (n, len(classes)):
         raise ValueError(
-            f"the model gave an array of shape {given.shape} for {n} points; return one probability per class, shape "
-            f"({n}, {len(classes)})"
+            f"the model returned an array of shape {given.shape} for {n} points; return one probability per class, "
+            f"shape ({n}, {len(classes)})"
         )
     estimate = np.zeros((n, K))
     estimate[:, classes.astype(np.intp)] = checked_probabilities(given)
@@ -362,7 +364,7 @@ def _points(X: ArrayLike, width: int | None = None) -> Array:
     found = np.asarray(X, dtype=np.float64)
     if found.ndim != 2 or found.shape[1] == 0 or (width is not None and found.shape[1] != width):
         shape = "(n, d)" if width is None else f"(n, {width})"
-        raise ValueError(f"points have shape {shape}, one per row; got shape {found.shape}")
+        raise ValueError(f"points must have shape {shape}, one point per row; got shape {found.shape}")
     if not np.isfinite(found).all():
         raise ValueError("points must be finite numbers")
     return found
@@ -370,7 +372,7 @@ def _points(X: ArrayLike, width: int | None = None) -> Array:
 
 def _size(n: int) -> int:
     if not (isinstance(n, (int, np.integer)) and n >= 1):
-        raise ValueError(f"a sample has n >= 1 rows; got {n!r}")
+        raise ValueError(f"n must be an integer of at least 1; got {n!r}")
     return int(n)
 
 

@@ -244,10 +244,10 @@ def check_settings(
     These are ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes``.
     """
     if confusion not in CONFUSIONS:
-        raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
+        raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {confusion!r}")
     check_calibration(calibration)
     if not (isinstance(randomized, (bool, np.bool_)) or (isinstance(randomized, str) and randomized == "auto")):
-        raise ValueError(f"randomized is True, False or 'auto'; got {randomized!r}")
+        raise ValueError(f"randomized must be True, False or 'auto'; got {randomized!r}")
     if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
         raise ValueError(f"tol must be finite and not negative; got {tol!r}")
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
@@ -257,7 +257,7 @@ def check_settings(
 
 def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
+        raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
 
 
 def _estimate(
@@ -292,7 +292,7 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
             f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
-            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; take a metric of its diagonal and "
+            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
             f"column sums such as macro_f1, or merge classes"
         )
     metric.check_table(table.n_classes, n_decisions)
@@ -313,12 +313,12 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     source = "y" if table.has_labels else "proba"
     if len(kept) < 2:
         raise ValueError(
-            f"{metric.name} is taken over {len(used)} classes, of which {source} has no weight in {absent}; at least "
-            f"two must be present"
+            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
+            f"classes must be present"
         )
     warnings.warn(
-        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is taken over "
-        f"the {len(kept)} classes that are present",
+        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
+        f"over the {len(kept)} classes that are present",
         UserWarning,
         stacklevel=3,
     )

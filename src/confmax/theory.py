@@ -119,7 +119,9 @@ def linear_regret_bound(gain: ArrayLike, eta_error: float, *, form: Form = "tigh
     tightened, error = checked_form(form), _checked_error(eta_error)
     G = np.asarray(gain, dtype=np.float64)
     if G.ndim not in (0, 2) or not np.isfinite(G).all() or (G.ndim == 0 and G < 0):
-        raise ValueError(f"gain is a finite matrix (K, M), or a non-negative bound on its entries; got shape {G.shape}")
+        raise ValueError(
+            f"gain must be a finite matrix (K, M), or a non-negative bound on its entries; got shape {G.shape}"
+        )
     half_range = float(G) if G.ndim == 0 else float((G.max(axis=1) - G.min(axis=1)).max()) / 2
     L = half_range if tightened else float(np.abs(G).max())
     return Bound(estimation=2 * L * error, limit=2 * half_range)
@@ -227,7 +229,9 @@ def frank_wolfe_bound(
     tightened = checked_form(form)
     beta = _positive("smoothness", smoothness)
     if not (rounds >= 1 and oracle_error >= 0):
-        raise ValueError(f"rounds are at least 1 and oracle_error is not negative; got {rounds!r}, {oracle_error!r}")
+        raise ValueError(
+            f"rounds must be at least 1 and oracle_error must not be negative; got {rounds!r}, {oracle_error!r}"
+        )
     C = 4 * beta if curvature is None or not tightened else min(4 * beta, _positive("curvature", curvature))
     return Bound(estimation=oracle_error * (1 if tightened else 2), optimization=2 * C / (rounds + 2.0))
 
@@ -289,7 +293,7 @@ def bayes_cg_bound(
     tightened, error = checked_form(form), _checked_error(eta_error)
     _refuse_false(constants, ("lipschitz", "smoothness"))
     if not (kappa > 0 and m >= 2):
-        raise ValueError(f"BayesCG makes ceil(kappa m) rounds, kappa > 0 and m >= 2; got {kappa!r} and {m!r}")
+        raise ValueError(f"BayesCG makes ceil(kappa m) rounds and needs kappa > 0 and m >= 2; got {kappa!r} and {m!r}")
     L, beta = constants.lipschitz, constants.smoothness
     if tightened and constants.plug_in is not None:
         L = min(L, constants.plug_in)
@@ -373,13 +377,13 @@ def _refuse_false(constants: SmoothingConstants, used: tuple[str, ...]) -> None:
     if bad:
         raise ValueError(
             f"the printed {' and '.join(bad)} is below the true supremum for this rho and these priors (errata "
-            f"E8-E10), so a bound made of it would be false; use smoothing_constants(..., form='tightened')"
+            f"E8-E10), so a bound that uses it would be false; use smoothing_constants(..., form='tightened')"
         )
 
 
 def _checked_error(eta_error: float) -> float:
     if not 0 <= eta_error <= 2:
-        raise ValueError(f"eta_error is an expected l1 distance of two distributions, from 0 to 2; got {eta_error!r}")
+        raise ValueError(f"eta_error is an expected l1 distance and must lie between 0 and 2; got {eta_error!r}")
     return float(eta_error)
 
 

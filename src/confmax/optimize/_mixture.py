@@ -130,9 +130,8 @@ def _refuse_many_constants(K: int, n_decisions: int, *, matrix: bool) -> None:
     if cells > most:
         way_out = "solver='frank_wolfe'" if matrix else "balanced_accuracy or h_mean"
         raise ValueError(
-            f"the rules that decide one of {n_decisions} classes for all rows, which this metric's solver begins with "
-            f"or falls back on where there is no gradient, would take {cells:,} numbers, more than {most:,}; take "
-            f"{way_out}, or merge rare classes"
+            f"the solver of this metric needs the {n_decisions} rules that decide the same class for all rows; their "
+            f"confusions would take {cells:,} numbers, more than {most:,}; use {way_out}, or merge rare classes"
         )
 
 

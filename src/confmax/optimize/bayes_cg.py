@@ -81,13 +81,13 @@ class BayesCG:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if self.returns not in ("best", "last"):
-            raise ValueError(f"returns of BayesCG is 'best' or 'last'; got {self.returns!r}")
+            raise ValueError(f"returns of BayesCG must be 'best' or 'last'; got {self.returns!r}")
         if self.alpha is not None and not (isinstance(self.alpha, (int, float)) and 0 < self.alpha <= 1):
-            raise ValueError(f"alpha of BayesCG is a fraction in (0, 1]; got {self.alpha!r}")
+            raise ValueError(f"alpha of BayesCG must be a fraction in (0, 1]; got {self.alpha!r}")
         if not (isinstance(self.kappa, (int, float)) and self.kappa > 0 and math.isfinite(self.kappa)):
             raise ValueError(f"kappa of BayesCG must be positive and finite; got {self.kappa!r}")
         if self.returns == "last" and self.kappa != int(self.kappa):
-            raise ValueError(f"kappa of BayesCG(returns='last') is a whole number; got {self.kappa!r}")
+            raise ValueError(f"kappa of BayesCG(returns='last') must be a whole number; got {self.kappa!r}")
         check_smoothing("BayesCG", self.rho, "additive" if self.smoothing is None else self.smoothing)
 
     @property

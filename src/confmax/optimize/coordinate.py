@@ -78,7 +78,7 @@ class CoordinateSearch:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if not (isinstance(self.starts, int) and self.starts >= 1):
-            raise ValueError(f"starts of CoordinateSearch is an integer of at least 1; got {self.starts!r}")
+            raise ValueError(f"starts of CoordinateSearch must be an integer of at least 1; got {self.starts!r}")
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Accept every metric, because only values are compared."""

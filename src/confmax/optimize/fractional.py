@@ -172,8 +172,8 @@ class Bisection:
         _refuse_others(self.name, metric)
         if metric.ratios is None:
             raise ValueError(
-                f"Bisection needs numerator and denominator of {metric.name}, which a function does not tell; use "
-                f"solver='dinkelbach'"
+                f"Bisection needs the numerator and the denominator of {metric.name}, which are not known for a "
+                f"function; use solver='dinkelbach'"
             )
 
     def init(self, problem: Problem) -> LevelState:
@@ -207,6 +207,6 @@ class Bisection:
 def _refuse_others(solver: str, metric: Metric) -> None:
     if metric.structure not in ("ratio", "linear"):
         raise ValueError(
-            f"{solver} maximises ratios of affine functions and {metric.name} is declared {metric.structure}; use "
+            f"{solver} maximises ratios of affine functions, but {metric.name} is declared {metric.structure}; use "
             f"solver='auto'"
         )

@@ -70,7 +70,7 @@ class FrankWolfe:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if self.step_rule not in ("line_search", "open_loop"):
-            raise ValueError(f"step_rule of FrankWolfe is 'line_search' or 'open_loop'; got {self.step_rule!r}")
+            raise ValueError(f"step_rule of FrankWolfe must be 'line_search' or 'open_loop'; got {self.step_rule!r}")
         check_smoothing("FrankWolfe", self.rho, self.smoothing)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
@@ -135,4 +135,4 @@ def check_smoothing(solver: str, rho: float | None, smoothing: str) -> None:
     if rho is not None and not (isinstance(rho, (int, float)) and rho >= 0 and math.isfinite(rho)):
         raise ValueError(f"rho of {solver} must be finite and not negative; got {rho!r}")
     if smoothing not in ("relative", "additive"):
-        raise ValueError(f"smoothing of {solver} is 'relative' or 'additive'; got {smoothing!r}")
+        raise ValueError(f"smoothing of {solver} must be 'relative' or 'additive'; got {smoothing!r}")

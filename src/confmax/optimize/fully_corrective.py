@@ -67,7 +67,7 @@ class FullyCorrective:
         if metric.structure not in ("concave", "linear") or kinked:
             way_out = "solver='max_min'" if kinked else "solver='auto'"
             raise ValueError(
-                f"FullyCorrective maximises concave metrics with a gradient and was given {metric!r}, declared "
+                f"FullyCorrective needs a concave metric with a gradient and got {metric!r}, declared "
                 f"{metric.structure}; use {way_out}"
             )
 

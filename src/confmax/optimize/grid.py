@@ -69,11 +69,11 @@ class BruteForce:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if not (isinstance(self.resolution, int) and self.resolution >= 2):
-            raise ValueError(f"resolution of BruteForce is an integer of at least 2; got {self.resolution!r}")
+            raise ValueError(f"resolution of BruteForce must be an integer of at least 2; got {self.resolution!r}")
         if not (isinstance(self.batch, int) and self.batch >= 1):
-            raise ValueError(f"batch of BruteForce is an integer of at least 1; got {self.batch!r}")
+            raise ValueError(f"batch of BruteForce must be an integer of at least 1; got {self.batch!r}")
         if not (isinstance(self.max_operations, (int, float)) and self.max_operations > 0):
-            raise ValueError(f"max_operations of BruteForce is a positive number; got {self.max_operations!r}")
+            raise ValueError(f"max_operations of BruteForce must be a positive number; got {self.max_operations!r}")
 
     def n_gains(self, form: GainForm, n_classes: int, n_decisions: int | None = None) -> int:
         """Return how many gains of a ``form`` the grid has for ``n_classes`` classes and ``n_decisions`` decisions."""

@@ -123,7 +123,7 @@ class MaxMin:
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse every metric except the unsmoothed ``min_recall``."""
         if metric.name != "min_recall" or dict(metric.params).get("rho"):
-            raise ValueError(f"MaxMin maximises min_recall only and was given {metric!r}; use solver='auto'")
+            raise ValueError(f"MaxMin maximises only the unsmoothed min_recall and got {metric!r}; use solver='auto'")
 
     def init(self, problem: Problem) -> MaxMinState:
         """Start from the constant rules, argmax and p / prior."""
@@ -260,6 +260,6 @@ def _mix(recalls: Array) -> tuple[float, Array, Array]:
         method="highs-ds",
     )
     if result.x is None:
-        raise RuntimeError(f"the linear program of MaxMin has a solution, yet none was found: {result.message}")
+        raise RuntimeError(f"no solution of MaxMin's linear program was found, although one exists: {result.message}")
     weights = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
     return float(result.x[-1]), np.maximum(result.x[:-1], 0.0), weights / weights.sum()

@@ -50,7 +50,7 @@ class ThresholdSearch:
         """Refuse tables of more than two classes."""
         if n_classes != 2:
             raise ValueError(
-                f"ThresholdSearch needs two classes and the table has {n_classes}; use solver='auto' for {metric.name}"
+                f"ThresholdSearch needs two classes, but the table has {n_classes}; use solver='auto' for {metric.name}"
             )
 
     def init(self, problem: Problem) -> None:
