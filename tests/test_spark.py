@@ -474,7 +474,7 @@ def test_thresholds_of_rules_that_have_none():
         (make([1, 1], [0.0, 3.0]), "always decides one class"),
         (
             confmax.DecisionRule(Gains.reduced(np.ones((2, 3))), np.array([0.5, 0.5]), (0, 1, 2)),
-            "draws between several",
+            "rule that decides at random",
         ),
         (confmax.DecisionRule(gains, np.ones(1), (0, 1, 2), calibrator=scaled), "calibrates the probabilities first"),
         (confmax.DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), (0, 1, 2)), "more than one weight per class"),
