@@ -209,20 +209,20 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
 
 
 def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
-    """Return the rows that have weight, each calibrated by what was fitted on the other folds, and their folds (n,).
+    """Return the rows that have weight, calibrated by fits on the other folds, and their folds (n,).
 
-    Of more than 4M entries a sample, the one that `choose` compares kinds on.
+    With more than 4M entries, return a sample: the one on which `choose` compares the kinds.
 
     Parameters
     ----------
     table : Table
-        As it was given to `choose`, with labels.
+        The labelled table that `choose` got.
     found : Calibration
-        What `choose` returned; its kind is fitted again on every fold's complement.
+        The result of `choose`. Its kind is fitted again without each fold.
     seed : int
-        Seed of the folds; that of `choose` gives the same.
+        Seed of the folds. The seed of `choose` gives the same folds.
     given : object or None
-        The caller's calibration, where ``found.kind`` is "given".
+        The caller's calibration, if ``found.kind`` is "given".
     """
     rows = labelled(table, seed)
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))

@@ -117,7 +117,7 @@ class Mixture:
 
 
 def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> Confusion:
-    """Return the confusions (batch of M) of deciding the same for every row: known without a scan."""
+    """Return the confusions (batch of M) of the rules that decide the same for every row, without a scan."""
     _refuse_many_constants(len(rows), n_decisions, matrix=matrix)
     diagonal = np.zeros((n_decisions, len(rows)))
     np.fill_diagonal(diagonal, rows)
