@@ -125,8 +125,11 @@ def test_what_the_caller_says_holds():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: BayesCG(returns="all"), "returns of BayesCG is 'best' or 'last'; got 'all'"),
-        (lambda: BayesCG(returns="last", kappa=0.5), r"kappa of BayesCG\(returns='last'\) is a whole number; got 0.5"),
+        (lambda: BayesCG(returns="all"), "returns of BayesCG must be 'best' or 'last'; got 'all'"),
+        (
+            lambda: BayesCG(returns="last", kappa=0.5),
+            r"kappa of BayesCG\(returns='last'\) must be a whole number; got 0.5",
+        ),
     ],
 )
 def test_settings_out_of_range(make, sentence):
@@ -193,7 +196,7 @@ def test_an_arbitrary_subgradient_is_no_way_to_the_optimum():
 def test_classes_that_are_left_out_have_no_multiplier():
     P, y = drawn(5, K=4)
     keep = y != 2
-    with pytest.warns(UserWarning, match="the metric is taken over the 3 classes that are present"):
+    with pytest.warns(UserWarning, match="the metric is computed over the 3 classes that are present"):
         solution = confmax.maximize("min_recall", P[keep], y[keep], confusion="labels", calibration=None,
                                     classes=range(4), solver=MaxMin())  # fmt: skip
     assert solution.multipliers[2] == 0 and solution.multipliers.sum() == pytest.approx(1)
@@ -227,7 +230,7 @@ def test_eta_error_knows_the_classes_of_a_model():
     estimate[:, [0, 2]] = partial.predict_proba(np.eye(3))
     expected = [0.2, 0.6, 0.2] @ np.abs(estimate - population.eta(np.eye(3))).sum(axis=1)
     assert eta_error(population, partial) == pytest.approx(expected)
-    with pytest.raises(ValueError, match=r"the population's classes are 0..2 and the model knows \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"the population's classes are 0..2, but the model has \['a', 'b'\]"):
         eta_error(population, LogisticRegression().fit(X[:50], np.where(y[:50] > 0, "a", "b")))
     with pytest.raises(ValueError, match=r"shape \(3, 2\) for 3 points; return one probability per class"):
         eta_error(population, lambda X: np.full((len(X), 2), 0.5))

@@ -207,7 +207,7 @@ def test_an_order_that_nobody_gave_is_asked_for(tmp_path):
 @pytest.mark.filterwarnings("ignore:the log loss of the probabilities")  # labels without any relation to them
 def test_rows_that_no_fold_can_tell_apart():
     P = np.eye(3)[np.arange(90) % 3]
-    with pytest.raises(ValueError, match="those of each class hold the same probabilities, in whatever order"):
+    with pytest.raises(ValueError, match="all rows of a class hold the same probabilities, in some order"):
         cross_fit("macro_f1", P, np.arange(90) // 30)
 
 

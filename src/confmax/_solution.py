@@ -1,4 +1,4 @@
-"""What `maximize` returns: the rule, its value, what is proved of it, and how it was made."""
+"""The result of `maximize`: the rule, its value, what is proved about it, and how it was tuned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from confmax.rule import DecisionRule
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution(Reports):
-    """What `maximize` found.
+    """The result of `confmax.maximize`: the rule, its value, what is proved about it, and how it was tuned.
 
     Attributes
     ----------
@@ -29,47 +29,48 @@ class Solution(Reports):
     value : float
         The metric of the rule on the table, under the confusion estimate used.
     upper_bound, gap : float or None
-        No rule, deterministic or not, has a higher metric of the expected confusion matrix than ``upper_bound``; ``gap
-        = upper_bound - value``. The gap of a deterministic rule covers what a mixture would add
-        (``randomization_loss``) and what is not proved. None where nothing is proved: on labels, and for metrics whose
+        No rule, deterministic or randomised, has a higher metric of the expected confusion matrix than ``upper_bound``;
+        ``gap = upper_bound - value``. The gap of a deterministic rule includes what a mixture would add
+        (``randomization_loss``) and what is not proved. None if nothing is proved: on labels, and for metrics whose
         structure gives no bound.
     randomization_loss : float or None
-        What the returned rule loses, being deterministic, to the best mixture of rules met; part of the gap. It covers
-        no mixture that the search did not meet. None where a mixture may be better and the solver looked at single
-        rules only (`CoordinateSearch`, `BruteForce`).
+        How much lower the value of the returned rule, if it is deterministic, is than that of the best mixture found;
+        part of the gap. Mixtures that the search did not find are not covered. None if a mixture may be better and the
+        solver searched single rules only (`CoordinateSearch`, `BruteForce`).
     status : Status
-        How the search ended. ``tol`` refers to ``gap - randomization_loss``.
+        How the search ended. ``tol`` is compared with ``gap - randomization_loss``.
     guarantee : str
-        What is proved of the rule, or why nothing is, in a sentence.
+        What is proved about the rule, or why nothing is proved, in a sentence.
     n_passes : int
-        Scans of the table, the final evaluation included.
+        Number of scans of the table, including the final evaluation.
     history : tuple of Progress
         One entry per step.
     confusion : ndarray (K, M) or None
-        Confusion matrix of the rule, fractions of all weight; None above 1000 classes.
+        Confusion matrix of the rule, in fractions of all weight; None with more than 1000 classes.
     statistics : Confusion
         Its row sums, diagonal and column sums.
     label_value : float or None
-        The metric of the rule on the labels, where there are any; with ``tuned_on="refit"`` on the out-of-fold
-        probabilities of the rows, not on those that the rule was tuned on.
+        The metric of the rule on the labels, if there are any. With ``tuned_on="refit"`` it is computed on the
+        out-of-fold probabilities of the rows, not on those that the rule was tuned on.
     baselines : dict
         The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities.
     metric : Metric
-        The metric that was maximised: over the present classes, if some are absent; AMS without a regulariser has a
-        floor of half a row under its background, where it is infinite.
+        The metric that was maximised. If some classes are absent, it covers the present ones. AMS without a regulariser
+        is infinite at a background of zero, so its background is at least half a row.
     mode : {"model", "labels", "blend"}
         The confusion estimate used.
     model_share : float
-        Weight of the model in it: 1 for the model, 0 for the labels.
+        Weight of the model in this estimate: 1 for the model, 0 for the labels.
     calibration : Calibration or None
-        What was done to the probabilities first, with their log loss before and after.
+        The calibration of the probabilities, with their log loss before and after.
     tuned_on : {"rows", "refit"}
-        "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows;
-        ``value`` is in-sample. "rows": the rows that were given.
+        "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows, so
+        ``value`` is in-sample. "rows": the rule was tuned on the rows that you passed.
     multipliers : ndarray (K,) or None
-        Of the smallest recall: the class weights whose weighted recall bounds it. They sum to one, are zero for classes
-        left out, and are the least favourable ones of erratum E19 where the gap is closed; on labels those of the
-        program that mixed the rules. None for other metrics, and where `MaxMin` was not the solver.
+        For the smallest recall, the class weights whose weighted recall bounds it. They sum to one and are zero for
+        classes that are left out. If the gap is closed, they are the least favourable weights of erratum E19; on
+        labels, they are those of the linear program that mixed the rules. None for other metrics, and for other solvers
+        than `MaxMin`.
     """
 
     rule: DecisionRule
@@ -91,21 +92,21 @@ class Solution(Reports):
 
     @property
     def gap(self) -> float | None:
-        """``upper_bound - value``, None without a bound."""
+        """``upper_bound - value``, or None without a bound."""
         return None if self.upper_bound is None else self.upper_bound - self.value
 
     @property
     def guarantee(self) -> str:
-        """What is proved of the rule, or why nothing is, in a sentence."""
+        """What is proved about the rule, or why nothing is proved, in a sentence."""
         return guarantee(self)
 
     @property
     def gain(self) -> Array | None:
         """The paper's G* (Theorem 2) at the returned rule: the gradient (K, M) of the metric at its confusion matrix.
 
-        With a closed gap, every optimal rule maximises ``<gain, C>``. For the smallest recall, which has no gradient,
-        it is the sum of the recalls' gradients by ``multipliers`` (erratum E19). None without a confusion matrix,
-        without multipliers, and where an entry is not finite (a recall of zero under the G-mean).
+        If the gap is closed, every optimal rule maximises ``<gain, C>``. The smallest recall has no gradient: the gain
+        is then the sum of the recalls' gradients, weighted by ``multipliers`` (erratum E19). None without a confusion
+        matrix, without these multipliers, and if an entry is not finite (a recall of zero under the G-mean).
         """
         if self.confusion is None:
             return None
@@ -120,13 +121,13 @@ class Solution(Reports):
 
     @property
     def confusion(self) -> Array | None:
-        """Confusion matrix (K, M), None above 1000 classes."""
+        """Confusion matrix (K, M), or None with more than 1000 classes."""
         return self.statistics.matrix
 
     def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) draw.
+        """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) fix its draws.
 
-        It is `DecisionRule.predict` of ``rule``, where ``proba``, ``keys`` and ValueError are described.
+        This calls `DecisionRule.predict` of ``rule``, which describes ``proba``, ``keys`` and the ValueError.
 
         Examples
         --------

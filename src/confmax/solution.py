@@ -73,63 +73,64 @@ def maximize(
     metric : str, Metric or callable
         A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, M).
     proba : array-like, data frame, torch tensor, scipy.sparse matrix or Dask collection (n, K)
-        Class probabilities on rows that the model was not fitted on. A tensor stays on its device. Of very many
-        classes a sparse matrix may hold the largest few of each row, divided by their sum: what a scan costs is its
-        stored entries and K numbers. The result is that of the dense table without calibration. The rows of a Dask
-        array or DataFrame stay on their workers; a pass brings back K numbers per partition and gain.
+        Class probabilities of rows that the model was not fitted on. A tensor stays on its device. With very many
+        classes, pass a sparse matrix that holds only the largest few probabilities of each row, divided by their sum: a
+        scan then costs its stored entries and K numbers. The result is that of the dense table without calibration. The
+        rows of a Dask array or DataFrame stay on their workers; each pass returns K numbers per partition and gain.
     y : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         True classes: names or column numbers.
     sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
-        Non-negative weights. Only their ratios matter: tests and shrinkage see ``(sum w)^2 / sum w^2`` rows. Repeat a
-        row to say that it was seen twice; a weight of 2 does not say that.
+        Non-negative weights. Only their ratios matter: tests and shrinkage count ``(sum w)^2 / sum w^2`` rows. A weight
+        of 2 does not mean that a row was seen twice; repeat the row to say that.
     classes : sequence or None
-        Class names in column order; needed for string labels when the metric depends on the order of the classes. A
-        frame's columns are found by their names. An ordered ``pandas.Categorical`` as ``y`` states the order, too.
+        Class names in column order. You need them for string labels if the metric depends on the order of the classes.
+        The columns of a data frame are matched by name. An ordered ``pandas.Categorical`` as ``y`` also states the
+        order.
     confusion : {"auto", "model", "labels", "blend"}
-        Estimate of the confusion matrix: from the probabilities themselves, where the result is certified but is as
-        good as the probabilities are calibrated; from the labels, unbiased, without a certificate; or an average of the
-        two that shrinks the labels toward the model as far as the data agree with it. "auto" is "blend" when there is
-        a ``y``, else "model".
+        How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
+        is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
+        averages the two and shrinks the labels toward the model as far as the data agree with the model. "auto" is
+        "blend" if there is a ``y``, else "model".
     calibration : {"auto", "temperature", "vector", None} or object
-        How the probabilities are corrected before anything else, see `confmax.calibration.choose`: "auto" lets
-        cross-validated log loss decide, where there is a ``y`` and the table is not sparse; None leaves them as they
-        are. An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the
-        correction itself.
+        How to calibrate the probabilities first, see `confmax.calibration.choose`. "auto" chooses by cross-validated
+        log loss if there is a ``y`` and the table is not sparse. None leaves the probabilities unchanged. An object
+        with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the calibration itself.
     solver : "auto", "polished", str or solver
-        "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 in one
-        call. "polished" adds a search over one class weight or offset at a
-        time on the labels, if five-fold cross-validation inside the table says that it helps; it costs about twenty
-        times as much.
+        "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
+        printed. "polished" adds a search over one class weight or offset at a time on the labels, if five-fold
+        cross-validation inside the table shows that it helps; it takes about twenty times as long.
     randomized : {"auto", True, False}
-        Whether the rule may draw between several rules; "auto" only where that gains more than 1e-3.
+        Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3.
     tol : float
         Stop when ``gap - randomization_loss`` is at most this (a loss of None counts as zero).
     max_passes : int or None
-        Budget of scans of the table. The starting rules (for two classes the best threshold among them) and the final
-        evaluation are always made, and a round that takes several scans is finished.
+        Maximum number of scans of the table. The starting rules (for two classes they include the best threshold) and
+        the final evaluation are always computed, and a round that takes several scans is finished.
     random_state : int, RandomState, Generator or None
-        Seed of a randomised rule's draws, and of folds and samples. None: a seed from the operating system, stored in
-        the rule, which repeats its draws; the table is tuned again in the same way with ``random_state=rule.seed``.
+        Seed of a randomised rule's draws, and of folds and samples. None takes a seed from the operating system and
+        stores it in the rule, so the rule repeats its draws. Pass ``random_state=rule.seed`` to repeat the tuning.
     callback : callable or None
-        Called with a `Progress` after each step; a true result stops.
+        Called with a `Progress` after each step. The search stops if it returns a true value.
 
     Returns
     -------
     Solution
-        Never worse than ``argmax(p)`` and ``argmax(p / prior)``, of raw and of calibrated probabilities, on the
-        estimate used.
+        The rule and what is proved about it. On the estimate used, it is never worse than ``argmax(p)`` and
+        ``argmax(p / prior)``, on raw and on calibrated probabilities; only a solver with ``returns="last"`` may return
+        a worse rule.
 
     Raises
     ------
     ValueError
-        For bad input, in one sentence: what, where, and the way out.
+        If the input is invalid. The message says what is wrong, where, and how to correct it.
 
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and the metric divides by its prior: it is left out. If a frame's columns
-        are named like no class, with the class that each was taken for. If the log loss of the probabilities is larger
-        than that of the class shares: the columns are probably in another order than the classes.
+        If a class has no weight in ``y`` and the metric divides by its prior; the metric then leaves the class out. If
+        no column of a data frame is named like a class; the message shows the class assumed for each column. If the log
+        loss of the probabilities is larger than that of the class shares; the columns are then probably in another
+        order than the classes.
 
     Examples
     --------
@@ -167,11 +168,11 @@ def tune(
 ) -> Solution:
     """Return the solution of `maximize` on a checked table, ``raw``, for a ``metric`` from `fit_metric`.
 
-    If ``raw`` holds a model's probabilities of its own training rows, ``out_of_fold`` are the labelled out-of-fold
-    probabilities of these rows: the calibration and the share of the model in a blend are chosen on them, and the
-    solution's ``label_value`` is counted on them. The settings ``confusion``, ``calibration``, ``solver``,
-    ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are those of `maximize`, checked; a
-    ValueError if the solver cannot take the metric or the table.
+    If ``raw`` holds a model's probabilities of its own training rows, ``out_of_fold`` holds the labelled out-of-fold
+    probabilities of these rows. The calibration and the share of the model in a blend are then chosen on
+    ``out_of_fold``, and the solution's ``label_value`` is computed on it. The settings ``confusion``, ``calibration``,
+    ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
+    `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
     chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
     confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
@@ -238,14 +239,15 @@ def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
 def check_settings(
     confusion: Any, calibration: Any, randomized: Any, *, tol: Any = 0.0, max_passes: Any = None
 ) -> None:
-    """Refuse, by a ValueError, settings of `maximize` that are none of the words, or out of range.
+    """Raise a ValueError for settings of `maximize` that are unknown words or out of range.
 
-    ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes`` as there."""
+    These are ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes``.
+    """
     if confusion not in CONFUSIONS:
-        raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
+        raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {confusion!r}")
     check_calibration(calibration)
     if not (isinstance(randomized, (bool, np.bool_)) or (isinstance(randomized, str) and randomized == "auto")):
-        raise ValueError(f"randomized is True, False or 'auto'; got {randomized!r}")
+        raise ValueError(f"randomized must be True, False or 'auto'; got {randomized!r}")
     if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
         raise ValueError(f"tol must be finite and not negative; got {tol!r}")
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
@@ -255,7 +257,7 @@ def check_settings(
 
 def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
+        raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
 
 
 def _estimate(
@@ -279,16 +281,18 @@ def _priors(table: Table) -> list[Array]:
 
 
 def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
-    """Return ``metric`` for ``table``: class order known, absent classes left out where it divides by priors.
+    """Return ``metric`` for ``table``, without the absent classes if it divides by priors.
 
-    ``explicit``: whether the order was given; a ValueError where it must be and was not."""
+    ``explicit`` says whether the order of the classes was given. Raise a ValueError if the metric depends on it and it
+    was not given.
+    """
     present = refuse_too_few_classes(table)
     gain = dict(metric.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
             f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
-            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; take a metric of its diagonal and "
+            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
             f"column sums such as macro_f1, or merge classes"
         )
     metric.check_table(table.n_classes, n_decisions)
@@ -309,12 +313,12 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     source = "y" if table.has_labels else "proba"
     if len(kept) < 2:
         raise ValueError(
-            f"{metric.name} is taken over {len(used)} classes, of which {source} has no weight in {absent}; at least "
-            f"two must be present"
+            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
+            f"classes must be present"
         )
     warnings.warn(
-        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is taken over "
-        f"the {len(kept)} classes that are present",
+        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
+        f"over the {len(kept)} classes that are present",
         UserWarning,
         stacklevel=3,
     )
@@ -342,7 +346,7 @@ def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool)
 
 
 def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
-    """Return a metric with its table of gains, if that has names, in the order of the classes; others as they are.
+    """Return a metric whose named table of gains has the order of the classes; other metrics are returned unchanged.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ DEFAULT_MAX_PASSES = 100
 
 
 class Status(enum.Enum):
-    """How a run ended; the value says it in words. What is proved of the rule is `Solution.guarantee`."""
+    """How a run ended; the value is a sentence. `Solution.guarantee` says what is proved about the rule."""
 
     CONVERGED = "converged: the upper bound is within tol of the best rule found, mixtures included"
     OPTIMAL = "optimal among all the rules that the solver compares"
@@ -42,7 +42,7 @@ class Progress:
     Attributes
     ----------
     n_passes : int
-        Scans of the table so far.
+        Number of scans of the table so far.
     value : float
         The objective of the best rule so far, mixtures included.
     deterministic_value : float
@@ -85,7 +85,7 @@ class Heard:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a solver is given: maximise ``metric`` over all rules on the oracle's table."""
+    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table."""
 
     metric: Metric
     oracle: CountingOracle
@@ -101,7 +101,7 @@ class Problem:
         return self.metric.statistics == "matrix"
 
     def ask(self, gains: Gains) -> Confusion:
-        """Return the oracle's answers to ``gains`` (a batch); one pass."""
+        """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
         return self.oracle.maximize(gains, matrix=self.needs_matrix)
 
     def value(self, confusion: Confusion) -> float:
@@ -118,9 +118,9 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step of a solver offers: rules it met, a bound it proved, and whether it is finished.
+    """The result of one step of a solver: the rules it evaluated, the bound it proved, and whether it has finished.
 
-    ``multipliers`` (S,) are the class weights of its best bound, where the metric is a smallest recall.
+    ``multipliers`` (S,) are the class weights of its best bound; only the smallest recall has them.
     """
 
     iterate: Mixture
@@ -131,32 +131,33 @@ class Step:
 
 
 class Solver(Protocol):
-    """Frozen settings; the state is separate. `init` starts it, `step` makes one round.
+    """Frozen settings of an algorithm. `init` returns its first state, and `step` makes one round.
 
-    One that offers single rules only says so by ``mixes = False``. One whose last rule is to be returned as it is says
-    ``returns = "last"``, and may give ``settings``, what `confmax.maximize` takes where its argument is "auto".
+    A solver that returns single rules only sets ``mixes = False``. A solver whose last rule must be returned unchanged
+    sets ``returns = "last"``. It may also have ``settings``, the values that `confmax.maximize` uses for its arguments
+    that are "auto".
     """
 
     @property
     def name(self) -> str:
-        """Name in messages."""
+        """Name of the solver in messages."""
 
     @property
     def budget(self) -> int:
-        """Passes allowed when the caller sets no limit."""
+        """Number of passes allowed if the caller sets no limit."""
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Raise ValueError for a ``metric`` on ``n_rows`` of ``n_classes`` columns that it cannot solve."""
+        """Raise a ValueError if it cannot maximise ``metric`` on ``n_rows`` rows of ``n_classes`` columns."""
 
     def init(self, problem: Problem) -> Any:
         """Return the first state for a ``problem``."""
 
     def step(self, problem: Problem, state: Any) -> tuple[Any, Step]:
-        """Return the state after ``state`` for a ``problem``, and what the step offers."""
+        """Return the state that follows ``state`` for a ``problem``, and the result of the step."""
 
 
 def passes_allowed(solver: Solver, n_rows: int) -> int:
-    """Return the passes of a ``solver`` on a table of ``n_rows`` where the caller sets no limit."""
+    """Return how many passes a ``solver`` may make on a table of ``n_rows`` if the caller sets no limit."""
     passes = getattr(solver, "passes", None)
     return solver.budget if passes is None else int(passes(n_rows))
 
@@ -165,8 +166,8 @@ def passes_allowed(solver: Solver, n_rows: int) -> int:
 class Outcome:
     """Best rules and bound of a run.
 
-    ``mixed``: whether mixtures were looked for, where they may be better than single rules. ``prescribed``: the mixture
-    is the solver's last one, to be returned whatever it is worth.
+    ``mixed`` says whether the solver searched mixtures; it is also True if no mixture can beat the best single rule.
+    ``prescribed`` says that the mixture is the solver's last one and is returned whatever its value.
     """
 
     mixture: Mixture
@@ -189,9 +190,11 @@ def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
 def baselines(
     oracle: CountingOracle, priors: Sequence[Array], n_decisions: int, *, matrix: bool, more: Gains | None = None
 ) -> list[Mixture]:
-    """Return argmax(p), argmax(p / prior) for each of ``priors`` (K,), and the rules of ``more``: one ``oracle`` pass.
+    """Return the rules argmax(p), argmax(p / prior) for each of ``priors`` (K,), and those of ``more``.
 
-    They choose from ``n_decisions``; ``matrix``: with whole confusion matrices."""
+    They choose between ``n_decisions`` decisions. The ``oracle`` evaluates them in one pass, with whole confusion
+    matrices if ``matrix`` is true.
+    """
     K = len(oracle.rows)
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT) for prior in priors]
     gains = Gains.reduced(np.array(scales))
@@ -210,16 +213,16 @@ def baselines(
 
 
 def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | None = None) -> Outcome:
-    """Run a solver until the bound meets the best rule, the solver ends, or the budget is used.
+    """Run a solver until the bound is within tol of the best rule, the solver finishes, or the budget is used up.
 
     Parameters
     ----------
     solver : Solver
-        What to run.
+        The solver to run.
     problem : Problem
-        On what. The problem's starting rules take part from the beginning.
+        The problem to solve. Its starting rules count from the beginning.
     callback : callable or None
-        Called with a `Progress` after every step; a true result stops the run.
+        Called with a `Progress` after every step. The run stops if it returns a true value.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The paper's Algorithm 4, BayesCG: conditional gradient on confusion matrices that are counted on a sample."""
+"""The paper's Algorithm 4, BayesCG: conditional gradient on confusion matrices counted on a sample."""
 
 from __future__ import annotations
 
@@ -23,37 +23,39 @@ OTHER_PASSES = 5  # starting rules and final evaluations
 class BayesCG:
     """The paper's Algorithm 4: conditional gradient on a sample with a plug-in oracle and step ``2 / (j + 1)``.
 
-    ``BayesCG(returns="last")`` is the algorithm as printed, in one call: all rounds are made, the rule of the last one
-    is returned whatever its value, and `confmax.maximize` takes as defaults what the algorithm has: confusion
-    matrices counted on labels, no calibration, a randomised rule. Where you say something else there, that holds.
+    ``BayesCG(returns="last")`` runs the algorithm as printed. It makes all rounds and returns the rule of the last one,
+    whatever its value. `confmax.maximize` then uses the algorithm's settings as defaults: confusion matrices counted on
+    labels, no calibration, a randomised rule. Arguments that you pass to `confmax.maximize` override these defaults.
 
     Parameters
     ----------
     alpha : float in (0, 1] or None
-        Fraction of the sample on which confusion matrices are measured. The table given is this part S''; the
-        probabilities come from a model fitted on the rest, S'. The sample then has ``m = round(n / alpha)`` rows. None:
-        1/2 for "last" (the paper names no number), 1 for "best".
+        Fraction of the sample on which confusion matrices are measured. Your table is this part, S''; its probabilities
+        come from a model fitted on the rest, S'. The whole sample has ``m = round(n / alpha)`` rows. None means 1/2 for
+        "last" (the paper gives no number) and 1 for "best".
     kappa : float
-        The algorithm makes ``T = ceil(kappa m)`` rounds; fewer if ``max_passes`` is smaller, which `status` says. A
-        whole number for "last", as in the paper.
+        The algorithm makes ``T = ceil(kappa m)`` rounds. If ``max_passes`` is smaller, it makes fewer rounds and the
+        solution's status says so. For "last", kappa must be a whole number, as in the paper.
     rho : float or None
-        Smoothing (Theorem 12). None: for "last" and the H-, Q- and G-mean `confmax.theory.rho_schedule`, which falls
-        with m (Corollary 13), its scale the smallest class share; else .01. Metrics with gradients everywhere are not
-        smoothed.
+        Smoothing (Theorem 12). With None, "last" computes rho for the H-, Q- and G-mean by
+        `confmax.theory.rho_schedule`, which decreases with m (Corollary 13); its scale is the smallest class share.
+        Otherwise None means .01. Metrics with gradients everywhere are not smoothed.
     smoothing : {"relative", "additive"} or None
-        Relative to each class's prior, or as in the paper's Table 2. None: "additive" for "last", else "relative".
+        Smooth relative to each class's prior, or as in the paper's Table 2. None means "additive" for "last" and
+        "relative" for "best".
     returns : {"best", "last"}
-        The best rule met, as on labels the last one may be worse; or h^T, as printed.
+        "best" returns the best rule of all rounds, because on labels the last one may be worse. "last" returns h^T, as
+        printed.
 
     Notes
     -----
-    Round 1 has step 1, so the initial rule only fixes the first gradient (note on Theorem 9 in the errata). It is the
-    plug-in argmax, as Lemma 11 needs (erratum E17).
+    Round 1 has step 1, so the initial rule only determines the first gradient (note on Theorem 9 in the errata). The
+    initial rule is the plug-in argmax, which Lemma 11 requires (erratum E17).
 
     Raises
     ------
     ValueError
-        If a setting is out of range; by `check`, for what it cannot solve.
+        If a setting is out of range. `check` raises one for metrics or tables that the solver cannot handle.
 
     Examples
     --------
@@ -79,28 +81,28 @@ class BayesCG:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if self.returns not in ("best", "last"):
-            raise ValueError(f"returns of BayesCG is 'best' or 'last'; got {self.returns!r}")
+            raise ValueError(f"returns of BayesCG must be 'best' or 'last'; got {self.returns!r}")
         if self.alpha is not None and not (isinstance(self.alpha, (int, float)) and 0 < self.alpha <= 1):
-            raise ValueError(f"alpha of BayesCG is a fraction in (0, 1]; got {self.alpha!r}")
+            raise ValueError(f"alpha of BayesCG must be a fraction in (0, 1]; got {self.alpha!r}")
         if not (isinstance(self.kappa, (int, float)) and self.kappa > 0 and math.isfinite(self.kappa)):
             raise ValueError(f"kappa of BayesCG must be positive and finite; got {self.kappa!r}")
         if self.returns == "last" and self.kappa != int(self.kappa):
-            raise ValueError(f"kappa of BayesCG(returns='last') is a whole number; got {self.kappa!r}")
+            raise ValueError(f"kappa of BayesCG(returns='last') must be a whole number; got {self.kappa!r}")
         check_smoothing("BayesCG", self.rho, "additive" if self.smoothing is None else self.smoothing)
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What `confmax.maximize` takes where its argument is "auto"."""
+        """The values that `confmax.maximize` uses for its arguments that are "auto"."""
         if self.returns == "best":
             return {}
         return {"confusion": "labels", "calibration": None, "randomized": True}
 
     def rounds(self, n_rows: int) -> int:
-        """Return ``T = ceil(kappa m)`` for a table of ``n_rows`` rows, which is the fraction alpha of m."""
+        """Return ``T = ceil(kappa m)`` for a table of ``n_rows`` rows, a fraction alpha of the m rows of the sample."""
         return math.ceil(self.kappa * self._sample_size(n_rows))
 
     def passes(self, n_rows: int) -> int:
-        """Return the passes allowed, on a table of ``n_rows``, when the caller sets no limit."""
+        """Return how many passes are allowed on a table of ``n_rows`` if the caller sets no limit."""
         return self.rounds(n_rows) + OTHER_PASSES if self.returns == "last" else self.budget
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:

@@ -37,8 +37,8 @@ class FrankWolfe:
     step_rule : {"line_search", "open_loop"}
         Exact line search, or the paper's ``2 / (j + 1)``.
     rho : float or None
-        Smoothing of metrics that have it. None: none for metrics with gradients inside, and for the smallest recall
-        a soft minimum that hardens as ``rho = 1 / (2 sqrt(j))`` over the rounds j.
+        Smoothing parameter of the metrics that have one. With None, only the smallest recall is smoothed, by a soft
+        minimum with ``rho = 1 / (2 sqrt(j))`` in round j.
     smoothing : {"relative", "additive"}
         Smooth relative to each class's prior, or as in the paper's Table 2.
 
@@ -49,7 +49,7 @@ class FrankWolfe:
     Raises
     ------
     ValueError
-        If a setting is out of range; by `check`, for what it cannot solve.
+        If a setting is out of range. `check` raises one for metrics or tables that the solver cannot handle.
 
     Examples
     --------
@@ -70,14 +70,14 @@ class FrankWolfe:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if self.step_rule not in ("line_search", "open_loop"):
-            raise ValueError(f"step_rule of FrankWolfe is 'line_search' or 'open_loop'; got {self.step_rule!r}")
+            raise ValueError(f"step_rule of FrankWolfe must be 'line_search' or 'open_loop'; got {self.step_rule!r}")
         check_smoothing("FrankWolfe", self.rho, self.smoothing)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Accept every metric that has a gradient."""
 
     def init(self, problem: Problem) -> FrankWolfeState:
-        """Start at the best of the starting rules."""
+        """Start at the best starting rule."""
         return FrankWolfeState(problem.start)
 
     def step(self, problem: Problem, state: FrankWolfeState) -> tuple[FrankWolfeState, Step]:
@@ -135,4 +135,4 @@ def check_smoothing(solver: str, rho: float | None, smoothing: str) -> None:
     if rho is not None and not (isinstance(rho, (int, float)) and rho >= 0 and math.isfinite(rho)):
         raise ValueError(f"rho of {solver} must be finite and not negative; got {rho!r}")
     if smoothing not in ("relative", "additive"):
-        raise ValueError(f"smoothing of {solver} is 'relative' or 'additive'; got {smoothing!r}")
+        raise ValueError(f"smoothing of {solver} must be 'relative' or 'additive'; got {smoothing!r}")
