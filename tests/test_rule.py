@@ -256,8 +256,8 @@ def test_repr_of_mixtures_offsets_matrices_and_many_classes():
 
 
 def test_names_from_a_file_print_on_one_line():
-    rule = DecisionRule.from_weights([1, 2], classes=["\x1b[31mred\n", "b" * 500])
-    assert len(repr(rule).splitlines()) == 5
+    rule = DecisionRule.from_weights([1, 2, 3], classes=["\x1b[31mred\n", "b" * 500, "c"])
+    assert len(repr(rule).splitlines()) == 6
     assert "\x1b" not in repr(rule)
     assert max(map(len, repr(rule).splitlines())) < 100
 

@@ -18,7 +18,7 @@ LAYERS = [
     {"oracle"},
     {"_calibration_fit", "_draw", "_score", "_order_check"},
     {"_calibrators", "_folds", "_lazy"},
-    {"_calibration_rows", "_exports"},
+    {"_calibration_rows", "_exports", "_threshold"},
     {"_export_sql", "_export_onnx"},
     {"_export_methods"},
     {"optimize", "calibration", "blend", "_rule_file", "_rule_text", "_spark_rule", "theory", "populations"},

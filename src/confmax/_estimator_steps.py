@@ -137,8 +137,8 @@ def rules_of_folds(
 def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
     """Return the smallest probability (len(rules), K) at which each class is decided, the others sharing the rest.
 
-    By bisection of its log odds, the others in proportion to their ``mean`` probabilities (K,). 0 where the class is
-    always decided, infinite where it never is.
+    For two classes they are ``rule.threshold`` and one minus it. Otherwise by bisection of the log odds, the others in
+    proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it never is.
     """
     K = len(mean)
     rest = np.tile(mean, (K, 1))
@@ -155,6 +155,10 @@ def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
 
     found = np.empty((len(rules), K))
     for rule, line in zip(rules, found, strict=True):
+        cut = rule.threshold
+        if cut is not None:
+            line[:] = {0.0: np.inf, np.inf: 0.0}.get(cut, 1.0 - cut), cut
+            continue
         low, high = np.full(K, -MOST_ODDS), np.full(K, MOST_ODDS)
         always, never = decided(rule, low), ~decided(rule, high)
         for _ in range(HALVINGS):

@@ -20,6 +20,7 @@ from confmax import _draw, _html, _lazy, _rule_file, _spark_rule
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._export_methods import Exports
 from confmax._rule_text import describe
+from confmax._threshold import cuts
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import (
     Calibrator,
@@ -137,6 +138,30 @@ class DecisionRule(Exports):
     def is_randomized(self) -> bool:
         """Whether the rule draws between several gains."""
         return len(self.weights) > 1
+
+    @property
+    def threshold(self) -> float | None:
+        """The raw probability of the second class from which a rule of two classes decides it.
+
+        `predict` decides the second class exactly where its float64 probability p is at least the threshold, the other
+        one being 1 - p. The calibration is undone: p is what your model outputs. Rows whose two scores differ by
+        rounding only may fall on either side, in float32 those within its precision.
+
+        0.0 if the rule always decides the second class, ``inf`` if it never does. None if no such number describes the
+        rule: more than two classes or decisions, a randomised rule, one that decides the second class *below* a
+        probability, and a calibration that is not known to be monotone (an object of your own, a negative power).
+
+        Examples
+        --------
+        >>> import confmax
+        >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+        >>> rule.threshold
+        0.25
+        >>> rule
+        DecisionRule: 2 classes, deterministic
+          decides yes if p(yes) >= 0.25, else no
+        """
+        return None if self.is_randomized else cuts(self.gains, self.calibrator)[0]
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
@@ -275,7 +300,7 @@ class DecisionRule(Exports):
         Raises
         ------
         ValueError
-            If the rule is more than one positive weight per class, or one threshold for two classes.
+            If the rule is neither one positive weight per class, nor a `threshold` inside (0, 1) for two classes.
 
         Examples
         --------
@@ -283,7 +308,7 @@ class DecisionRule(Exports):
         >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
         [1.0, 0.25, 0.5]
         """
-        return _spark_rule.thresholds(self.gains, calibrated=self.calibrator is not None)
+        return _spark_rule.thresholds(self.gains, calibrated=self.calibrator is not None, cut=self.threshold)
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
         """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.
