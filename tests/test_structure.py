@@ -16,7 +16,7 @@ LAYERS = [
     {"_metric", "_user_metric"},
     {"metrics"},
     {"oracle"},
-    {"_calibration_fit", "_draw", "_score", "_order_check"},
+    {"_calibration_fit", "_draw", "_score", "_order_check", "_aligned"},
     {"_calibrators", "_folds", "_lazy"},
     {"_calibration_rows", "_exports", "_threshold"},
     {"_export_sql", "_export_onnx"},

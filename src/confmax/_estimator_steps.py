@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
+from confmax._aligned import aligned, in_given_order, with_positive
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax.confusion import Array
@@ -26,7 +27,7 @@ from confmax.oracle import Table, is_dask
 from confmax.oracle._columns import find
 from confmax.oracle._labels import plain, refuse_masked
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, aligned
+from confmax.solution import Solution
 
 MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
 HALVINGS = 40
@@ -192,30 +193,38 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
     """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
     K = len(classes)
     order = None
-    named, metric = metric.names is not None, aligned(metric, classes)
+    metric = aligned(metric, classes)
     if labels is not None:
         names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
         order = [classes.index(name) for name in names if name in classes]
         if len(names) != K or sorted(order) != list(range(K)):
             raise ValueError(f"labels must hold each of the classes ({_shown(classes)}) once, in order; got {labels!r}")
-    if pos_label is not None:
-        if K != 2 or pos_label not in classes:
-            raise ValueError(
-                f"pos_label must be one of two classes and is {pos_label!r} with {K} classes ({_shown(classes)}); for "
-                f"more than two pass labels= with their order"
-            )
+    if pos_label is None:
+        metric = in_given_order(metric, range(K) if order is None else order)
+    else:
+        metric = with_positive(metric, classes, pos_label)
         if order is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
-        order = [1 - classes.index(pos_label), classes.index(pos_label)]
+    _refuse_further_decisions(metric, K)
     metric.check_table(K, K)
-    if order is None and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
+    stated = order is not None or pos_label is not None
+    if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
             f"with the names in order, or pos_label= with the positive one of two"
         )
-    if order is not None and order != list(range(K)) and not named:
-        metric = replace(metric, classes=tuple(order[k] for k in metric.classes or range(K)))
     return metric
+
+
+def _refuse_further_decisions(metric: Metric, K: int) -> None:
+    """Refuse a table of gains with decisions beyond the classes: an estimator predicts classes."""
+    gain = dict(metric.params).get("gain")
+    if gain is not None and len(gain) == K < len(gain[0]):
+        raise ValueError(
+            f"the gain matrix of {metric.name} has {len(gain[0])} decisions for {K} classes, and an estimator predicts "
+            f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
+            f"confmax.maximize"
+        )
 
 
 def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) -> DecisionRule:

@@ -23,6 +23,17 @@ Statistics = Literal["diagonal", "columns", "matrix"]
 GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 
 STATISTICS = ("diagonal", "columns", "matrix")
+# of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
+UNSEEN = 2.0**-70
+# what to use for more classes than two
+MEANS = {
+    "f1": "macro_f1",
+    "f_beta": "macro_f_beta",
+    "jaccard": "macro_jaccard",
+    "precision": "macro_precision",
+    "recall": "balanced_accuracy",
+    "specificity": "balanced_accuracy",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +77,11 @@ class Metric:
         A further check of a table's numbers of classes and decisions (user functions).
     reads_order : callable or None
         Whether it depends on the order of that many classes, where only trying tells (user functions).
+    one_class : {"alone", "with others"} or None
+        Whether it is the score of one class, of whose statistics it reads only that class's or all: of ``label``, else
+        of the positive one of two, the last of ``classes``. What ``divides_by_prior`` says is said of that class then.
+    label : str, int, float, bool or None
+        Name of that class. The column is found by it in the table that the metric is used on.
     names : tuple of (tuple or None, tuple or None), or None
         Names of the true classes and of the decisions of a table of gains; it is aligned by them with the classes that
         it meets. None for each axis without names.
@@ -90,6 +106,8 @@ class Metric:
     value_only: Callable[..., Array] | None = field(default=None, compare=False)
     admit: Callable[[int, int], None] | None = field(default=None, compare=False)
     reads_order: Callable[[int], bool] | None = field(default=None, compare=False)
+    one_class: Literal["alone", "with others"] | None = None
+    label: Any = None
     names: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] | None = None
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
@@ -172,6 +190,8 @@ class Metric:
 
     def at(self, S: Confusion) -> FirstOrder:
         """Return value and derivatives at the statistics ``S``, which may be a batch."""
+        if self._is_unplaced:
+            return self.numbered(S.rows.shape[-1]).at(S)
         if self.classes is None:
             return self.formula(S, **dict(self.params))
         index = self._index
@@ -190,7 +210,7 @@ class Metric:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
-        if self.value_only is None:
+        if self.value_only is None or self._is_unplaced:
             return self.at(S).value
         return self.value_only(S if self.classes is None else S.select(self._index), **dict(self.params))
 
@@ -242,6 +262,8 @@ class Metric:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
         if self.ratios is None:
             return None
+        if self._is_unplaced:
+            return self.numbered(len(rows)).as_ratios(rows, n_decisions)
         if self.classes is None:
             return self.ratios(rows, **dict(self.params))
         parts = self.ratios(rows[list(self.classes)], **dict(self.params))
@@ -270,6 +292,54 @@ class Metric:
             raise ValueError(f"{self.name} needs at least two different classes, as column numbers; got {positions}")
         return replace(self, classes=positions)
 
+    def of_class(self, k: int, n_classes: int) -> Metric:
+        """Return a metric of one class for a table of ``n_classes`` columns in which its class is column ``k``."""
+        others = () if self.one_class == "alone" else tuple(j for j in range(n_classes) if j != k)
+        return replace(self, classes=(*others, int(k)))
+
+    def numbered(self, n_classes: int) -> Metric:
+        """Return the metric for ``n_classes`` that are called 0, 1, ...; a ValueError if its label is no such number.
+
+        Metrics that have no label, or have met their table, are returned as they are.
+        """
+        if not self._is_unplaced:
+            return self
+        called = [str(k) for k in range(n_classes)]
+        if str(self.label) not in called:
+            raise ValueError(
+                f"{self!r} names a class, and a confusion matrix of {n_classes} classes has numbers only; give the "
+                f"number of its row, as in {self.name}[{n_classes - 1}]"
+            )
+        return self.of_class(called.index(str(self.label)), n_classes)
+
+    def divided_by(self, n_classes: int) -> tuple[int, ...]:
+        """Return the classes of a table of ``n_classes`` by whose priors the metric divides."""
+        if not self.divides_by_prior:
+            return ()
+        used = self.classes or tuple(range(n_classes))
+        return used if self.one_class is None else used[-1:]
+
+    def with_ties_broken(self, gains: Gains) -> Gains:
+        """Return the gains of a metric of one class, by which the most probable of the other classes is decided.
+
+        The metric does not tell the others apart, so its own gains give them one score, and all their rows would go to
+        the last of them. They get scores that are too small to change which rows the one class gets. Gains that tell
+        the others apart are returned as they are, as are those of other metrics.
+        """
+        if self.one_class is None or self.classes is None or gains.full is not None or gains.n_classes < 3:
+            return gains
+        k, K = self.classes[-1], gains.n_classes
+        others = np.arange(K) != k
+        a, b = (part.copy() for part in gains.pair())
+        alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
+        b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
+        tiny = np.ldexp(1.0, np.frexp(np.maximum(np.abs(a).max(axis=1), np.abs(b).max(axis=1)))[1]) * UNSEEN
+        rows = np.ix_(alike, others)
+        a[rows] = tiny[alike, None]
+        # of equal scores the last class is decided: the one class keeps its ties if it is the last, else the others do
+        b[rows] = -tiny[alike, None] if k == K - 1 else 0.0
+        return Gains.reduced(a, b)
+
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
         return self.ordered or (self.reads_order is not None and self.reads_order(n_classes))
@@ -282,9 +352,10 @@ class Metric:
                 f"{self.name} is taken over the columns {self.classes} of a table of {n_classes}; number them from 0"
             )
         if self.binary and given != 2:
-            near = {"f1": "macro_f1", "f_beta": "macro_f_beta", "jaccard": "macro_jaccard"}.get(self.name, "mcc")
+            way_out = f"write {self.name}[NAME] for the class NAME, or use" if self.one_class else "use"
             raise ValueError(
-                f"{self.name} is a metric of two classes and the table has {given}; use {near} or two columns"
+                f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
+                f"{MEANS.get(self.name, 'mcc')}"
             )
         gain = dict(self.params).get("gain")
         if gain is not None and (len(gain), len(gain[0])) != (n_classes, n_decisions):
@@ -296,6 +367,11 @@ class Metric:
             self.admit(given, n_decisions if self.classes is None else given)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_unplaced(self) -> bool:
+        """Whether the column of its class is not known yet."""
+        return self.label is not None and self.classes is None
 
     @cached_property
     def _index(self) -> NDArray[np.intp]:
@@ -328,6 +404,7 @@ class Metric:
         # zero smoothing, and the usual kind of it, are not worth a word
         hidden = ("gain", *self.fixed)
         shown = [f"{key}={value}" for key, value in self.params if key not in hidden and value not in (0.0, "relative")]
-        if self.classes is not None:
+        name = self.name if self.label is None else f"{self.name}[{self.label}]"
+        if self.classes is not None and self.label is None:
             shown.append(f"classes={self.classes}")
-        return f"{self.name}({', '.join(shown)})" if shown else self.name
+        return f"{name}({', '.join(shown)})" if shown else name

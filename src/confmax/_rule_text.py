@@ -10,6 +10,9 @@ from confmax._calibrators import Temperature, VectorScaling
 from confmax._threshold import cuts
 from confmax.confusion import Array, Gains
 
+BEYOND = 2.0**60  # times the weight of the others: they break ties and change nothing else
+UNSEEN = 2.0**-60
+
 
 def printable(text: str, most: int = 40) -> str:
     """Return a name of a file from anywhere as one short line without control characters."""
@@ -37,12 +40,15 @@ def headline(rule: Any) -> list[str]:
 
 
 def in_words(rule: Any) -> str | None:
-    """Return a rule of two classes as a sentence on the raw probability of the second; None for rules that need more.
+    """Return a rule that is a threshold as a sentence, None for rules that need more.
 
-    A sentence holds one threshold, or the two of a rule that draws between two.
+    Rules of two classes have one on the raw probability of the second class, or two where they draw between two. Rules
+    for a metric of one class have one on the probability of this class.
     """
     if len(rule.weights) > 2:
         return None
+    if rule.n_classes > 2:
+        return _one_against_others(rule)
     found = cuts(rule.gains, rule.calibrator)
     if None in found:
         return None
@@ -66,6 +72,23 @@ def in_words(rule: Any) -> str | None:
             f"them {yes} with probability {share}"
         )
     return told if rule.calibrator is None else f"{told}; this is p before calibration"
+
+
+def _one_against_others(rule: Any) -> str | None:
+    """Return the sentence for a rule that decides one class by its probability alone, else the most probable one."""
+    if rule.gains.full is not None or rule.gains.power or rule.is_randomized:
+        return None
+    a, b = (part[0] for part in rule.gains.coefficients())
+    k = int(np.argmax(a))
+    others = np.arange(len(a)) != k
+    rest, shift = a[others], b[others]
+    if rest[0] <= 0 or (rest != rest[0]).any() or (shift != shift[0]).any() or a[k] < rest[0] * BEYOND:
+        return None
+    name, cut = printable(str(rule.class_names[k])), float(shift[0] - b[k]) / float(a[k])
+    if cut <= UNSEEN:
+        return f"always decides {name}"
+    p = "p" if rule.calibrator is None else "calibrated p"
+    return f"decides {name} if {p}({name}) >= {probability(cut)}, else the most probable other class"
 
 
 def probability(p: float) -> str:

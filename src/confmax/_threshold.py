@@ -39,7 +39,7 @@ def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
 
     Examples
     --------
-    >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, 0.0], [-1.0, -1.0]]), None)
+    >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]]), None)
     [0.25, inf, None]
     """
     if gains.n_classes != 2 or gains.n_decisions != 2 or not _is_monotone(calibrator):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax import metrics as catalogue
+from confmax._aligned import with_positive
 from confmax._bootstrap import Counter, replicates, tally
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
@@ -64,6 +65,7 @@ def score(
     rules: Mapping[str, DecisionRule | Solution | ArrayLike] | None = None,
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
+    pos_label: Any = None,
     n_replicates: int = 1000,
     level: float = 0.95,
     stratified: bool = False,
@@ -89,6 +91,8 @@ def score(
         Non-negative weights, of which only the ratios matter.
     classes : sequence or None
         Class names in column order. Default: the order of the rules' names, else as for `confmax.maximize`.
+    pos_label : label or None
+        The positive one of two classes, as for `confmax.maximize`.
     n_replicates : int
         Replicates of the bootstrap; 0 for values without intervals.
     level : float
@@ -157,8 +161,11 @@ def score(
     known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
     known += [each.metric for each in (rule, *(rules or {}).values()) if isinstance(each, Solution)]
     explicit = classes is not None or any(each.depends_on_order(table.n_classes) for each in known)
-    explicit = explicit or (told is not None and order == told)
-    chosen = {name: fit_metric(each, table, explicit=explicit) for name, each in chosen.items()}
+    explicit = explicit or (told is not None and order == told) or pos_label is not None
+    chosen = {
+        name: fit_metric(with_positive(each, table.classes, pos_label), table, explicit=explicit)
+        for name, each in chosen.items()
+    }
     placed = {
         name: _placed(name, each, table.classes) if isinstance(each, DecisionRule) else each
         for name, each in given.items()
@@ -247,10 +254,12 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     M = S.diagonal.shape[1] if gain is None else len(gain[0])
     if metric.statistics != "diagonal" and S.columns.shape[1] != M:
         return np.full(len(S), np.nan)
-    used = np.arange(S.rows.shape[1]) if metric.classes is None else np.array(metric.classes)
+    used = np.array(metric.divided_by(S.rows.shape[1]), dtype=np.intp)
     present = S.rows[:, used] > 0
-    if not metric.divides_by_prior or present.all():
+    if present.all():
         return metric.values(S)
+    if metric.one_class:
+        return np.where(present[:, 0], metric.values(S), np.nan)
     values = np.full(len(S), np.nan)
     patterns, which = present[:1], np.zeros(len(S), np.intp)  # the same classes everywhere is the usual case
     if (present != present[0]).any():

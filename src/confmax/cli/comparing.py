@@ -17,6 +17,7 @@ import click
 import numpy as np
 
 from confmax import metrics as catalogue
+from confmax._aligned import aligned
 from confmax._folds import folds_to_judge
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
@@ -136,7 +137,7 @@ def comparison(
     if doubt:
         warn(doubt)
     chosen = _chosen(names, params, rows)
-    judges = _with_accuracy(chosen)
+    judges = _judges(chosen, rows)
     judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
     tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
     for path, rule in rules.items():
@@ -162,7 +163,7 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
         fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
         usual = [each for each in fitting if not _not_applicable(each, rows, order_known=rows.order_known)]
         return {repr(each): each for each in usual}
-    chosen = [catalogue.get(name, **params) for name in names]
+    chosen = [aligned(catalogue.get(name, **params), rows.classes) for name in names]
     for metric in chosen:
         why = _not_applicable(metric, rows, order_known=rows.order_known)
         if why:
@@ -172,9 +173,11 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
     return {repr(each): each for each in chosen}
 
 
-def _with_accuracy(chosen: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return the metrics to judge by: what a rule costs is most often asked in accuracy."""
-    return {**chosen, **({} if "accuracy" in chosen else {"accuracy": catalogue.get("accuracy")})}
+def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
+    """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
+    further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
+    fitting = {repr(each): each for each in further if not _not_applicable(each, rows, order_known=rows.order_known)}
+    return {**chosen, **{name: each for name, each in fitting.items() if name not in chosen}}
 
 
 def _cross_fitted(
