@@ -1,4 +1,4 @@
-"""Precision, recall, specificity, F1 and Jaccard of one named class: values, optima, names, and the command line."""
+"""Precision, recall, specificity, F1 and Jaccard of one named class: values, optima, names."""
 
 import itertools
 from dataclasses import replace
@@ -16,7 +16,6 @@ from confmax._aligned import aligned
 from confmax.checks import check_metric, check_solver
 from confmax.confusion import Confusion, Gains
 from confmax.oracle import decide
-from tests.cli_helpers import document, refused, run
 from tests.helpers import all_deterministic_confusions
 
 NAMES = ["VF", "F", "M", "L"]
@@ -72,7 +71,6 @@ def test_specificity_is_the_recall_of_all_others_together(k):
 def test_conformance(name, K, k):
     """Gradients against differences, batches, and the declared structure on random segments."""
     check_metric(metrics.get(name, label=k), n_classes=K)
-    check_metric(metrics.get(name, label=k), n_classes=K, n_decisions=K + 1)
 
 
 @pytest.mark.parametrize("name", ["precision", "f1", "jaccard"])
@@ -261,7 +259,7 @@ def test_pos_label_refusals():
         confmax.maximize("f1", *table(K=2))
 
 
-# --- score, estimators, the command line ------------------------------------------------------------------------------
+# --- score and estimators -----------------------------------------------------------------------------------------------
 
 
 def test_score_and_estimators_take_the_text():
@@ -288,57 +286,6 @@ def test_replicates_without_the_class_have_no_recall():
     assert lost == pytest.approx((11 / 12) ** 12, abs=0.1)
     whole = confmax.score("recall[F]", P, y, classes=NAMES, n_replicates=50, stratified=True)
     assert np.isfinite(whole.replicates).all()
-
-
-@pytest.fixture
-def file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    P, y = table(n=200)
-    pd.DataFrame(P, columns=NAMES).assign(truth=y).to_csv("t.csv", index=False)
-    P, y = table(n=200, K=2, names=["no", "yes"])
-    pd.DataFrame(P, columns=["no", "yes"]).assign(truth=y).to_csv("two.csv", index=False)
-
-
-@pytest.mark.usefixtures("file")
-def test_the_command_line_takes_the_text():
-    tuned = document("tune", "t.csv", "--label", "truth", "--metric", "f1[VF]", "-o", "r.json")
-    assert tuned["metric"] == "f1[VF]" and tuned["rule"]["metric"] == "f1[VF]"
-    again = document("tune", "t.csv", "--label", "truth", "--metric", "f1", "--param", "label=VF")
-    assert again["tuned"] == tuned["tuned"]
-    scored = document("score", "t.csv", "--label", "truth", "--rule", "r.json", "--metric", "precision[VF]",
-                      "--replicates", "0")  # fmt: skip
-    assert [entry["metric"] for entry in scored["values"]] == ["precision[VF]"]
-    compared = document("compare", "t.csv", "--label", "truth", "--metric", "f1[VF]", "--replicates", "0")
-    assert compared["metrics"] == ["f1[VF]", "accuracy"]
-    assert "recall[XX] names a class that the table does not have" in refused(
-        "tune", "t.csv", "--label", "truth", "--metric", "recall[XX]"
-    )
-    assert "write f1[NAME] for the class NAME" in refused("tune", "t.csv", "--label", "truth", "--metric", "f1")
-
-
-@pytest.mark.usefixtures("file")
-def test_default_lines_of_two_classes():
-    """The positive class's precision and recall stand beside its F1; nothing is listed twice."""
-    scored = document("score", "two.csv", "--label", "truth", "--positive", "yes", "--replicates", "0")
-    found = {entry["metric"]: entry["argmax"] for entry in scored["values"]}
-    data = pd.read_csv("two.csv")
-    decided = np.where(data["yes"] >= 0.5, "yes", "no")
-    for name in ("precision", "recall", "f1"):
-        expected = WITNESSES[name](data["truth"], decided, pos_label="yes")
-        assert found[name] == pytest.approx(expected, abs=1e-12)
-    assert not any(name.startswith(("macro_f_beta", "f_beta")) for name in found)
-    without = document("score", "two.csv", "--label", "truth", "--replicates", "0")
-    assert "precision" not in {entry["metric"] for entry in without["values"]}
-    compared = document("compare", "two.csv", "--label", "truth", "--positive", "yes", "--metric", "f1",
-                        "--replicates", "0")  # fmt: skip
-    assert compared["metrics"] == ["f1", "precision", "recall", "accuracy"]
-
-
-def test_metrics_lists_them():
-    entries = {entry["name"]: entry for entry in document("metrics")["metrics"]}
-    assert [name for name, entry in entries.items() if entry["one_class"]] == sorted(ONE_CLASS)
-    lines = [line for line in run("metrics")[0].splitlines() if line.startswith("recall ")]
-    assert "two classes, or [NAME]" in lines[0]
 
 
 def test_equal_and_hashable():
