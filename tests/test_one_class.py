@@ -191,7 +191,8 @@ def test_a_named_class_needs_no_order():
         ("average_precision", "no decision rule changes it"),
         ("neg_log_loss", "no decision rule changes it"),
         ("brier_score", "choose a metric of decisions, such as balanced_accuracy"),
-        (make_scorer(sklearn_metrics.f1_score), "scikit-learn scorer of f1_score scores a model on data; pass the name"),
+        (make_scorer(sklearn_metrics.f1_score), "metric is a scikit-learn scorer of f1_score, not of a confusion matrix; pass the name"),
+        (sklearn_metrics.f1_score, "metric is a function of labels, not of a confusion matrix; pass the name"),
     ],
 )
 def test_refusals(text, sentence):

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
@@ -57,6 +59,41 @@ def fit_split(
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
     return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
+
+
+def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the splits; the splitter or iterable is asked once, as it may be random or a generator.
+
+    Raises
+    ------
+    ValueError
+        If ``cv`` is a number of folds that every class has fewer rows than.
+
+    Warns
+    -----
+    UserWarning
+        If some class has fewer rows than there are folds.
+    """
+    if cv is not None and not isinstance(cv, Integral):
+        return list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
+    folds = check_cv(cv, y=y, classifier=True)
+    names, counts = np.unique(y, return_counts=True)
+    few, n_splits = int(np.argmin(counts)), folds.get_n_splits()
+    if counts.max() < n_splits <= len(y):
+        raise ValueError(
+            f"no class has the {n_splits} rows that {n_splits} stratified folds need; pass cv={max(2, counts[few])}, or "
+            f"more rows"
+        )
+    if counts[few] < n_splits <= len(y):
+        warnings.warn(
+            f"class {names[few]} has fewer rows ({counts[few]}) than there are folds ({n_splits}), so some folds have "
+            f"none of them; pass a smaller cv, or more rows of this class",
+            UserWarning,
+            stacklevel=6,
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # which names no class
+        return list(folds.split(X, y, **params))
 
 
 def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
@@ -231,6 +268,11 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
     """Return the given rule for the columns ``classes``."""
     if isinstance(rule, str) and rule == "argmax":
         return DecisionRule.from_weights(np.ones(len(classes)), classes=classes)
+    if isinstance(rule, str) and rule.lstrip().startswith("{"):
+        raise ValueError(
+            "rule is the JSON text of a rule and is read as a path; pass DecisionRule.from_json(text), or the path of "
+            "a file that holds it"
+        )
     if isinstance(rule, (str, os.PathLike)):
         rule = DecisionRule.load(rule)
     if not isinstance(rule, DecisionRule):

@@ -227,11 +227,12 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     """
     if isinstance(metric, Metric):
         return metric
-    if hasattr(metric, "_score_func") and hasattr(metric, "_sign"):  # what scikit-learn's make_scorer returns
-        score = getattr(metric._score_func, "__name__", "")
+    scored: Any = getattr(metric, "_score_func", None)  # what scikit-learn's make_scorer was given
+    if scored is not None or str(getattr(metric, "__module__", "")).startswith("sklearn.metrics"):
+        what = f"a scikit-learn scorer of {getattr(scored, '__name__', 'a function')}" if scored else "a function of labels"
         raise ValueError(
-            f"a scikit-learn scorer{f' of {score}' if score else ''} scores a model on data; pass the name of the "
-            f"metric, such as 'f1_macro', or a function of the confusion matrix C"
+            f"metric is {what}, not of a confusion matrix; pass the name of the metric, such as 'f1_macro', or a "
+            f"function of the confusion matrix C"
         )
     if callable(metric):
         return from_function(metric)

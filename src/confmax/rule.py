@@ -339,7 +339,8 @@ class DecisionRule(Exports):
                 f"the rule's classes are {list(self.class_names)}, of which the first {K} can be reordered; got "
                 f"{list(class_names)}"
             )
-        index = [self.class_names.index(name) for name in class_names[:K]]
+        place = {name: k for k, name in enumerate(self.class_names[:K])}
+        index = [place[name] for name in class_names[:K]]
         if self.gains.full is not None or (self.gains.power and index != list(range(K))):
             decisions = [*index, *range(K, self.n_decisions)]
             gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
@@ -364,13 +365,15 @@ class DecisionRule(Exports):
         ValueError
             If they are no table of probabilities of K columns.
         """
-        P = checked_probabilities(proba, self.class_names[: self.n_classes])
-        if P.shape[1] != self.n_classes:
+        # first: rows of other columns sum to one only by chance
+        width = _width(proba)
+        if width not in (None, self.n_classes):
+            shown = ", ".join(map(str, self.class_names[: self.n_classes][:8])) + (", ..." if self.n_classes > 8 else "")
             raise ValueError(
-                f"the rule decides between {self.n_classes} classes and proba has {P.shape[1]} columns; pass the "
-                f"columns of {list(self.class_names)[:8]} in this order"
+                f"proba has {width} columns and the rule has {self.n_classes} classes; pass one column per class, in "
+                f"the order {shown}"
             )
-        return P
+        return checked_probabilities(proba, self.class_names[: self.n_classes])
 
     # --- how it is kept -----------------------------------------------------------------------------------------------
 
@@ -451,6 +454,15 @@ def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
         return rule.predict_index(part.proba)
     except ValueError as error:
         raise ValueError(f"{part.name}: {error}") from None
+
+
+def _width(proba: Any) -> int | None:
+    """Return the number of columns of what has columns."""
+    try:
+        shape = getattr(proba, "shape", None) or np.shape(proba)
+    except ValueError:  # rows of different lengths, which are refused as such
+        return None
+    return int(shape[1]) if len(shape) == 2 else None
 
 
 def _same(one: Calibrator | None, other: Calibrator | None) -> bool:
