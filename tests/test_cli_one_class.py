@@ -28,9 +28,10 @@ def test_the_command_line_takes_the_text():
     assert [entry["metric"] for entry in scored["values"]] == ["precision[VF]"]
     compared = document("compare", "t.csv", "--label", "truth", "--metric", "f1[VF]", "--replicates", "0")
     assert compared["metrics"] == ["f1[VF]", "accuracy"]
-    assert "recall[XX] names a class that the table does not have" in run(
-        "tune", "t.csv", "--label", "truth", "--metric", "recall[XX]", code=2
-    )[1]
+    assert (
+        "recall[XX] names a class that the table does not have"
+        in run("tune", "t.csv", "--label", "truth", "--metric", "recall[XX]", code=2)[1]
+    )
     assert "write f1[NAME] for the class NAME" in run("tune", "t.csv", "--label", "truth", "--metric", "f1", code=2)[1]
 
 

@@ -191,7 +191,10 @@ def test_a_named_class_needs_no_order():
         ("average_precision", "no decision rule changes it"),
         ("neg_log_loss", "no decision rule changes it"),
         ("brier_score", "choose a metric of decisions, such as balanced_accuracy"),
-        (make_scorer(sklearn_metrics.f1_score), "metric is a scikit-learn scorer of f1_score, not of a confusion matrix; pass the name"),
+        (
+            make_scorer(sklearn_metrics.f1_score),
+            "metric is a scikit-learn scorer of f1_score, not of a confusion matrix; pass the name",
+        ),
         (sklearn_metrics.f1_score, "metric is a function of labels, not of a confusion matrix; pass the name"),
     ],
 )
@@ -210,7 +213,7 @@ def test_further_refusals():
         (lambda: metrics.get("recall[3]").value(np.eye(3) / 3), "has numbers only"),
         (
             lambda: confmax.maximize("recall[VF]", P[y != "VF"], y[y != "VF"], classes=NAMES),
-            r"recall\[VF\] divides by the size of class VF, of which y has no weight; take rows that include this class",
+            r"recall\[VF\] divides by the size of class VF, of which y has no weight; take rows that include this",
         ),
     ):
         with pytest.raises(ValueError, match=sentence):
@@ -256,11 +259,11 @@ def test_pos_label_refusals():
     P, y = table()
     with pytest.raises(ValueError, match=r"is 'VF' with 4 classes .* or a metric of one class, such as f1\[F\]"):
         confmax.score("macro_f1", P, y, pos_label="VF")
-    with pytest.raises(ValueError, match="depends on the order of the classes .* or pos_label= with the latter"):
+    with pytest.raises(ValueError, match=r"depends on the order of the classes .* or pos_label= with the latter"):
         confmax.maximize("f1", *table(K=2))
 
 
-# --- score and estimators -----------------------------------------------------------------------------------------------
+# --- score and estimators ---------------------------------------------------------------------------------------------
 
 
 def test_score_and_estimators_take_the_text():

@@ -96,7 +96,7 @@ def test_frames_by_name(frame):
 
 
 def test_wrong_number_of_columns():
-    with pytest.raises(ValueError, match="between 3 classes and proba has 2 columns"):
+    with pytest.raises(ValueError, match="proba has 2 columns and the rule has 3 classes"):
         mixture().predict([[0.5, 0.5]])
 
 
@@ -214,7 +214,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (edited(atoms=[{**ATOM, "a": [1, 1, 10**400]}]), "too large"),
         (mixture().to_json().replace("0.3", "NaN"), "not JSON"),
         (mixture().to_json().replace("0.3", "1e999"), "not finite"),
-        (edited(atoms=[{**ATOM, "weight": 0.5}]), "sum one"),
+        (edited(atoms=[{**ATOM, "weight": 0.5}]), "sum to one"),
         (edited(atoms=[{**ATOM, "weight": -1.0}, {**ATOM, "weight": 2.0}]), "positive"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2, 3]]}]), "one row per class"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2], [1, 2]]}]), "gain is not a list of 3 numbers"),

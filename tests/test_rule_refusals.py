@@ -20,10 +20,12 @@ P = np.random.default_rng(0).dirichlet(np.ones(4), 20)
 @pytest.mark.parametrize("make", [np.asarray, np.ndarray.tolist, pd.DataFrame, sp.csr_array], ids=str)
 def test_columns_are_counted_before_rows_are_summed(make):
     for call in (RULE.predict, RULE.predict_index, RULE.decision_probabilities):
-        with pytest.raises(ValueError, match="proba has 2 columns and the rule has 4 classes; pass one column per class"):
+        with pytest.raises(
+            ValueError, match="proba has 2 columns and the rule has 4 classes; pass one column per class"
+        ):
             call(make(P[:, :2]))
     drawn = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), ("a", "b"))
-    with pytest.raises(ValueError, match="proba has 4 columns and the rule has 2 classes; .* in the order a, b$"):
+    with pytest.raises(ValueError, match=r"proba has 4 columns and the rule has 2 classes; .* in the order a, b$"):
         drawn.predict(make(P))
 
 
@@ -57,7 +59,9 @@ def test_a_rule_that_no_file_could_give_back():
 
 def test_keys_are_valid_unicode():
     drawn = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), ("a", "b"))
-    with pytest.raises(ValueError, match=r"keys must be valid Unicode, and '\\ud800' is not; pass integers, or strings"):
+    with pytest.raises(
+        ValueError, match=r"keys must be valid Unicode, and '\\ud800' is not; pass integers, or strings"
+    ):
         drawn.predict([[0.6, 0.4]], keys=["\ud800"])
 
 
@@ -90,12 +94,16 @@ def test_classes_with_fewer_rows_than_folds():
     with pytest.warns(UserWarning, match=sentence) as caught:
         confmax.MetricClassifierCV(LogisticRegression(), fold_rules=False).fit(X, y)
     assert len(caught) == 1 and caught[0].filename == __file__
-    with pytest.raises(ValueError, match="no class has the 5 rows that 5 stratified folds need; pass cv=3, or more rows"):
+    with pytest.raises(
+        ValueError, match="no class has the 5 rows that 5 stratified folds need; pass cv=3, or more rows"
+    ):
         confmax.MetricClassifierCV(LogisticRegression()).fit(X[:7], np.array(list("aaaabbb")))
 
 
 def test_an_estimator_predicts_classes_only():
     y = (X[:, 0] > 0).astype(int)
     costs = confmax.metrics.get("linear", cost=[[0, 1, 0.3], [5, 0, 0.3]])
-    with pytest.raises(ValueError, match="for further decisions, such as abstaining, pass the model's probabilities to"):
+    with pytest.raises(
+        ValueError, match="for further decisions, such as abstaining, pass the model's probabilities to"
+    ):
         confmax.MetricClassifierCV(LogisticRegression(), metric=costs).fit(X, y)

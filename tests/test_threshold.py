@@ -190,4 +190,9 @@ def test_columns_of_numbers_never_touch():
 
 
 def test_probabilities_do_not_round_to_certainty():
-    assert [probability(p) for p in (0.229, 0.99999, 1 - 2**-53, 1e-7)] == ["0.229", "0.99999", repr(1 - 2**-53), "1e-07"]
+    assert [probability(p) for p in (0.229, 0.99999, 1 - 2**-53, 1e-7)] == [
+        "0.229",
+        "0.99999",
+        repr(1 - 2**-53),
+        "1e-07",
+    ]

@@ -69,7 +69,7 @@ def _word(value: Any) -> int:
             text = value.encode()
         except UnicodeEncodeError:
             raise ValueError(
-                f"keys must be valid Unicode, and {ascii(value):.40} is not; pass integers, or strings that UTF-8 holds"
+                f"keys must be valid Unicode, and {value!a:.40} is not; pass integers, or strings that UTF-8 holds"
             ) from None
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     raise ValueError(f"keys must be integers or strings; got {type(value).__name__}: pass an identifier of each row")

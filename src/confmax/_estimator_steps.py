@@ -81,8 +81,8 @@ def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> li
     few, n_splits = int(np.argmin(counts)), folds.get_n_splits()
     if counts.max() < n_splits <= len(y):
         raise ValueError(
-            f"no class has the {n_splits} rows that {n_splits} stratified folds need; pass cv={max(2, counts[few])}, or "
-            f"more rows"
+            f"no class has the {n_splits} rows that {n_splits} stratified folds need; pass cv={max(2, counts[few])}, "
+            f"or more rows"
         )
     if counts[few] < n_splits <= len(y):
         warnings.warn(

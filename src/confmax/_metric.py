@@ -45,48 +45,51 @@ class Metric:
     Attributes
     ----------
     name : str
-        The field's name.
+        Name in the catalogue.
     formula : callable
         Maps a `Confusion` (and the parameters) to a `FirstOrder`: value and partial derivatives.
     structure : {"linear", "ratio", "concave", "quasiconvex", "general"}
         Shape over all confusion matrices with the same row sums.
     statistics : {"diagonal", "columns", "matrix"}
-        What the metric reads beside the row sums; each includes the ones before it.
+        What the metric reads besides the row sums; "columns" includes the diagonal.
     params : tuple of (name, value)
         Parameters of the formula.
     binary, ordered, divides_by_prior : bool
-        Whether it is defined for two classes only; whether it depends on the order of the classes or on a special
-        one; whether it divides by a class's prior, so that an absent class must be left out.
+        Whether the metric is defined for two classes only; whether it depends on the order of the classes or on one
+        special class; whether it divides by the priors of the classes, so that absent classes must be left out.
     classes : tuple of int or None
-        The classes that it is computed over, in the metric's own order (None: all, in the table's order).
+        The classes that the metric is computed over, in the order that it counts them in (None: all, in the table's
+        order).
     equal_weights : bool
         Whether all classes have the same coefficient in the reduced gain, so that only offsets matter.
     fixed : tuple of str
-        Parameters that are part of what the name means.
+        Parameters that the name of the metric implies.
     smoother : str or None
-        The parameter that makes it differentiable everywhere.
+        The parameter that makes the metric differentiable everywhere.
     dual : callable or None
-        Its bound from an answer (K,) to any gain (K,) (`confmax.bounds`).
+        An upper bound of the metric from an answer (K,) to any gain (K,) (`confmax.bounds`).
     transform : {"log", "inverse", "square"} or None
-        Unsmoothed, it is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2, T the recalls.
+        Without smoothing, the metric is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2 of
+        the recalls T.
     ratios : callable or None
-        Row sums to the ratios of affine functions that it is a sum of (`confmax.ratios`).
+        Maps row sums to the ratios of affine functions that the metric is a sum of (`confmax.ratios`).
     value_only : callable or None
-        Values (B,) without derivatives, where these cost much more (user functions).
+        Computes values (B,) without derivatives, where derivatives cost much more (user functions).
     admit : callable or None
         A further check of a table's numbers of classes and decisions (user functions).
     reads_order : callable or None
-        Whether it depends on the order of that many classes, where only trying tells (user functions).
+        Tests whether the metric depends on the order of that many classes (user functions).
     one_class : {"alone", "with others"} or None
-        Whether it is the score of one class, of whose statistics it reads only that class's or all: of ``label``, else
-        of the positive one of two, the last of ``classes``. What ``divides_by_prior`` says is said of that class then.
+        Whether the metric is the score of one class: of ``label``, or without a label of the positive one of two
+        classes. The class is the last of ``classes``. "alone": it reads the statistics of this class only. If
+        ``divides_by_prior``, it divides by the prior of this class only.
     label : str, int, float, bool or None
-        Name of that class. The column is found by it in the table that the metric is used on.
+        Name of that class. It is looked up among the classes of the table that the metric is used on.
     names : tuple of (tuple or None, tuple or None), or None
-        Names of the true classes and of the decisions of a table of gains; it is aligned by them with the classes that
-        it meets. None for each axis without names.
+        Names of the true classes and of the decisions of a table of gains, by which it is aligned with the classes of
+        the table of probabilities. None for an axis without names.
     description : str
-        In words, for lists.
+        The metric in words, for lists.
     """
 
     name: str
@@ -125,7 +128,7 @@ class Metric:
         Returns
         -------
         float
-            At 0/0 as scikit-learn's ``zero_division=0`` with all labels listed; kappa's 0/0 is 0.
+            0/0 is 0, as in scikit-learn with ``zero_division=0`` and all labels listed; so it is for kappa.
 
         Raises
         ------
@@ -141,7 +144,7 @@ class Metric:
         return float(self.values(self._confusion(C)))
 
     def gradient(self, C: ArrayLike) -> Array:
-        """Return the matrix of partial derivatives at a confusion matrix, all entries taken as independent.
+        """Return the matrix of partial derivatives at a confusion matrix, by all entries independently.
 
         Parameters
         ----------
@@ -151,8 +154,8 @@ class Metric:
         Returns
         -------
         ndarray (K, M)
-            Only differences within a row matter to a decision. NaN where no derivative exists (G-mean with a recall
-            of zero); a supergradient at the kinks of the other concave metrics.
+            Decisions depend on differences within a row only. NaN where the derivative does not exist (G-mean with a
+            recall of zero); a supergradient at kinks of the other concave metrics.
 
         Examples
         --------
@@ -169,8 +172,8 @@ class Metric:
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
         """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
 
-        ``C`` (K, M) are fractions. None for metrics that read the whole matrix. A constant added to a row of
-        the gradient adds the same to all scores, as probabilities sum to one.
+        ``C`` (K, M) holds fractions. None for metrics that read the whole matrix. The reduced gain leaves out constants
+        within a row of the gradient: they add the same to all scores.
         """
         first = self.at(self._confusion(C))
         if first.matrix is not None:
@@ -320,11 +323,11 @@ class Metric:
         return used if self.one_class is None else used[-1:]
 
     def with_ties_broken(self, gains: Gains) -> Gains:
-        """Return the gains of a metric of one class, by which the most probable of the other classes is decided.
+        """Return ``gains`` of a metric of one class such that they decide the most probable one of the other classes.
 
-        The metric does not tell the others apart, so its own gains give them one score, and all their rows would go to
-        the last of them. They get scores that are too small to change which rows the one class gets. Gains that tell
-        the others apart are returned as they are, as are those of other metrics.
+        The metric does not distinguish the other classes. Its gains give them equal scores, so all their rows would go
+        to the last of them. Here they get scores that are too small to change which rows the one class gets. Gains that
+        distinguish the other classes are returned as they are, and so are the gains of other metrics.
         """
         if self.one_class is None or self.classes is None or gains.full is not None or gains.n_classes < 3:
             return gains

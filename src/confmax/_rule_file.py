@@ -44,7 +44,9 @@ def dump(
         if isinstance(name, float) and not math.isfinite(name):
             raise ValueError(f"a rule file holds class names that are finite numbers; got {name}: rename this class")
     if len(set(class_names)) < len(class_names):
-        raise ValueError("a rule file holds distinct class names, and this rule names a class twice; rename one of them")
+        raise ValueError(
+            "a rule file holds distinct class names, and this rule names a class twice; rename one of them"
+        )
     atoms: list[dict[str, Any]] = []
     for k, weight in enumerate(weights):
         if gains.full is not None:
@@ -200,7 +202,7 @@ def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
         raise ValueError("its atoms do not all hold weight, a and b, or all weight and gain")
     weights = _numbers([atom["weight"] for atom in values], len(values), "weight")
     if (weights <= 0).any() or not math.isclose(weights.sum(), 1.0, abs_tol=1e-9):
-        raise ValueError("the weights of its atoms are not positive with sum one")
+        raise ValueError("the weights of its atoms are not positive numbers that sum to one")
     return gains, weights
 
 

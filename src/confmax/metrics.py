@@ -129,7 +129,7 @@ def names() -> list[str]:
 
 
 def aliases() -> dict[str, str]:
-    """Return scikit-learn's scorer names with the catalogue's name of each.
+    """Return scikit-learn's scorer names, each with the name in the catalogue.
 
     Examples
     --------
@@ -150,13 +150,13 @@ def get(name: str, **params: Any) -> Metric:
         ``specificity``, ``f1``, ``f_beta``, ``jaccard``) take the name of the class in brackets: ``"recall[VF]"``.
         Without it they are of the positive one of two classes, the second.
     **params
-        ``label`` (metrics of one class), the same as in brackets, for any name; a number where classes have none.
-        ``beta`` (``f_beta``, ``macro_f_beta``); ``rho`` and ``smoothing`` ("relative" to each class's prior, or
-        "additive", the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``; ``b_reg``,
-        added to the background, and ``b_min``, its floor, of ``ams``; ``gain`` or ``cost``, a (K, M) matrix, of
-        ``linear``. Names of a frame's rows (true classes) and columns (decisions) are matched to the classes of the
-        table that the metric is used on, whose order need not be given then; further columns are further decisions.
-        With one axis named, the other follows its order.
+        ``label``, for metrics of one class: the name of the class, as in brackets, or its number where classes have no
+        names. ``beta`` (``f_beta``, ``macro_f_beta``). ``rho`` and ``smoothing`` ("relative" to each class's prior, or
+        "additive", as in the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``.
+        ``b_reg`` of ``ams`` is added to the background, ``b_min`` is the least background. ``gain`` or ``cost`` of
+        ``linear`` is a (K, M) matrix. If it is a data frame, the names of its rows (true classes) and columns
+        (decisions) are matched to the classes of the table that the metric is used on, so their order need not be given; further columns are
+        further decisions. If only one axis has names, the other one has the same order.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     Raises
     ------
     ValueError
-        If it is none of these, or not known.
+        If it is none of these, or the name is unknown.
 
     Examples
     --------
@@ -229,7 +229,11 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
         return metric
     scored: Any = getattr(metric, "_score_func", None)  # what scikit-learn's make_scorer was given
     if scored is not None or str(getattr(metric, "__module__", "")).startswith("sklearn.metrics"):
-        what = f"a scikit-learn scorer of {getattr(scored, '__name__', 'a function')}" if scored else "a function of labels"
+        what = (
+            f"a scikit-learn scorer of {getattr(scored, '__name__', 'a function')}"
+            if scored
+            else "a function of labels"
+        )
         raise ValueError(
             f"metric is {what}, not of a confusion matrix; pass the name of the metric, such as 'f1_macro', or a "
             f"function of the confusion matrix C"
@@ -335,26 +339,26 @@ def from_function(
 ) -> Metric:
     """Return the metric of a function of the confusion matrix.
 
-    The gradient is exact, by automatic differentiation, for functions in plain NumPy and Python arithmetic. A kink
-    (``np.min``, ``abs``) gets a subgradient. What cannot be traced (SciPy, scikit-learn, ``float(C[0, 0])``, assignment
-    into an array) is differentiated by differences, and a warning says so.
+    Functions in plain NumPy and Python arithmetic are differentiated automatically, so their gradient is exact; a kink
+    (``np.min``, ``abs``) gets a subgradient. Functions that cannot be traced (SciPy, scikit-learn, ``float(C[0, 0])``,
+    assignment into an array) are differentiated numerically, with a warning.
 
     Parameters
     ----------
     psi : callable
-        Maps C (K, M), fractions that sum to one, to a number that is to be maximised. It is also called near such
-        matrices, with entries that do not quite sum to one. Whether it depends on the order of the classes is found
-        by exchanging classes: if it does, classes with names need their order given, as they do for ``f1``.
+        Maps C (K, M), fractions that sum to one, to the number to maximise. It is also called with matrices whose
+        entries do not quite sum to one. confmax exchanges classes to find out whether the function depends on their
+        order. If it does, named classes need a stated order, as for ``f1``.
     gradient : callable or None
-        Maps C to the (K, M) partial derivatives, right up to a constant in each row.
+        Maps C to the (K, M) partial derivatives, correct up to a constant in each row.
     structure : str
-        What you know of its shape over confusion matrices with the same row sums. Bounds rely on it. The solver of
-        "concave" metrics steps by second derivatives: functions with kinks get valid bounds, but wide ones.
+        The shape of the function over confusion matrices with the same row sums, if you know it. Bounds rely on it. The
+        solver of "concave" metrics uses second derivatives, so functions with kinks get valid but wide bounds.
     name : str or None
-        Name in reports; the function's own if left out.
+        Name in reports; by default the name of the function.
     n_classes : int or None
-        The number of classes that ``psi`` is meant for. Left out, it is checked for two and three classes here and
-        for another table when it is first used there.
+        The number of classes that ``psi`` is meant for. Without it, the function is checked for two and three classes
+        here, and for other numbers when it is first used on such a table.
 
     Raises
     ------

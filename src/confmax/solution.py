@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax._aligned import aligned, extra_names, with_positive
+from confmax._aligned import aligned as aligned
+from confmax._aligned import extra_names, with_positive
 from confmax._html import solution_table
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order

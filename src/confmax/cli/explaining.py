@@ -51,12 +51,13 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @confmax.command()
 @click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.option("--proba", callback=_numbers, metavar="P,P,...",
-              help="Decide this row of probabilities, in class order, and show every step.")  # fmt: skip
+              help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
 @_AS_JSON
 def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
-    """Say what RULE does and why a row is decided as it is.
+    """Show how RULE decides, and why it decides a row as it does.
 
-    A rule gives every class a score, made of its probability, and decides the largest; ties go to the last.
+    A rule computes a score for every class from its probability, and decides the class with the largest score; ties go
+    to the last class.
 
     \b
     Example:
@@ -268,7 +269,7 @@ def _show(page: Page, document: Document) -> None:
 
 def _calibrates(calibration: Document | None) -> str:
     if calibration is None:
-        return "no: probabilities are used as they are"
+        return "no, it uses the probabilities as they are"
     if calibration["kind"] == "temperature":
         return f"first: each probability to the power 1/{calibration['temperature']:.4g}, then divided by their sum"
     return "first: each probability to the power of its class, times its factor, then divided by their sum"
@@ -339,6 +340,6 @@ def _show_example(page: Page, document: Document, classes: Sequence[str], names:
     page.say()
     if document["randomized"]:
         shares = [f"{name} {share:.1%}" for name, share in found["decision_probabilities"].items() if share]
-        page.say(f"Decided: {', '.join(shares)}; drawn from these probabilities themselves: {found['decision']}")
+        page.say(f"Decided: {', '.join(shares)}; drawn by the probabilities of this row: {found['decision']}")
     else:
         page.say(f"Decided: {found['decision']}, the largest score (*)")
