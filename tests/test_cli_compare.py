@@ -153,7 +153,7 @@ def test_rare_and_absent_classes_are_told(tmp_path):
     path = small(tmp_path, y=["a", "b"] * 30)
     _, stderr = run("compare", path, "--label", "y", "--metric", "g_mean", "--classes", "a,b,c", "--columns", "a,b,c",
                     "--replicates", "0")  # fmt: skip
-    assert stderr.startswith("warning: no row has the label c: metrics that divide by class sizes are taken over")
+    assert stderr.startswith("warning: no row has the label c: metrics that divide by class sizes leave it out")
     assert stderr.count("\n") == 1
 
 

@@ -155,8 +155,8 @@ def get(name: str, **params: Any) -> Metric:
         "additive", as in the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``.
         ``b_reg`` of ``ams`` is added to the background, ``b_min`` is the least background. ``gain`` or ``cost`` of
         ``linear`` is a (K, M) matrix. If it is a data frame, the names of its rows (true classes) and columns
-        (decisions) are matched to the classes of the table that the metric is used on, so their order need not be given; further columns are
-        further decisions. If only one axis has names, the other one has the same order.
+        (decisions) are matched to the classes of the table that the metric is used on, so their order is not needed;
+        further columns are further decisions. If only one axis has names, the other one has the same order.
 
     Raises
     ------
