@@ -165,7 +165,7 @@ def test_files_of_version_1_still_load():
     document["version"] = 1
     assert DecisionRule.from_json(json.dumps(document)) == mixture(None)
     document["calibration"] = {"kind": "temperature", "temperature": 2.0}
-    with pytest.raises(ValueError, match=r"unknown \['calibration'\]"):
+    with pytest.raises(ValueError, match=r"unknown: 'calibration'"):
         DecisionRule.from_json(json.dumps(document))
 
 

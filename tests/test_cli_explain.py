@@ -97,6 +97,8 @@ def test_what_is_printed():
         "tuned for   an unnamed metric",
         "classes     a, b, c",
         "c is decided from 0.200 against a, from 0.273 against b",
+        "(threshold in a two-way contest: p needed when all remaining probability is on the other class; "
+        "argmax: 0.500)",
         "c is favoured most: its probability counts 4 times that of a",
         "Decided: c, the largest score (*)",
     ):
@@ -118,13 +120,13 @@ def test_what_is_printed():
 def test_two_classes_have_one_threshold():
     """Weights 1 and 3: the second is decided from 1 / (1 + 3)."""
     library.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"]).save("r.json")
-    assert "yes is decided from 0.250 (argmax: 0.500)" in run("explain", "r.json")[0]
+    assert "decides yes if p(yes) >= 0.25, else no (argmax: yes if p(yes) >= 0.5)" in run("explain", "r.json")[0]
 
 
 def test_classes_that_are_never_or_always_decided():
     library.DecisionRule.from_weights([1.0, 1.0], [5.0, 0.0], classes=["no", "yes"]).save("r.json")
     stdout, _ = run("explain", "r.json")
-    assert "no is decided always" in stdout and "yes is decided never" in stdout
+    assert "always decides no (argmax: yes if p(yes) >= 0.5)" in stdout
 
 
 def test_many_classes_are_cut_but_not_in_json():

@@ -87,7 +87,8 @@ def test_aliases_are_scikit_learns_scorers_and_mean_the_same(alias):
 def test_catalogue_has_every_promised_name():
     promised = (
         "accuracy balanced_accuracy informedness f1 f_beta jaccard ams fowlkes_mallows micro_f1 micro_f1_once macro_f1 "
-        "macro_f_beta weighted_f1 macro_jaccard macro_precision h_mean q_mean g_mean min_recall cohen_kappa "
+        "macro_f_beta precision recall specificity weighted_f1 macro_jaccard macro_precision h_mean q_mean g_mean "
+        "min_recall cohen_kappa "
         "linear_kappa quadratic_kappa mcc linear"
     ).split()
     assert sorted(promised) == metrics.names()
@@ -156,7 +157,7 @@ def test_ams_series_meets_the_formula():
         (lambda: metrics.get("f_beta", beta=0), "beta of f_beta must be finite and positive; got 0"),
         (lambda: metrics.get("f_beta", beta="2"), "beta of f_beta is a number; got '2'"),
         (lambda: metrics.get("f_beta", alpha=1), "f_beta has no parameter 'alpha'; it takes beta"),
-        (lambda: metrics.get("f1", beta=2), "f1 has no parameter 'beta'; it takes none"),
+        (lambda: metrics.get("f1", beta=2), "f1 has no parameter 'beta'; it takes label"),
         (lambda: metrics.get("g_mean", rho=-1), "rho of g_mean must be finite and zero or positive; got -1"),
         (lambda: metrics.get("g_mean", smoothing="joint"), "'relative' or 'additive'; got 'joint'"),
         (lambda: metrics.get("linear"), "linear needs its table"),
@@ -168,7 +169,7 @@ def test_ams_series_meets_the_formula():
         (lambda: metrics.get("accuracy").value([[0, 0], [0, 0]]), "positive sum"),
         (
             lambda: metrics.get("f1").value(np.eye(3) / 3),
-            "f1 is a metric of two classes and the table has 3; use macro_f1",
+            r"f1 is a metric of two classes and the table has 3; write f1\[NAME\] for the class NAME, or use macro_f1",
         ),
         (lambda: metrics.get("linear", cost=np.ones((3, 3))).value(np.eye(2) / 2), r"has shape \(3, 3\)"),
         (lambda: metrics.from_function(3), "is a name, a Metric or a function"),

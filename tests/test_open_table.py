@@ -322,5 +322,5 @@ def test_what_cannot_be_opened_says_why(tmp_path):
         confmax.maximize("g_mean", confmax.open_table(tmp_path / "t0.parquet", columns=["bad", "truth"]))
     with pytest.raises(ValueError, match="keys are not split"):
         confmax.DecisionRule.from_weights([1, 1, 1]).predict(confmax.open_table(tmp_path / "p.npy"), keys=[1])
-    with pytest.raises(ValueError, match=r"rows 0 to 49 of .*: the rule decides between 2 classes"):
+    with pytest.raises(ValueError, match=r"rows 0 to 49 of .*: proba has 3 columns and the rule has 2 classes"):
         confmax.DecisionRule.from_weights([1, 1]).predict(confmax.open_table(tmp_path / "p.npy"))

@@ -96,7 +96,7 @@ def test_frames_by_name(frame):
 
 
 def test_wrong_number_of_columns():
-    with pytest.raises(ValueError, match="between 3 classes and proba has 2 columns"):
+    with pytest.raises(ValueError, match="proba has 2 columns and the rule has 3 classes"):
         mixture().predict([[0.5, 0.5]])
 
 
@@ -195,8 +195,8 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         ('{"a": 1}', "not a rule"),
         (edited(version=4), "version is 4 and this confmax reads versions 1 to 3; update"),
         (edited(version=True), "version is True"),
-        (edited(atoms=...), r"missing \['atoms'\]"),
-        (edited(extra=1), r"unknown \['extra'\]"),
+        (edited(atoms=...), r"missing: 'atoms'; unknown: none"),
+        (edited(extra=1), r"unknown: 'extra'"),
         (edited(metric=3), "metric"),
         (edited(seed="x"), "seed"),
         (edited(seed=2**64), "seed"),
@@ -214,7 +214,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (edited(atoms=[{**ATOM, "a": [1, 1, 10**400]}]), "too large"),
         (mixture().to_json().replace("0.3", "NaN"), "not JSON"),
         (mixture().to_json().replace("0.3", "1e999"), "not finite"),
-        (edited(atoms=[{**ATOM, "weight": 0.5}]), "sum one"),
+        (edited(atoms=[{**ATOM, "weight": 0.5}]), "sum to one"),
         (edited(atoms=[{**ATOM, "weight": -1.0}, {**ATOM, "weight": 2.0}]), "positive"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2, 3]]}]), "one row per class"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2], [1, 2]]}]), "gain is not a list of 3 numbers"),
@@ -256,8 +256,8 @@ def test_repr_of_mixtures_offsets_matrices_and_many_classes():
 
 
 def test_names_from_a_file_print_on_one_line():
-    rule = DecisionRule.from_weights([1, 2], classes=["\x1b[31mred\n", "b" * 500])
-    assert len(repr(rule).splitlines()) == 5
+    rule = DecisionRule.from_weights([1, 2, 3], classes=["\x1b[31mred\n", "b" * 500, "c"])
+    assert len(repr(rule).splitlines()) == 6
     assert "\x1b" not in repr(rule)
     assert max(map(len, repr(rule).splitlines())) < 100
 

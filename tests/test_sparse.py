@@ -356,7 +356,7 @@ def test_broken_tables():
 def test_a_rule_refuses_other_columns():
     P, y, _ = top_k(23, 60, 4, 2)
     rule = confmax.maximize("accuracy", sp.csr_array(P), y).rule
-    with pytest.raises(ValueError, match="decides between 4 classes and proba has 3 columns"):
+    with pytest.raises(ValueError, match="proba has 3 columns and the rule has 4 classes"):
         rule.predict(sp.csr_array(GOOD))
 
 

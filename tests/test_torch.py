@@ -288,7 +288,7 @@ def test_a_calibration_of_the_callers_sees_arrays():
     assert found.value == pytest.approx(expected.value, abs=1e-9)
     np.testing.assert_array_equal(found.rule.predict(tensor).numpy(), expected.rule.predict(P))
     rule = confmax.DecisionRule.from_weights([1.0, 1.0])
-    with pytest.raises(ValueError, match="the rule decides between 2 classes and proba has 3 columns"):
+    with pytest.raises(ValueError, match="proba has 3 columns and the rule has 2 classes"):
         rule.predict(tensor)
 
 

@@ -83,6 +83,9 @@ PLAIN = {
     metrics.get("linear_kappa"): partial(kappa, power=1),
     metrics.get("quadratic_kappa"): partial(kappa, power=2),
     metrics.get("mcc"): mcc,
+    metrics.get("precision"): lambda C: C[1, 1] / C[:, 1].sum(),
+    metrics.get("recall"): lambda C: C[1, 1] / C[1].sum(),
+    metrics.get("specificity"): lambda C: C[0, 0] / C[0].sum(),
 }
 
 

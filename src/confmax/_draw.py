@@ -65,7 +65,13 @@ def _word(value: Any) -> int:
     if isinstance(value, int):
         return value % (1 << 64)
     if isinstance(value, str):
-        return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "little")
+        try:
+            text = value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"keys must be valid Unicode, and {value!a:.40} is not; pass integers, or strings that UTF-8 holds"
+            ) from None
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     raise ValueError(f"keys must be integers or strings; got {type(value).__name__}: pass an identifier of each row")
 
 

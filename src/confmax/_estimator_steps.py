@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
+from confmax._aligned import aligned, in_given_order, with_positive
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax.confusion import Array
@@ -26,7 +29,7 @@ from confmax.oracle import Table, is_dask
 from confmax.oracle._columns import find
 from confmax.oracle._labels import plain, refuse_masked
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, aligned
+from confmax.solution import Solution
 
 MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
 HALVINGS = 40
@@ -56,6 +59,41 @@ def fit_split(
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
     return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
+
+
+def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the splits; the splitter or iterable is asked once, as it may be random or a generator.
+
+    Raises
+    ------
+    ValueError
+        If ``cv`` is a number of folds that every class has fewer rows than.
+
+    Warns
+    -----
+    UserWarning
+        If some class has fewer rows than there are folds.
+    """
+    if cv is not None and not isinstance(cv, Integral):
+        return list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
+    folds = check_cv(cv, y=y, classifier=True)
+    names, counts = np.unique(y, return_counts=True)
+    few, n_splits = int(np.argmin(counts)), folds.get_n_splits()
+    if counts.max() < n_splits <= len(y):
+        raise ValueError(
+            f"no class has the {n_splits} rows that {n_splits} stratified folds need; pass cv={max(2, counts[few])}, "
+            f"or more rows"
+        )
+    if counts[few] < n_splits <= len(y):
+        warnings.warn(
+            f"class {names[few]} has fewer rows ({counts[few]}) than there are folds ({n_splits}), so some folds have "
+            f"none of them; pass a smaller cv, or more rows of this class",
+            UserWarning,
+            stacklevel=6,
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # which names no class
+        return list(folds.split(X, y, **params))
 
 
 def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
@@ -137,8 +175,8 @@ def rules_of_folds(
 def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
     """Return the smallest probability (len(rules), K) at which each class is decided, the others sharing the rest.
 
-    By bisection of its log odds, the others in proportion to their ``mean`` probabilities (K,). 0 where the class is
-    always decided, infinite where it never is.
+    For two classes they are ``rule.threshold`` and one minus it. Otherwise by bisection of the log odds, the others in
+    proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it never is.
     """
     K = len(mean)
     rest = np.tile(mean, (K, 1))
@@ -155,6 +193,10 @@ def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
 
     found = np.empty((len(rules), K))
     for rule, line in zip(rules, found, strict=True):
+        cut = rule.threshold
+        if cut is not None:
+            line[:] = {0.0: np.inf, np.inf: 0.0}.get(cut, 1.0 - cut), cut
+            continue
         low, high = np.full(K, -MOST_ODDS), np.full(K, MOST_ODDS)
         always, never = decided(rule, low), ~decided(rule, high)
         for _ in range(HALVINGS):
@@ -188,36 +230,49 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
     """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
     K = len(classes)
     order = None
-    named, metric = metric.names is not None, aligned(metric, classes)
+    metric = aligned(metric, classes)
     if labels is not None:
         names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
         order = [classes.index(name) for name in names if name in classes]
         if len(names) != K or sorted(order) != list(range(K)):
             raise ValueError(f"labels must hold each of the classes ({_shown(classes)}) once, in order; got {labels!r}")
-    if pos_label is not None:
-        if K != 2 or pos_label not in classes:
-            raise ValueError(
-                f"pos_label must be one of two classes; got {pos_label!r} with {K} classes ({_shown(classes)}); for "
-                f"more than two, pass labels= with their order"
-            )
+    if pos_label is None:
+        metric = in_given_order(metric, range(K) if order is None else order)
+    else:
+        metric = with_positive(metric, classes, pos_label)
         if order is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
-        order = [1 - classes.index(pos_label), classes.index(pos_label)]
+    _refuse_further_decisions(metric, K)
     metric.check_table(K, K)
-    if order is None and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
+    stated = order is not None or pos_label is not None
+    if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
             f"with the names in order, or pos_label= with the positive one of two"
         )
-    if order is not None and order != list(range(K)) and not named:
-        metric = replace(metric, classes=tuple(order[k] for k in metric.classes or range(K)))
     return metric
+
+
+def _refuse_further_decisions(metric: Metric, K: int) -> None:
+    """Refuse a table of gains with decisions beyond the classes: an estimator predicts classes."""
+    gain = dict(metric.params).get("gain")
+    if gain is not None and len(gain) == K < len(gain[0]):
+        raise ValueError(
+            f"the gain matrix of {metric.name} has {len(gain[0])} decisions for {K} classes, and an estimator predicts "
+            f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
+            f"confmax.maximize"
+        )
 
 
 def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) -> DecisionRule:
     """Return the given rule for the columns ``classes``."""
     if isinstance(rule, str) and rule == "argmax":
         return DecisionRule.from_weights(np.ones(len(classes)), classes=classes)
+    if isinstance(rule, str) and rule.lstrip().startswith("{"):
+        raise ValueError(
+            "rule is the JSON text of a rule and is read as a path; pass DecisionRule.from_json(text), or the path of "
+            "a file that holds it"
+        )
     if isinstance(rule, (str, os.PathLike)):
         rule = DecisionRule.load(rule)
     if not isinstance(rule, DecisionRule):

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """What decides like a rule's `predict` in other places: the same steps on the same numbers.
+    """Exports of a rule that decide like its `predict`: the same steps on the same numbers.
 
-    Rows that `predict` divides by their sum are divided by it; the calibration is applied; ties go to the largest
-    index. Where two scores are equal but for rounding (8 units in the last place; 1e-12 in SQL), either may win.
+    Exports apply the calibration, divide by its sum each row that `predict` divides, and give ties to the last class.
+    Where two scores differ by rounding only (8 units in the last place; 1e-12 in SQL), either may win.
     """
 
     if TYPE_CHECKING:
@@ -36,36 +36,36 @@ class Exports:
     def to_sql(self, dialect: str, columns: Sequence[str] | None = None, *, labels: bool = False) -> str:
         """Return the rule as one scalar SQL expression, the decided index or its label.
 
-        It is arithmetic and CASE, in double precision whatever the columns hold, and NULL in rows that `predict`
-        refuses: with a NULL, a negative number, or a sum that is not one within 1e-3. What would be longer than 65536
-        characters (offsets from 17 classes on, a calibration with offsets from 7, weights alone from some 150) is a
-        scalar sub-query without tables, which gives names to what repeats and is linear in K.
+        The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
+        that `predict` refuses: rows with a NULL, a negative number, or a sum that is not one within 1e-3. An expression
+        that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7,
+        weights alone from about 150) becomes a scalar sub-query without tables, whose length is linear in K.
 
         Parameters
         ----------
         dialect : str
-            ``"duckdb"``, ``"sqlite"`` (calibrations need its functions EXP and LN, which builds may leave out), or
-            with the extra ``confmax[sql]`` what sqlglot translates to, such as ``"postgres"``; these are not run in
-            confmax's tests, and their engine must have LEAST and GREATEST.
+            ``"duckdb"`` or ``"sqlite"`` (calibrations need its functions EXP and LN, which some builds leave out). With
+            the extra ``confmax[sql]`` also the dialects of sqlglot, such as ``"postgres"``: their engine must have
+            LEAST and GREATEST, and confmax's tests do not run them.
         columns : sequence of str (K,) or None
             Names of the columns of probabilities, in class order; by default the class names.
         labels : bool
-            Whether the expression is the class's name instead of its index: strings, numbers or truth values, and
-            strings where the names are of several kinds.
+            Whether the expression gives the class's name instead of its index. Names of one type keep it (strings,
+            numbers or truth values); names of several types become strings.
 
         Returns
         -------
         str
-            For use wherever the table is read, such as ``f"SELECT *, {expression} AS decision FROM scores"``. Engines
-            may return rows of a query with sub-queries in another order (DuckDB does): select a key beside it.
+            Use it in any query on the table, such as ``f"SELECT *, {expression} AS decision FROM scores"``. Some
+            engines (DuckDB) return the rows of a query with sub-queries in another order, so select a key as well.
 
         Raises
         ------
         ValueError
-            If the rule draws, its calibration is an object that is not confmax's, the columns are not K different
-            names, the dialect is unknown, or a name cannot be written as a label.
+            If the rule is randomised, its calibration is an object that confmax does not provide, the columns are not K
+            different names, the dialect is unknown, or a name cannot be written as a label.
         ImportError
-            If the dialect needs sqlglot and that is not installed.
+            If the dialect needs sqlglot and sqlglot is not installed.
 
         Examples
         --------
@@ -88,26 +88,27 @@ class Exports:
         Parameters
         ----------
         dtype : {"float32", "float64"}
-            Of the probabilities. The model decides like `predict` on a table of this dtype.
+            Type of the probabilities. The model decides like `predict` on a table of this dtype.
         opset : int
-            Version of the operator set, 13 or newer; `onnx.compose.merge_models` wants that of the other model, such
-            as one of skl2onnx (without its ZipMap), whose ``probabilities`` become ``proba``.
+            Version of the operator set, 13 or newer. To join the model to another one with
+            `onnx.compose.merge_models`, give the version of that model; of a model from skl2onnx (without its ZipMap),
+            connect ``probabilities`` to ``proba``.
         labels : bool
             Whether ``decision`` holds the classes' names instead of their indices.
 
         Returns
         -------
         onnx.ModelProto
-            Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, and -1 in rows that `predict`
-            refuses. The class names are a JSON list in its metadata, under ``classes``. With labels, ``decision`` is a
-            tensor of strings (also where the names are of several kinds), int64, double or bool, and a second output
-            ``index`` (n,) is the index; where that is -1, the label is "", -1, NaN or false.
+            Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, or -1 in rows that `predict`
+            refuses. Its metadata hold the class names as a JSON list under ``classes``. With labels, ``decision`` is a
+            tensor of int64, double, bool or strings (also for names of several types), and a second output ``index``
+            (n,) holds the index; where the index is -1, the label is -1, NaN, false or "".
 
         Raises
         ------
         ValueError
-            If the rule draws, its calibration is an object that is not confmax's, an argument is none of these, or a
-            name cannot be written as a label.
+            If the rule is randomised, its calibration is an object that confmax does not provide, an argument is none
+            of the above, or a name cannot be written as a label.
         ImportError
             If onnx (extra ``confmax[onnx]``) is not installed.
 
@@ -130,16 +131,16 @@ class Exports:
         Parameters
         ----------
         name : str
-            Name of the function. It takes a sequence of K probabilities, in class order, and returns the decided
-            index; like `predict` it raises `ValueError` where they are no probabilities.
+            Name of the function. It takes a sequence of K probabilities in class order and returns the decided index.
+            Like `predict`, it raises `ValueError` if they are not probabilities.
         labels : bool
             Whether the function returns the class's name instead of its index.
 
         Raises
         ------
         ValueError
-            If the rule draws, its calibration is an object that is not confmax's, ``name`` cannot name a function, or
-            a class name cannot be written as a label.
+            If the rule is randomised, its calibration is an object that confmax does not provide, ``name`` cannot name
+            a function, or a class name cannot be written as a label.
 
         Examples
         --------

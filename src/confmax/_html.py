@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax._rule_text import coefficients, headline, printable
+from confmax._rule_text import coefficients, has_table, headline, printable
 
 MOST_CLASSES, MOST_ATOMS = 20, 4
 
 
 def rule_table(rule: Any) -> str:
-    """Return a rule's weights and offsets as HTML, at most 20 classes and four rules of a mixture."""
+    """Return a rule in words, or its weights and offsets, as HTML: at most 20 classes and four rules of a mixture."""
     lines = headline(rule)
-    if rule.gains.full is not None:
+    if not has_table(rule):
         return _paragraphs(lines)
     a, b = coefficients(rule.gains)
     names = [printable(str(name)) for name in rule.class_names[:MOST_CLASSES]]

@@ -23,6 +23,17 @@ Statistics = Literal["diagonal", "columns", "matrix"]
 GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 
 STATISTICS = ("diagonal", "columns", "matrix")
+# of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
+UNSEEN = 2.0**-70
+# what to use for more classes than two
+MEANS = {
+    "f1": "macro_f1",
+    "f_beta": "macro_f_beta",
+    "jaccard": "macro_jaccard",
+    "precision": "macro_precision",
+    "recall": "balanced_accuracy",
+    "specificity": "balanced_accuracy",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,43 +45,51 @@ class Metric:
     Attributes
     ----------
     name : str
-        The field's name.
+        Name in the catalogue.
     formula : callable
         Maps a `Confusion` (and the parameters) to a `FirstOrder`: value and partial derivatives.
     structure : {"linear", "ratio", "concave", "quasiconvex", "general"}
         Shape over all confusion matrices with the same row sums.
     statistics : {"diagonal", "columns", "matrix"}
-        What the metric reads beside the row sums; each includes the ones before it.
+        What the metric reads besides the row sums; "columns" includes the diagonal.
     params : tuple of (name, value)
         Parameters of the formula.
     binary, ordered, divides_by_prior : bool
-        Whether it is defined for two classes only; whether it depends on the order of the classes or on a special
-        one; whether it divides by a class's prior, so that an absent class must be left out.
+        Whether the metric is defined for two classes only; whether it depends on the order of the classes or on one
+        special class; whether it divides by the priors of the classes, so that absent classes must be left out.
     classes : tuple of int or None
-        The classes that it is computed over, in the metric's own order (None: all, in the table's order).
+        The classes that the metric is computed over, in the order that it counts them in (None: all, in the table's
+        order).
     equal_weights : bool
         Whether all classes have the same coefficient in the reduced gain, so that only offsets matter.
     fixed : tuple of str
-        Parameters that are part of what the name means.
+        Parameters that the name of the metric implies.
     smoother : str or None
-        The parameter that makes it differentiable everywhere.
+        The parameter that makes the metric differentiable everywhere.
     dual : callable or None
-        Its bound from an answer (K,) to any gain (K,) (`confmax.bounds`).
+        An upper bound of the metric from an answer (K,) to any gain (K,) (`confmax.bounds`).
     transform : {"log", "inverse", "square"} or None
-        Unsmoothed, it is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2, T the recalls.
+        Without smoothing, the metric is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2 of
+        the recalls T.
     ratios : callable or None
-        Row sums to the ratios of affine functions that it is a sum of (`confmax.ratios`).
+        Maps row sums to the ratios of affine functions that the metric is a sum of (`confmax.ratios`).
     value_only : callable or None
-        Values (B,) without derivatives, where these cost much more (user functions).
+        Computes values (B,) without derivatives, where derivatives cost much more (user functions).
     admit : callable or None
         A further check of a table's numbers of classes and decisions (user functions).
     reads_order : callable or None
-        Whether it depends on the order of that many classes, where only trying tells (user functions).
+        Tests whether the metric depends on the order of that many classes (user functions).
+    one_class : {"alone", "with others"} or None
+        Whether the metric is the score of one class: of ``label``, or without a label of the positive one of two
+        classes. The class is the last of ``classes``. "alone": it reads the statistics of this class only. If
+        ``divides_by_prior``, it divides by the prior of this class only.
+    label : str, int, float, bool or None
+        Name of that class. It is looked up among the classes of the table that the metric is used on.
     names : tuple of (tuple or None, tuple or None), or None
-        Names of the true classes and of the decisions of a table of gains; it is aligned by them with the classes that
-        it meets. None for each axis without names.
+        Names of the true classes and of the decisions of a table of gains, by which it is aligned with the classes of
+        the table of probabilities. None for an axis without names.
     description : str
-        In words, for lists.
+        The metric in words, for lists.
     """
 
     name: str
@@ -90,6 +109,8 @@ class Metric:
     value_only: Callable[..., Array] | None = field(default=None, compare=False)
     admit: Callable[[int, int], None] | None = field(default=None, compare=False)
     reads_order: Callable[[int], bool] | None = field(default=None, compare=False)
+    one_class: Literal["alone", "with others"] | None = None
+    label: Any = None
     names: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] | None = None
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
@@ -107,7 +128,7 @@ class Metric:
         Returns
         -------
         float
-            At 0/0 as scikit-learn's ``zero_division=0`` with all labels listed; kappa's 0/0 is 0.
+            0/0 is 0, as in scikit-learn with ``zero_division=0`` and all labels listed; so it is for kappa.
 
         Raises
         ------
@@ -123,7 +144,7 @@ class Metric:
         return float(self.values(self._confusion(C)))
 
     def gradient(self, C: ArrayLike) -> Array:
-        """Return the matrix of partial derivatives at a confusion matrix, all entries taken as independent.
+        """Return the matrix of partial derivatives at a confusion matrix, by all entries independently.
 
         Parameters
         ----------
@@ -133,8 +154,8 @@ class Metric:
         Returns
         -------
         ndarray (K, M)
-            Only differences within a row matter to a decision. NaN where no derivative exists (G-mean with a recall
-            of zero); a supergradient at the kinks of the other concave metrics.
+            Decisions depend on differences within a row only. NaN where the derivative does not exist (G-mean with a
+            recall of zero); a supergradient at kinks of the other concave metrics.
 
         Examples
         --------
@@ -151,8 +172,8 @@ class Metric:
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
         """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
 
-        ``C`` (K, M) are fractions. None for metrics that read the whole matrix. A constant added to a row of
-        the gradient adds the same to all scores, as probabilities sum to one.
+        ``C`` (K, M) holds fractions. None for metrics that read the whole matrix. The reduced gain leaves out constants
+        within a row of the gradient: they add the same to all scores.
         """
         first = self.at(self._confusion(C))
         if first.matrix is not None:
@@ -172,6 +193,8 @@ class Metric:
 
     def at(self, S: Confusion) -> FirstOrder:
         """Return value and derivatives at the statistics ``S``, which may be a batch."""
+        if self._is_unplaced:
+            return self.numbered(S.rows.shape[-1]).at(S)
         if self.classes is None:
             return self.formula(S, **dict(self.params))
         index = self._index
@@ -190,7 +213,7 @@ class Metric:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
-        if self.value_only is None:
+        if self.value_only is None or self._is_unplaced:
             return self.at(S).value
         return self.value_only(S if self.classes is None else S.select(self._index), **dict(self.params))
 
@@ -242,6 +265,8 @@ class Metric:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
         if self.ratios is None:
             return None
+        if self._is_unplaced:
+            return self.numbered(len(rows)).as_ratios(rows, n_decisions)
         if self.classes is None:
             return self.ratios(rows, **dict(self.params))
         parts = self.ratios(rows[list(self.classes)], **dict(self.params))
@@ -270,6 +295,54 @@ class Metric:
             raise ValueError(f"{self.name} needs at least two different classes, as column numbers; got {positions}")
         return replace(self, classes=positions)
 
+    def of_class(self, k: int, n_classes: int) -> Metric:
+        """Return a metric of one class for a table of ``n_classes`` columns in which its class is column ``k``."""
+        others = () if self.one_class == "alone" else tuple(j for j in range(n_classes) if j != k)
+        return replace(self, classes=(*others, int(k)))
+
+    def numbered(self, n_classes: int) -> Metric:
+        """Return the metric for ``n_classes`` that are called 0, 1, ...; a ValueError if its label is no such number.
+
+        Metrics that have no label, or have met their table, are returned as they are.
+        """
+        if not self._is_unplaced:
+            return self
+        called = [str(k) for k in range(n_classes)]
+        if str(self.label) not in called:
+            raise ValueError(
+                f"{self!r} names a class, and a confusion matrix of {n_classes} classes has numbers only; give the "
+                f"number of its row, as in {self.name}[{n_classes - 1}]"
+            )
+        return self.of_class(called.index(str(self.label)), n_classes)
+
+    def divided_by(self, n_classes: int) -> tuple[int, ...]:
+        """Return the classes of a table of ``n_classes`` by whose priors the metric divides."""
+        if not self.divides_by_prior:
+            return ()
+        used = self.classes or tuple(range(n_classes))
+        return used if self.one_class is None else used[-1:]
+
+    def with_ties_broken(self, gains: Gains) -> Gains:
+        """Return ``gains`` of a metric of one class such that they decide the most probable one of the other classes.
+
+        The metric does not distinguish the other classes. Its gains give them equal scores, so all their rows would go
+        to the last of them. Here they get scores that are too small to change which rows the one class gets. Gains that
+        distinguish the other classes are returned as they are, and so are the gains of other metrics.
+        """
+        if self.one_class is None or self.classes is None or gains.full is not None or gains.n_classes < 3:
+            return gains
+        k, K = self.classes[-1], gains.n_classes
+        others = np.arange(K) != k
+        a, b = (part.copy() for part in gains.pair())
+        alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
+        b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
+        tiny = np.ldexp(1.0, np.frexp(np.maximum(np.abs(a).max(axis=1), np.abs(b).max(axis=1)))[1]) * UNSEEN
+        rows = np.ix_(alike, others)
+        a[rows] = tiny[alike, None]
+        # of equal scores the last class is decided: the one class keeps its ties if it is the last, else the others do
+        b[rows] = -tiny[alike, None] if k == K - 1 else 0.0
+        return Gains.reduced(a, b)
+
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
         return self.ordered or (self.reads_order is not None and self.reads_order(n_classes))
@@ -282,9 +355,10 @@ class Metric:
                 f"{self.name} is taken over the columns {self.classes} of a table of {n_classes}; number them from 0"
             )
         if self.binary and given != 2:
-            near = {"f1": "macro_f1", "f_beta": "macro_f_beta", "jaccard": "macro_jaccard"}.get(self.name, "mcc")
+            way_out = f"write {self.name}[NAME] for the class NAME, or use" if self.one_class else "use"
             raise ValueError(
-                f"{self.name} is a metric of two classes and the table has {given}; use {near} or two columns"
+                f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
+                f"{MEANS.get(self.name, 'mcc')}"
             )
         gain = dict(self.params).get("gain")
         if gain is not None and (len(gain), len(gain[0])) != (n_classes, n_decisions):
@@ -296,6 +370,11 @@ class Metric:
             self.admit(given, n_decisions if self.classes is None else given)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_unplaced(self) -> bool:
+        """Whether the column of its class is not known yet."""
+        return self.label is not None and self.classes is None
 
     @cached_property
     def _index(self) -> NDArray[np.intp]:
@@ -328,6 +407,7 @@ class Metric:
         # zero smoothing, and the usual kind of it, are not worth a word
         hidden = ("gain", *self.fixed)
         shown = [f"{key}={value}" for key, value in self.params if key not in hidden and value not in (0.0, "relative")]
-        if self.classes is not None:
+        name = self.name if self.label is None else f"{self.name}[{self.label}]"
+        if self.classes is not None and self.label is None:
             shown.append(f"classes={self.classes}")
-        return f"{self.name}({', '.join(shown)})" if shown else self.name
+        return f"{name}({', '.join(shown)})" if shown else name

@@ -187,8 +187,7 @@ def _difference(
 
 def _over_present(metric: Metric, table: Table) -> Metric:
     """Return the metric without classes of which these rows hold none, where it divides by their size."""
-    if not metric.divides_by_prior:
-        return metric
-    size = table.label_weight()
-    kept = tuple(k for k in metric.classes or range(table.n_classes) if size[k] > 0)
-    return metric if len(kept) == len(metric.classes or size) else replace(metric, classes=kept)
+    used, size = metric.divided_by(table.n_classes), table.label_weight()
+    kept = tuple(k for k in used if size[k] > 0)
+    # the metric of one class that is absent has nothing else to be taken over: it is 0
+    return metric if len(kept) == len(used) or metric.one_class else replace(metric, classes=kept)

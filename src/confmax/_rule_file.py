@@ -41,6 +41,12 @@ def dump(
     for name in class_names:
         if not isinstance(name, (str, int, float)):
             raise ValueError(f"a rule file holds class names that are strings or numbers; got {type(name).__name__}")
+        if isinstance(name, float) and not math.isfinite(name):
+            raise ValueError(f"a rule file holds class names that are finite numbers; got {name}: rename this class")
+    if len(set(class_names)) < len(class_names):
+        raise ValueError(
+            "a rule file holds distinct class names, and this rule names a class twice; rename one of them"
+        )
     atoms: list[dict[str, Any]] = []
     for k, weight in enumerate(weights):
         if gains.full is not None:
@@ -72,18 +78,24 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     if len(text) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
+    except _RepeatedKey as error:
+        raise ValueError(f"it names the field {_short(error.args[0])} twice in one object") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({type(error).__name__})") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
     if version not in (VERSION, CALIBRATED, DRAWN) or isinstance(version, bool):
-        raise ValueError(f"its version is {version!r} and this confmax reads versions 1 to {DRAWN}; update confmax")
+        raise ValueError(
+            f"its version is {_short(version)} and this confmax reads versions 1 to {DRAWN}; update confmax"
+        )
     optional = set() if version == VERSION else {"calibration"}
     unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
     if unknown or missing:
-        raise ValueError(f"its fields are not those of a rule (missing {sorted(missing)}, unknown {sorted(unknown)})")
+        raise ValueError(
+            f"its fields are not those of a rule (missing: {_listed(missing)}; unknown: {_listed(unknown)})"
+        )
     metric, seed = document["metric"], document["seed"]
     if not isinstance(metric, str) or len(metric) > 10_000:
         raise ValueError("its metric is not a short string")
@@ -101,6 +113,29 @@ def read(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
+class _RepeatedKey(Exception):
+    """A JSON object names a field twice: which of the two values is meant, nobody knows."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedKey(key)
+        found[key] = value
+    return found
+
+
+def _short(value: Any) -> str:
+    """Return a value of a stranger's file for a message: ASCII on one line, not long."""
+    text = ascii(value)
+    return text if len(text) <= 40 else text[:40] + "..."
+
+
+def _listed(fields: set[str]) -> str:
+    return ", ".join(map(_short, sorted(fields)[:8])) + (", ..." if len(fields) > 8 else "") or "none"
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
@@ -110,6 +145,8 @@ def _names(values: Any) -> tuple[Any, ...]:
         raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
     if not all(isinstance(value, (str, int, float)) for value in values) or len(set(values)) != len(values):
         raise ValueError("its class names are not distinct strings or numbers")
+    if not all(math.isfinite(value) for value in values if isinstance(value, float)):
+        raise ValueError("its class names hold a number that is not finite")
     return tuple(values)
 
 
@@ -165,7 +202,7 @@ def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
         raise ValueError("its atoms do not all hold weight, a and b, or all weight and gain")
     weights = _numbers([atom["weight"] for atom in values], len(values), "weight")
     if (weights <= 0).any() or not math.isclose(weights.sum(), 1.0, abs_tol=1e-9):
-        raise ValueError("the weights of its atoms are not positive with sum one")
+        raise ValueError("the weights of its atoms are not positive numbers that sum to one")
     return gains, weights
 
 

@@ -51,18 +51,18 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Score:
-    """Values of metrics for rules on the same rows, with what the bootstrap makes of them.
+    """Values of metrics for rules on the same rows, with their bootstrap replicates.
 
     Attributes
     ----------
     metrics : tuple of str
-        The metrics, m of them, in the order that they were given in.
+        The m metrics, in the given order.
     rules : tuple of str
-        The rules, r of them: "argmax", "p/prior" and those that were given.
+        The r rules: "argmax", "p/prior" and the given ones.
     values : ndarray (m, r)
         Values on all rows.
     replicates : ndarray (m, r, B)
-        Values in each of B replicates, the same rows for all metrics and rules; NaN where there is no finite one.
+        Values in each of B replicates, the same rows for all metrics and rules; NaN where the value is not finite.
     level : float
         Nominal coverage of the intervals.
     stratified : bool
@@ -70,12 +70,12 @@ class Score:
     n_rows : int
         Rows whose weight is not zero.
     absent : dict
-        Classes that no row of some replicates belongs to, and the share of these replicates.
+        Classes of which some replicates have no row, and the share of these replicates.
 
     Notes
     -----
-    Intervals are percentile intervals: their ends are the values that rank ``floor((B + 1) (1 - level) / 2)`` from
-    below and from above. Replicates without a finite value are left out.
+    Intervals are percentile intervals: their ends are the values of rank ``floor((B + 1) (1 - level) / 2)`` from below
+    and from above. Replicates without a finite value are left out.
     """
 
     metrics: tuple[str, ...]
@@ -94,7 +94,7 @@ class Score:
 
     @property
     def method(self) -> str:
-        """What the intervals are, in words."""
+        """The kind of the intervals, in words."""
         rows = "rows of each class" if self.stratified else "rows"
         return f"{self.level:.4g} percentile intervals of {self.n_replicates} bootstrap replicates of {rows}"
 
@@ -126,7 +126,7 @@ class Score:
         return Difference(value, *_interval(drawn, self.level), better)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the replicates as plain values that JSON can hold; what is not finite is None."""
+        """Return everything except the replicates as plain values that JSON can hold; None for non-finite numbers."""
         found: dict[str, Any] = {}
         for metric in self.metrics:
             found[metric] = {}
@@ -146,7 +146,7 @@ class Score:
         }
 
     def to_frame(self) -> Any:
-        """Return a pandas frame: a row per metric and rule, differences in columns "minus argmax" and the like.
+        """Return a pandas frame with a row per metric and rule, and differences in columns such as "minus argmax".
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Conformance checks for metrics, oracles and solvers: ours are held to them, and yours can be.
+"""Conformance checks for metrics, oracles and solvers, both confmax's and yours.
 
-Each check returns nothing and raises `AssertionError` with one sentence when the thing breaks a promise. All use
-random inputs from a seed, so that a failure can be repeated.
+Each check returns nothing, and raises `AssertionError` with one sentence if a promise is broken. The inputs are random
+numbers from a seed, so a failure can be repeated.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def random_table(
     Parameters
     ----------
     rng : numpy.random.Generator
-        Where the numbers come from.
+        Source of the random numbers.
     n, n_classes : int
-        Rows, and columns K.
+        Numbers of rows and of columns K.
     ties : bool
-        Whether probabilities are tenths, so that many scores are equal.
+        Whether to round probabilities to tenths, so that many scores are equal.
     weights : bool
         Whether rows have weights.
 
@@ -66,15 +66,15 @@ def check_metric(
     metric : str or Metric
         The metric.
     n_classes, n_decisions : int or None
-        Shape of the matrices; by default 2 for binary metrics, that of a gain matrix, else 3.
+        Shape of the matrices; by default that of a gain matrix, 2 for binary metrics, else 3.
     seed : int
         Seed of the random matrices.
 
     Raises
     ------
     AssertionError
-        If the gradient differs from central differences, the reduced gain from the gradient by more than a constant
-        in each row, a batch from its members, or a random segment refutes the structure.
+        If the gradient differs from central differences, if the reduced gain differs from the gradient by more than a
+        constant in each row, if a batch differs from its members, or if a random segment contradicts the structure.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _check_segment(metric: Metric, A: Array, B: Array) -> None:
 
 
 def check_oracle(make: str | Callable[[Table, float], Oracle], *, seed: int = 0, rtol: float = 1e-12) -> None:
-    """Check an oracle against the reference and against what must not matter.
+    """Check an oracle against the reference, and that order, batches and splits of rows do not matter.
 
     Parameters
     ----------
@@ -149,13 +149,13 @@ def check_oracle(make: str | Callable[[Table, float], Oracle], *, seed: int = 0,
     seed : int
         Seed of the random tables.
     rtol : float
-        Allowed difference of a statistic, as a fraction of all weight.
+        Largest difference of a statistic that is allowed, as a fraction of all weight.
 
     Raises
     ------
     AssertionError
-        If statistics differ from the reference's, from a batch's members, from a permuted or split table's, or from
-        repeated rows in place of integer weights; or if an exact oracle's answer is not a maximum.
+        If statistics differ from those of the reference, of the members of a batch, of a permuted or split table, or of
+        repeated rows instead of integer weights; or if an exact oracle's answer is not a maximum.
 
     Examples
     --------
@@ -248,18 +248,18 @@ def check_solver(
     solver : Solver
         The solver.
     metric : str or Metric
-        A metric that it accepts.
+        A metric that the solver accepts.
     n_classes : int or None
-        Columns of the random tables; by default 2 for binary metrics, that of a gain matrix, else 3.
+        Columns of the random tables; by default that of a gain matrix, 2 for binary metrics, else 3.
     seed, n_tables : int
         Seed and number of random tables.
 
     Raises
     ------
     AssertionError
-        If weights are negative or do not sum to one, the value is not that of the rule, it is below argmax's or
-        p / prior's, a bound is below it or, with labels, given at all, the history is not monotone, or the budget of
-        passes is exceeded.
+        If weights are negative or do not sum to one. If the value is not that of the rule, or is below that of argmax
+        or p / prior. If a bound is below the value, or is given with labels. If the history is not monotone, or the
+        budget of passes is exceeded.
 
     Examples
     --------

@@ -31,9 +31,9 @@ class Confusion:
     diagonal : ndarray (..., K)
         ``C[i, i]``, fractions of all weight.
     columns : ndarray (..., M)
-        Column sums: how often each decision is taken, fractions of all weight.
+        Column sums: how often each decision is made, fractions of all weight.
     matrix : ndarray (..., K, M) or None
-        C itself, kept only where a metric asks for it.
+        The matrix C, kept only if a metric needs it.
 
     Examples
     --------
@@ -48,15 +48,15 @@ class Confusion:
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Confusion:
-        """Return the statistics of ``matrix`` (..., K, M), which is kept as it is."""
+        """Return the statistics of ``matrix`` (..., K, M), and keep the matrix."""
         C = np.asarray(matrix, dtype=np.float64)
         return cls(C.sum(axis=-1), np.diagonal(C, axis1=-2, axis2=-1), C.sum(axis=-2), C)
 
     @classmethod
     def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool = False) -> Confusion:
-        """Return the confusion, with its ``matrix`` or not, of deciding at random at row sums ``rows`` (K,).
+        """Return the confusion, with its ``matrix`` or without, of deciding at random, at row sums ``rows`` (K,).
 
-        Every one of ``n_decisions`` is as likely."""
+        All of the ``n_decisions`` decisions are equally likely."""
         full = np.repeat(rows[:, None] / n_decisions, n_decisions, axis=1) if matrix else None
         return cls(rows, rows / n_decisions, np.full(n_decisions, rows.sum() / n_decisions), full)
 
@@ -146,8 +146,8 @@ class Gains:
 
     Either reduced, ``score_j(p) = a_j x_j + b_j`` (``a``, ``b`` of shape (B, K)), or full,
     ``score_j(p) = sum_i G[i, j] p_i`` (``full`` of shape (B, K, M)); the other form is None. In reduced gains ``x_j``
-    is ``p_j``, or with a ``power`` of 1 or 2 the expected distance of the classes, ``sum_i |i - j|^power p_i``: what
-    the weighted kappas need, for all j together in O(K).
+    is ``p_j``, or with a ``power`` of 1 or 2 the expected distance of the classes, ``sum_i |i - j|^power p_i``. The
+    weighted kappas need these distances; all K of them take O(K) operations.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class Gains:
     full : ndarray (B, K, M) or None
         The matrices.
     power : {0, 1, 2}
-        Of the distance; 0 for probabilities.
+        Power of the distance; 0 for probabilities.
 
     Examples
     --------
@@ -185,12 +185,12 @@ class Gains:
 
     @classmethod
     def constant(cls, n_classes: int, decisions: Sequence[int]) -> Gains:
-        """Return gains on ``n_classes``, one per entry of ``decisions``, whose maximiser decides it for every row."""
+        """Return gains on ``n_classes`` that decide the same for every row: one gain per entry of ``decisions``."""
         return cls.reduced(np.zeros((len(decisions), n_classes)), np.eye(n_classes)[list(decisions)])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Gains]) -> Gains:
-        """Join batches ``parts``; unless all are reduced in the same way, all become full."""
+        """Join the batches ``parts``. All become full unless all are reduced in the same way."""
         powers = {part.power for part in parts if part.full is None}
         if all(part.full is None for part in parts) and len(powers) == 1:
             scales, offsets = zip(*(part.coefficients() for part in parts), strict=True)
@@ -221,7 +221,7 @@ class Gains:
             a, b = self.pair()
             return np.asarray((a * S.diagonal).sum(axis=-1) + (b * S.columns).sum(axis=-1))
         if S.matrix is None:
-            raise TypeError("only gains of probabilities do without the matrix of a confusion")
+            raise TypeError("full gains and gains of distances need the matrix of a confusion")
         return np.asarray((self.matrices() * S.matrix).sum(axis=(-2, -1)))
 
     def pair(self) -> tuple[Array, Array]:
@@ -231,7 +231,7 @@ class Gains:
         return self.coefficients()
 
     def coefficients(self) -> tuple[Array, Array]:
-        """Return ``(a, b)`` of reduced gains, each (B, K), whatever they multiply."""
+        """Return ``(a, b)`` of reduced gains, each (B, K), of probabilities or of distances."""
         if self.a is None or self.b is None:
             raise TypeError("full gains have no reduced form")
         return self.a, self.b

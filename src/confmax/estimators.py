@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedShuffleSplit, check_cv
+from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,7 @@ from confmax._estimator_steps import (
     refuse_unknown,
     rule_for,
     rules_of_folds,
+    splits_of,
     spread_of,
     warn_of_order,
 )
@@ -316,7 +317,7 @@ class MetricClassifierCV(RuleClassifier):
         return self.estimator
 
     def _splits(self, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-        """Return the splits; the splitter or iterable is asked once, as it may be random or a generator."""
+        """Return the splits that ``cv`` stands for."""
         cv: Any = self.cv
         if isinstance(cv, Real) and not isinstance(cv, Integral):
             if not 0 < float(cv) < 1:
@@ -325,7 +326,7 @@ class MetricClassifierCV(RuleClassifier):
             if not isinstance(state, np.random.RandomState):
                 state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
             cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
-        splits = list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
+        splits = splits_of(cv, X, y, params)
         if not splits:
             raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
         if self.ensemble and len(splits) == 1:

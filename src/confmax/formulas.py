@@ -204,11 +204,23 @@ def _class_mean(scores: ClassScores) -> FirstOrder:
     return FirstOrder(scores.value.mean(-1), scores.diagonal / K, scores.columns / K, scores.rows / K)
 
 
-def _positive_class(scores: ClassScores) -> FirstOrder:
-    positive = np.array([0.0, 1.0])
-    return FirstOrder(
-        scores.value[..., 1], scores.diagonal * positive, scores.columns * positive, scores.rows * positive
-    )
+def recall_scores(S: Confusion) -> ClassScores:
+    """Return ``T_k = D_k / r_k``; 0 at 0/0."""
+    per_unit = reciprocal(S.rows)
+    score = S.diagonal * per_unit
+    return ClassScores(score, per_unit + 0.0, np.zeros_like(score), -score * per_unit)
+
+
+def _last_class(scores: ClassScores) -> FirstOrder:
+    """Return the score of one class: metrics of one class have it as their last, the positive one of two."""
+    one = _last(scores.value.shape[-1])
+    return FirstOrder(scores.value[..., -1], scores.diagonal * one, scores.columns * one, scores.rows * one)
+
+
+def _last(K: int) -> Array:
+    one = np.zeros(K)
+    one[-1] = 1.0
+    return one
 
 
 def macro_f_beta_value(S: Confusion, *, beta: float = 1.0) -> Array:
@@ -253,13 +265,37 @@ def weighted_f1(S: Confusion) -> FirstOrder:
 
 
 def f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
-    """F-beta of class 1 (erratum E3: the positive class is the second)."""
-    return _positive_class(f_beta_scores(S, beta))
+    """F-beta of one class, the last (erratum E3: the positive class is the second)."""
+    return _last_class(f_beta_scores(S, beta))
 
 
 def jaccard(S: Confusion) -> FirstOrder:
-    """Jaccard score of class 1."""
-    return _positive_class(jaccard_scores(S))
+    """Jaccard score of one class, the last."""
+    return _last_class(jaccard_scores(S))
+
+
+def precision(S: Confusion) -> FirstOrder:
+    """Precision of one class, the last, ``D / c``; 0 where it is never decided."""
+    return _last_class(precision_scores(S))
+
+
+def recall(S: Confusion) -> FirstOrder:
+    """Recall of one class, the last, ``D / r``."""
+    return _last_class(recall_scores(S))
+
+
+def specificity(S: Confusion) -> FirstOrder:
+    """Share of the rows of all classes but the last that are not decided as the last; 0 where there are none."""
+    K = S.rows.shape[-1]
+    one = _last(K)
+    others = S.rows[..., :-1].sum(-1)
+    false = S.columns[..., K - 1] - S.diagonal[..., -1]
+    unit = reciprocal(others)
+    value = np.where(others > TINY, 1.0 - false * unit, 0.0)
+    by_rows = (false * unit * unit)[..., None] * (1.0 - one)
+    by_columns = np.zeros_like(S.columns)
+    by_columns[..., K - 1] = -unit
+    return FirstOrder(value, unit[..., None] * one, by_columns, by_rows)
 
 
 # --- one ratio, or one root, of sums --------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from confmax.confusion import Array
 __all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]
 
 _RECALL: dict[str, Any] = {"structure": "concave", "statistics": "diagonal", "divides_by_prior": True}
-_RATIO2: dict[str, Any] = {"structure": "ratio", "statistics": "columns", "binary": True, "ordered": True}
+_RATIO2: dict[str, Any] = {"structure": "ratio", "statistics": "columns", "binary": True, "ordered": True,
+                           "one_class": "alone"}  # fmt: skip
 _SMOOTH: dict[str, Any] = {"params": (("rho", 0.0), ("smoothing", "relative")), "smoother": "rho"}
 
 _CATALOGUE: dict[str, Metric] = {
@@ -37,11 +38,18 @@ _CATALOGUE: dict[str, Metric] = {
         Metric("linear", formulas.linear, "linear", "matrix", (("gain", ()),), ordered=True, ratios=ratios.linear,
                description="any table of gains or costs per (true class, decision)"),
         Metric("f1", formulas.f_beta, params=(("beta", 1.0),), fixed=("beta",), **_RATIO2,
-               ratios=ratios.f_beta, description="F1 of class 1"),
+               ratios=ratios.f_beta, description="F1 of one class"),
         Metric("f_beta", formulas.f_beta, params=(("beta", 1.0),), ratios=ratios.f_beta, **_RATIO2,
-               description="F-beta of class 1"),
+               description="F-beta of one class"),
         Metric("jaccard", formulas.jaccard, ratios=ratios.jaccard, **_RATIO2,
-               description="Jaccard score of class 1"),
+               description="Jaccard score of one class"),
+        Metric("precision", formulas.precision, ratios=ratios.precision, **_RATIO2,
+               description="share of the rows decided as one class that belong to it"),
+        Metric("recall", formulas.recall, "linear", "diagonal", binary=True, ordered=True, one_class="alone",
+               divides_by_prior=True, description="share of the rows of one class that are decided as it"),
+        Metric("specificity", formulas.specificity, "linear", "columns", binary=True, ordered=True,
+               one_class="with others",
+               description="share of the rows of all other classes that are not decided as one class"),
         Metric("ams", formulas.ams, "quasiconvex", "columns", (("b_reg", 0.0), ("b_min", 0.0)), binary=True,
                ordered=True, smoother="b_reg", description="approximate median significance of class 1"),
         Metric("fowlkes_mallows", formulas.fowlkes_mallows, "quasiconvex", "columns", binary=True, ordered=True,
@@ -104,6 +112,10 @@ _ALIASES = {
 }
 
 
+# words in the names of scores of probabilities: areas under curves, and losses
+RANKING = ("auc", "roc", "average_precision", "log_loss", "logloss", "brier", "cross_entropy", "top_k")
+
+
 def names() -> list[str]:
     """Return the names of the catalogue, sorted.
 
@@ -117,7 +129,7 @@ def names() -> list[str]:
 
 
 def aliases() -> dict[str, str]:
-    """Return scikit-learn's scorer names with the catalogue's name of each.
+    """Return scikit-learn's scorer names, each with the name in the catalogue.
 
     Examples
     --------
@@ -134,14 +146,17 @@ def get(name: str, **params: Any) -> Metric:
     Parameters
     ----------
     name : str
-        One of `names`, or scikit-learn's scorer name for it.
+        One of `names`, or scikit-learn's scorer name for it. Metrics of one class (``precision``, ``recall``,
+        ``specificity``, ``f1``, ``f_beta``, ``jaccard``) take the name of the class in brackets: ``"recall[VF]"``.
+        Without it they are of the positive one of two classes, the second.
     **params
-        ``beta`` (``f_beta``, ``macro_f_beta``); ``rho`` and ``smoothing`` ("relative" to each class's prior, or
-        "additive", the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``; ``b_reg``,
-        added to the background, and ``b_min``, its floor, of ``ams``; ``gain`` or ``cost``, a (K, M) matrix, of
-        ``linear``. Names of a frame's rows (true classes) and columns (decisions) are matched to the classes of the
-        table that the metric is used on, whose order need not be given then; further columns are further decisions.
-        With one axis named, the other follows its order.
+        ``label``, for metrics of one class: the name of the class, as in brackets, or its number where classes have no
+        names. ``beta`` (``f_beta``, ``macro_f_beta``). ``rho`` and ``smoothing`` ("relative" to each class's prior, or
+        "additive", as in the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``.
+        ``b_reg`` of ``ams`` is added to the background, ``b_min`` is the least background. ``gain`` or ``cost`` of
+        ``linear`` is a (K, M) matrix. If it is a data frame, the names of its rows (true classes) and columns
+        (decisions) are matched to the classes of the table that the metric is used on, so their order is not needed;
+        further columns are further decisions. If only one axis has names, the other one has the same order.
 
     Raises
     ------
@@ -153,18 +168,36 @@ def get(name: str, **params: Any) -> Metric:
     >>> import confmax
     >>> confmax.metrics.get("f_beta", beta=2)
     f_beta(beta=2.0)
+    >>> confmax.metrics.get("recall[2]").value([[5, 0, 0], [1, 4, 0], [0, 1, 3]])
+    0.75
     """
     if not isinstance(name, str):
         raise ValueError(f"a metric's name is a string; got {type(name).__name__}")
+    if "[" in name or "]" in name:
+        name, label = _of_one_class(name)
+        if "label" in params:
+            raise ValueError(f"{name}[{label}] names its class already; leave label= out")
+        params["label"] = label
     metric = _CATALOGUE.get(_ALIASES.get(name, name))
     if metric is None:
         near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*_CATALOGUE, *_ALIASES], 3)
+        if any(word in name.lower() for word in RANKING):
+            raise ValueError(
+                f"{name} is computed from probabilities, not from decisions, so no decision rule changes it; choose a "
+                f"metric of decisions, such as balanced_accuracy"
+            )
         hint = f"did you mean {' or '.join(near)}?" if near else "confmax.metrics.names() lists them"
         raise ValueError(f"there is no metric {name!r}; {hint}")
     known = dict(metric.params)
     if metric.name == "linear":
         return _linear(metric, params)
-    free = [key for key in known if key not in metric.fixed]
+    free = [key for key in known if key not in metric.fixed] + ["label"] * (metric.one_class is not None)
+    if "label" in params and metric.one_class is None:
+        fitting = ", ".join(each for each in names() if _CATALOGUE[each].one_class)
+        raise ValueError(f"{name} is not a metric of one class, so it takes no class; those that do are {fitting}")
+    label = _checked_label(name, params.pop("label", None))
+    if label is not None:
+        metric = replace(metric, label=label, binary=False, ordered=False)
     for key, value in params.items():
         if key not in free:
             accepted = f"it takes {', '.join(free)}" if free else "it takes none"
@@ -179,12 +212,12 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     Parameters
     ----------
     metric : str, Metric or callable
-        A name as for `get`, or a function of C (K, M) as for `from_function`.
+        A name as for `get`, such as "macro_f1" or "recall[VF]", or a function of C (K, M) as for `from_function`.
 
     Raises
     ------
     ValueError
-        If it is none of these, or not known.
+        If it is none of these, or the name is unknown.
 
     Examples
     --------
@@ -194,9 +227,42 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     """
     if isinstance(metric, Metric):
         return metric
+    scored: Any = getattr(metric, "_score_func", None)  # what scikit-learn's make_scorer was given
+    if scored is not None or str(getattr(metric, "__module__", "")).startswith("sklearn.metrics"):
+        what = (
+            f"a scikit-learn scorer of {getattr(scored, '__name__', 'a function')}"
+            if scored
+            else "a function of labels"
+        )
+        raise ValueError(
+            f"metric is {what}, not of a confusion matrix; pass the name of the metric, such as 'f1_macro', or a "
+            f"function of the confusion matrix C"
+        )
     if callable(metric):
         return from_function(metric)
     return get(metric)
+
+
+def _of_one_class(text: str) -> tuple[str, str]:
+    """Return metric and class of ``NAME[CLASS]``."""
+    name, _, rest = text.strip().partition("[")
+    label = rest.removesuffix("]").strip()
+    if not name or not label or not rest.endswith("]"):
+        raise ValueError(f"{text!r} is not a metric of one class; write NAME[CLASS], such as recall[yes]")
+    if "[" in label or "]" in label:
+        raise ValueError(
+            f"{text!r} holds more than one pair of brackets; for a class whose name has brackets write "
+            f"metrics.get({name!r}, label={label!r})"
+        )
+    return name.strip(), label
+
+
+def _checked_label(name: str, label: Any) -> Any:
+    """Return the name of a class as a plain value."""
+    label = label.item() if isinstance(label, np.generic) else label
+    if label is None or (isinstance(label, (str, int, float)) and label != ""):
+        return label
+    raise ValueError(f"label of {name} is the name of one class, a string or a number; got {label!r:.60}")
 
 
 def _checked(name: str, key: str, value: Any) -> Any:
@@ -273,26 +339,26 @@ def from_function(
 ) -> Metric:
     """Return the metric of a function of the confusion matrix.
 
-    The gradient is exact, by automatic differentiation, for functions in plain NumPy and Python arithmetic. A kink
-    (``np.min``, ``abs``) gets a subgradient. What cannot be traced (SciPy, scikit-learn, ``float(C[0, 0])``, assignment
-    into an array) is differentiated by differences, and a warning says so.
+    Functions in plain NumPy and Python arithmetic are differentiated automatically, so their gradient is exact; a kink
+    (``np.min``, ``abs``) gets a subgradient. Functions that cannot be traced (SciPy, scikit-learn, ``float(C[0, 0])``,
+    assignment into an array) are differentiated numerically, with a warning.
 
     Parameters
     ----------
     psi : callable
-        Maps C (K, M), fractions that sum to one, to a number that is to be maximised. It is also called near such
-        matrices, with entries that do not quite sum to one. Whether it depends on the order of the classes is found
-        by exchanging classes: if it does, classes with names need their order given, as they do for ``f1``.
+        Maps C (K, M), fractions that sum to one, to the number to maximise. It is also called with matrices whose
+        entries do not quite sum to one. confmax exchanges classes to find out whether the function depends on their
+        order. If it does, named classes need a stated order, as for ``f1``.
     gradient : callable or None
-        Maps C to the (K, M) partial derivatives, right up to a constant in each row.
+        Maps C to the (K, M) partial derivatives, correct up to a constant in each row.
     structure : str
-        What you know of its shape over confusion matrices with the same row sums. Bounds rely on it. The solver of
-        "concave" metrics steps by second derivatives: functions with kinks get valid bounds, but wide ones.
+        The shape of the function over confusion matrices with the same row sums, if you know it. Bounds rely on it. The
+        solver of "concave" metrics uses second derivatives, so functions with kinks get valid but wide bounds.
     name : str or None
-        Name in reports; the function's own if left out.
+        Name in reports; by default the name of the function.
     n_classes : int or None
-        The number of classes that ``psi`` is meant for. Left out, it is checked for two and three classes here and
-        for another table when it is first used there.
+        The number of classes that ``psi`` is meant for. Without it, the function is checked for two and three classes
+        here, and for other numbers when it is first used on such a table.
 
     Raises
     ------

@@ -122,8 +122,11 @@ def _one(top: tuple[Array, Array], bottom: tuple[Array, Array], *, const: tuple[
     return Ratios(Gains.reduced(*top), Gains.reduced(*bottom), over, under, least, one)
 
 
-def _unit(K: int) -> Array:
-    return np.eye(K)[1]
+def _last(K: int) -> Array:
+    """Return the unit vector of the class that a metric of one class is of: the last, the positive one of two."""
+    one = np.zeros(K)
+    one[-1] = 1.0
+    return one
 
 
 def _front(rows: Array) -> Array:
@@ -136,15 +139,21 @@ def _front(rows: Array) -> Array:
 
 
 def f_beta(rows: Array, *, beta: float = 1.0) -> Ratios:
-    """``(1 + beta^2) D_1 / (beta^2 pi_1 + c_1)``."""
-    unit, zero, floor = _unit(len(rows)), np.zeros(len(rows)), beta * beta * float(rows[1])
+    """``(1 + beta^2) D / (beta^2 pi + c)`` of the last class."""
+    unit, zero, floor = _last(len(rows)), np.zeros(len(rows)), beta * beta * float(rows[-1])
     return _one(((1.0 + beta * beta) * unit, zero), (zero, unit), const=(0.0, floor), floor=floor)
 
 
 def jaccard(rows: Array) -> Ratios:
-    """``D_1 / (pi_1 + c_1 - D_1)``; the denominator is at least pi_1."""
-    unit, zero, floor = _unit(len(rows)), np.zeros(len(rows)), float(rows[1])
+    """``D / (pi + c - D)`` of the last class; the denominator is at least pi."""
+    unit, zero, floor = _last(len(rows)), np.zeros(len(rows)), float(rows[-1])
     return _one((unit, zero), (-unit, unit), const=(0.0, floor), floor=floor)
+
+
+def precision(rows: Array) -> Ratios:
+    """``D / c`` of the last class; the denominator is not bounded away from zero."""
+    unit, zero = _last(len(rows)), np.zeros(len(rows))
+    return _one((unit, zero), (zero, unit), const=(0.0, 0.0), floor=0.0)
 
 
 def micro_f1(rows: Array) -> Ratios:

@@ -20,6 +20,7 @@ from confmax import _draw, _html, _lazy, _rule_file, _spark_rule
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._export_methods import Exports
 from confmax._rule_text import describe
+from confmax._threshold import cuts
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import (
     Calibrator,
@@ -57,12 +58,12 @@ class DecisionRule(Exports):
     class_names : tuple
         Names of the K columns, in order (and of further decisions, when there are more decisions than classes).
     metric : str
-        What the rule was tuned for.
+        The metric that the rule was tuned for.
     seed : int
         Seed of the draws of a randomised rule.
     calibrator : Temperature, VectorScaling, other object with ``transform``, or None
-        Applied to the probabilities first, by every method here: pass them raw, as they were when the rule was tuned.
-        One of another number of classes is a ValueError.
+        Every method applies it to the probabilities first, so pass raw probabilities, as when the rule was tuned. A
+        calibrator for another number of classes is a ValueError.
 
     Examples
     --------
@@ -85,8 +86,8 @@ class DecisionRule(Exports):
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
         if isinstance(self.calibrator, VectorScaling) and self.calibrator.n_classes != self.n_classes:
             raise ValueError(
-                f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; use "
-                f"the one that belongs to it"
+                f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; pass "
+                f"the calibration that the rule was tuned with"
             )
         refuse_unheld(self.gains)
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
@@ -96,7 +97,10 @@ class DecisionRule(Exports):
     def from_weights(
         cls, weights: ArrayLike, offsets: ArrayLike | None = None, *, classes: Sequence[Any] | None = None
     ) -> DecisionRule:
-        """Return the rule of ``weights`` p + ``offsets``, (K,) each, named ``classes``; ValueError if unfit."""
+        """Return the rule that decides the largest of ``weights`` * p + ``offsets``, for ``classes``, each (K,).
+
+        A ValueError if they do not hold one finite number and one name per class.
+        """
         scale = np.asarray(weights, dtype=np.float64)
         shift = np.zeros(scale.shape) if offsets is None else np.asarray(offsets, dtype=np.float64)
         if scale.ndim != 1 or len(scale) < 2 or shift.shape != scale.shape:
@@ -108,7 +112,7 @@ class DecisionRule(Exports):
         names = tuple(range(len(scale))) if classes is None else tuple(classes)
         if len(names) != len(scale):
             raise ValueError(
-                f"classes names {len(names)} classes and there are {len(scale)} weights; give one name each"
+                f"classes names {len(names)} classes and there are {len(scale)} weights; give one name per weight"
             )
         return cls(Gains.reduced(scale, shift), np.ones(1), names)
 
@@ -138,6 +142,30 @@ class DecisionRule(Exports):
         """Whether the rule draws between several gains."""
         return len(self.weights) > 1
 
+    @property
+    def threshold(self) -> float | None:
+        """The raw probability of the second class from which a rule of two classes decides it.
+
+        `predict` decides the second class exactly where its float64 probability p is at least the threshold, the other
+        one being 1 - p. The calibration is undone: p is what your model outputs. Rows whose two scores differ by
+        rounding only may fall on either side, in float32 those within its precision.
+
+        0.0 if the rule always decides the second class, ``inf`` if it never does. None if no such number describes the
+        rule: more than two classes or decisions, a randomised rule, one that decides the second class *below* a
+        probability, and a calibration that is not known to be monotone (an object of your own, a negative power).
+
+        Examples
+        --------
+        >>> import confmax
+        >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+        >>> rule.threshold
+        0.25
+        >>> rule
+        DecisionRule: 2 classes, deterministic
+          decides yes if p(yes) >= 0.25, else no
+        """
+        return None if self.is_randomized else cuts(self.gains, self.calibrator)[0]
+
     # --- what it decides ----------------------------------------------------------------------------------------------
 
     def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
@@ -148,21 +176,21 @@ class DecisionRule(Exports):
         proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
         keys : array-like, Dask collection (n,) or None
-            Identifiers, integers or strings, from which a randomised rule draws. Without them a row's own
-            probabilities are its key, so that equal rows get equal decisions.
+            Identifiers, integers or strings. A randomised rule draws the decision of a row from its identifier.
+            Without them it draws from the probabilities of the row, so that equal rows get equal decisions.
 
         Returns
         -------
         ndarray (n,)
-            ``classes[predict_index(proba)]``, in the dtype of `classes`; int64 for the classes 0..K-1. For a tensor of
-            probabilities, a tensor on its device. For a Dask array a lazy one with the same chunks, for a Dask
+            ``classes[predict_index(proba)]``, in the dtype of `classes`; int64 for the classes 0..K-1. A tensor of
+            probabilities gives a tensor on its device. A Dask array gives a lazy array with the same chunks, a Dask
             DataFrame a lazy Series with its index; neither warns of duplicates.
 
         Raises
         ------
         ValueError
-            If ``proba`` is not a table of probabilities of K columns, or is a tensor and the classes are names, which
-            no tensor holds; `predict_index` decides such tensors.
+            If ``proba`` is not a table of probabilities with K columns. If it is a tensor and the classes are names,
+            which tensors cannot hold; use `predict_index` then.
 
         Warns
         -----
@@ -174,12 +202,12 @@ class DecisionRule(Exports):
     def predict_index(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
 
-        ``proba``, ``keys``, ValueError and UserWarning as for `predict`; tensors of any classes are decided.
+        ``proba``, ``keys``, ValueError and UserWarning are those of `predict`. Tensors work for any classes.
 
         Returns
         -------
         ndarray (n,) of int64
-            For a tensor, a tensor of int64 on its device, like ``argmax`` gives; lazy for Dask collections.
+            For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
         return self._decided(proba, keys)
 
@@ -223,9 +251,10 @@ class DecisionRule(Exports):
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, self))])
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
-        """Return the exact probability of every decision (n, M), before any draw; for a tensor, on its device.
+        """Return the exact probability of every decision (n, M), before any draw.
 
-        ``proba`` and ValueError as for `predict`. For a Dask array or DataFrame, a lazy one.
+        ``proba`` and ValueError are those of `predict`. A tensor gives a tensor on its device, a Dask array or
+        DataFrame a lazy one.
         """
         if is_dask(proba):
             return _lazy.decision_probabilities(self, proba)
@@ -248,34 +277,34 @@ class DecisionRule(Exports):
     def transform(
         self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
     ) -> Any:
-        """Return a Spark DataFrame with a column of decisions, which its executors compute when it is used.
+        """Return a Spark DataFrame with a column of decisions, computed by its executors when the column is used.
 
         Parameters
         ----------
         frame : pyspark.sql.DataFrame
             With probabilities in the column ``probability``, as Spark ML writes it, or in columns named like `classes`.
         output : str
-            Name of the new column. It holds class names; numbers as doubles, like Spark ML's ``prediction``.
+            Name of the new column. It holds class names; numbers become doubles, as in Spark ML's ``prediction``.
         columns : sequence of str or None
-            The columns of probabilities in the order of `classes`, or the one that holds all.
+            The columns of probabilities in the order of `classes`, or one column that holds vectors of them.
         keys : str or None
-            Column of identifiers, from which a randomised rule draws, see `predict`.
+            Column of identifiers from which a randomised rule draws, see `predict`.
 
         Raises
         ------
         ValueError
-            If columns are missing. Rows that are no probabilities are refused when the column is computed.
+            If columns are missing. Rows that are not probabilities are refused when the column is computed.
         """
         return _spark_rule.with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns,
                                           keys=keys)  # fmt: skip
 
     def to_spark_thresholds(self) -> list[float]:
-        """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, but for ties.
+        """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, except for ties.
 
         Raises
         ------
         ValueError
-            If the rule is more than one positive weight per class, or one threshold for two classes.
+            If the rule is neither one positive weight per class, nor a `threshold` inside (0, 1) for two classes.
 
         Examples
         --------
@@ -283,13 +312,14 @@ class DecisionRule(Exports):
         >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
         [1.0, 0.25, 0.5]
         """
-        return _spark_rule.thresholds(self.gains, calibrated=self.calibrator is not None)
+        return _spark_rule.thresholds(self.gains, calibrated=self.calibrator is not None, cut=self.threshold)
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
         """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.
 
-        Decisions are always those of `predict` on the raw probabilities. A raw table is calibrated as the rule says,
-        for the truth of a model confusion too; on a table that is calibrated already, the truth stays as it is.
+        The decisions are those of `predict` on the raw probabilities. A raw table is calibrated with the rule's
+        calibrator, and so is the truth of a model confusion. The truth of a table that is already calibrated stays as
+        it is.
         """
         table, own = oracle.table, self.calibrator
         if not _same(own, table.calibrator):
@@ -300,21 +330,22 @@ class DecisionRule(Exports):
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
-        """Return the same rule for columns in the order ``class_names`` of the same names.
+        """Return the same rule for columns in the order ``class_names``, which holds the rule's names.
 
         Raises
         ------
         ValueError
-            If the names are others, or the calibrator is an object that has no ``reordered(index)``.
+            If the names differ from the rule's, or the calibrator is an object without a method ``reordered(index)``.
         """
         K = self.n_classes
         same = len(class_names) == len(self.class_names) and set(class_names) == set(self.class_names)
         if not same or tuple(class_names[K:]) != self.class_names[K:]:
             raise ValueError(
-                f"the rule's classes are {list(self.class_names)}, of which the first {K} can be reordered; got "
-                f"{list(class_names)}"
+                f"the rule's classes are {_listed(self.class_names)}, of which the first {K} can be reordered; got "
+                f"{_listed(class_names)}"
             )
-        index = [self.class_names.index(name) for name in class_names[:K]]
+        place = {name: k for k, name in enumerate(self.class_names[:K])}
+        index = [place[name] for name in class_names[:K]]
         if self.gains.full is not None or (self.gains.power and index != list(range(K))):
             decisions = [*index, *range(K, self.n_decisions)]
             gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
@@ -337,15 +368,16 @@ class DecisionRule(Exports):
         Raises
         ------
         ValueError
-            If they are no table of probabilities of K columns.
+            If they are not a table of probabilities with K columns.
         """
-        P = checked_probabilities(proba, self.class_names[: self.n_classes])
-        if P.shape[1] != self.n_classes:
+        # first: rows of other columns sum to one only by chance
+        width = _width(proba)
+        if width not in (None, self.n_classes):
             raise ValueError(
-                f"the rule decides between {self.n_classes} classes and proba has {P.shape[1]} columns; pass the "
-                f"columns of {list(self.class_names)[:8]} in this order"
+                f"proba has {width} columns and the rule has {self.n_classes} classes; pass one column per class, in "
+                f"the order {_listed(self.class_names[: self.n_classes])}"
             )
-        return P
+        return checked_probabilities(proba, self.class_names[: self.n_classes])
 
     # --- how it is kept -----------------------------------------------------------------------------------------------
 
@@ -355,7 +387,8 @@ class DecisionRule(Exports):
         Raises
         ------
         ValueError
-            If a class name is no string or number, or the calibrator an object that is not confmax's.
+            If a class name is neither a string nor a finite number, if two classes have the same name, or if the
+            calibrator is an object that confmax does not provide.
         """
         return self._written(self.calibrator)
 
@@ -374,14 +407,14 @@ class DecisionRule(Exports):
         return cls(*_rule_file.parse(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rule to the JSON file ``path``; it appears whole or not at all.
+        """Write the rule to the JSON file ``path``, completely or not at all.
 
-        A symbolic link is written through; a device or a pipe takes the JSON in place.
+        Symbolic links are followed. A device or a pipe receives the JSON in place.
 
         Raises
         ------
         ValueError
-            As `to_json`, and if nothing can be written at the path, with the reason.
+            As for `to_json`, and if nothing can be written at the path, with the reason.
         OSError
             If writing fails.
         """
@@ -404,7 +437,7 @@ class DecisionRule(Exports):
             raise ValueError(f"{path} is not a rule that can be used: {error}") from None
 
     def __eq__(self, other: object) -> bool:
-        """Rules are equal when they are written alike."""
+        """Rules are equal if their files are."""
         if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
             return False
         return self._written(None) == other._written(None)
@@ -426,6 +459,20 @@ def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
         return rule.predict_index(part.proba)
     except ValueError as error:
         raise ValueError(f"{part.name}: {error}") from None
+
+
+def _listed(names: Sequence[Any], most: int = 8) -> str:
+    """Return the first names for a message."""
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
+
+
+def _width(proba: Any) -> int | None:
+    """Return the number of columns of what has columns."""
+    try:
+        shape = getattr(proba, "shape", None) or np.shape(proba)
+    except ValueError:  # rows of different lengths, which are refused as such
+        return None
+    return int(shape[1]) if len(shape) == 2 else None
 
 
 def _same(one: Calibrator | None, other: Calibrator | None) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confmax._aligned import aligned, extra_names, with_positive
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax._polish import polished
@@ -36,7 +36,7 @@ from confmax.optimize import (
 )
 from confmax.optimize._loop import MIXES
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
-from confmax.oracle._columns import column_names, stated_order, table_order
+from confmax.oracle._columns import column_names, stated_order
 from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
@@ -57,6 +57,7 @@ def maximize(
     *,
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
+    pos_label: Any = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -71,7 +72,8 @@ def maximize(
     Parameters
     ----------
     metric : str, Metric or callable
-        A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, M).
+        A name from ``confmax.metrics.names()``, for one class with its name in brackets (``"recall[VF]"``), a metric,
+        or a function of the confusion matrix (K, M).
     proba : array-like, data frame, torch tensor, scipy.sparse matrix or Dask collection (n, K)
         Class probabilities of rows that the model was not fitted on. A tensor stays on its device. With very many
         classes, pass a sparse matrix that holds only the largest few probabilities of each row, divided by their sum: a
@@ -86,6 +88,9 @@ def maximize(
         Class names in column order. You need them for string labels if the metric depends on the order of the classes.
         The columns of a data frame are matched by name. An ordered ``pandas.Categorical`` as ``y`` also states the
         order.
+    pos_label : label or None
+        The positive one of two classes, for metrics such as ``f1``; by default the second. The same as
+        ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
@@ -144,6 +149,7 @@ def maximize(
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes)
     _check_callback(callback)
     raw, explicit, sorted_maybe = _raw_table(proba, y, sample_weight, classes)
+    chosen, explicit = with_positive(chosen, raw.classes, pos_label), explicit or pos_label is not None
     solution = tune(
         fit_metric(chosen, raw, explicit=explicit), raw, confusion=confusion, calibration=calibration, solver=solver,
         randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
@@ -302,15 +308,20 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         shown = ", ".join(map(repr, table.classes[:6]))
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
-            f"names in column order (for two classes: the negative, then the positive)"
+            f"names in column order (for two classes: the negative, then the positive, or pos_label= with the latter)"
         )
-    used = metric.classes or tuple(range(table.n_classes))
+    used = metric.divided_by(table.n_classes)
     kept = [k for k in used if present[k]]
-    if not metric.divides_by_prior or len(kept) == len(used):
+    if len(kept) == len(used):
         return metric
     missing = [str(table.classes[k]) for k in used if not present[k]]
     absent = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
     source = "y" if table.has_labels else "proba"
+    if metric.one_class:
+        raise ValueError(
+            f"{metric!r} divides by the size of class {absent}, of which {source} has no weight; take rows that "
+            f"include this class, or another metric"
+        )
     if len(kept) < 2:
         raise ValueError(
             f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
@@ -343,39 +354,6 @@ def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool)
     doubt = doubt_of_order(raw, likely=likely, calibrated=None if found is None else found.log_loss_after)
     if doubt:
         warnings.warn(doubt, UserWarning, stacklevel=3)
-
-
-def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
-    """Return a metric whose named table of gains has the order of the classes; other metrics are returned unchanged.
-
-    Parameters
-    ----------
-    metric : Metric
-        Any metric.
-    classes : sequence
-        The K classes in the order of the table of probabilities.
-
-    Raises
-    ------
-    ValueError
-        If the names are not those of the classes.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from confmax import metrics
-    >>> costs = pd.DataFrame([[0, 1], [5, 0]], index=["no", "yes"], columns=["no", "yes"])
-    >>> dict(aligned(metrics.get("linear", cost=costs), ["yes", "no"]).params)["gain"]
-    ((-0.0, -5.0), (-1.0, -0.0))
-    """
-    gain = dict(metric.params).get("gain")
-    if metric.names is None or gain is None or len(gain) != len(classes):
-        return metric
-    lines, places = table_order(*metric.names, (len(gain), len(gain[0])), classes)
-    moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
-    decisions = metric.names[1] or (*classes, *_extra_names(tuple(classes), len(places)))
-    further = tuple(decisions[j] for j in places[len(classes) :])
-    return replace(metric, params=(("gain", moved),), names=(tuple(classes), (*classes, *further)))
 
 
 def _finite(metric: Metric, table: Table) -> Metric:
@@ -473,17 +451,10 @@ def _evaluated(
     """Build the rule of a mixture, and return it with its statistics and its value on the table."""
     gains, weights = found.gathered()
     known = None if metric.names is None else metric.names[1]
-    names = known or (*table.classes, *_extra_names(table.classes, gains.n_decisions))
+    gains = metric.with_ties_broken(gains)
+    names = known or (*table.classes, *extra_names(table.classes, gains.n_decisions))
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")
     value = float(metric.values(statistics))
     return rule, statistics if few else replace(statistics, matrix=None), value
-
-
-def _extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
-    """Return names for decisions beyond the classes, such as abstaining, which no class has."""
-    K = len(classes)
-    if not all(isinstance(name, int) for name in classes):
-        return tuple(f"decision {k}" for k in range(K, n_decisions))
-    return tuple(islice((k for k in count(K) if k not in classes), n_decisions - K))

@@ -1,8 +1,8 @@
-"""How sure a metric's value is: bootstrap intervals of rules and of their paired differences.
+"""How certain a metric's value is: bootstrap intervals of rules and of their paired differences.
 
-A metric on n rows estimates its value on the population that the rows were drawn from. `score` tells how far off it may
-be: rows are drawn again with replacement, every rule is counted on the same draws, and the middle of what comes out is
-the interval. The rules stay as they are, so the rows should be others than those that the rules were tuned on.
+A metric on n rows estimates its value on the population that the rows were drawn from. `score` estimates the error:
+rows are drawn again with replacement, every rule is evaluated on the same draws, and the interval holds the middle of
+the values. The rules are not tuned again, so evaluate them on other rows than those that they were tuned on.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax import metrics as catalogue
+from confmax._aligned import with_positive
 from confmax._bootstrap import Counter, replicates, tally
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
@@ -35,14 +36,14 @@ MOST_REPLICATES = 1_000_000
 
 
 class Decided(NamedTuple):
-    """What a rule that draws decides.
+    """The decisions of a randomised rule.
 
     Attributes
     ----------
     decisions : ndarray (A, n)
-        Column numbers, a line for each part that is drawn.
+        Column numbers: one line for each of the A rules that it draws from.
     shares : ndarray (A,)
-        How often each line is drawn; they sum to one.
+        Probability of each line; they sum to one.
     n_decisions : int
         M.
     """
@@ -64,6 +65,7 @@ def score(
     rules: Mapping[str, DecisionRule | Solution | ArrayLike] | None = None,
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
+    pos_label: Any = None,
     n_replicates: int = 1000,
     level: float = 0.95,
     stratified: bool = False,
@@ -76,28 +78,29 @@ def score(
     metric : str, Metric or callable, or a sequence of these
         As for `confmax.maximize`.
     proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
-        Raw class probabilities, on rows that the rules were not tuned on.
+        Raw class probabilities of rows that the rules were not tuned on.
     y : array-like (n,)
         True classes: names or column numbers.
     rule : DecisionRule, Solution, array-like (n,) or None
-        What to judge, called "rule" in the result: a rule, or decisions that were made elsewhere, in the names of
-        ``y``: those of another method, or of rules that were tuned on other folds.
+        What to evaluate, called "rule" in the result: a rule, or the labels that another method decided, or rules
+        tuned on other folds.
     rules : mapping or None
-        More of these, by name: rules, solutions, or decisions (n,). One that is called "argmax" or "p/prior" takes
-        the place of that rule.
+        Further rules, solutions or decisions (n,), by name. One called "argmax" or "p/prior" replaces that rule.
     sample_weight : array-like (n,) or None
-        Non-negative weights, of which only the ratios matter.
+        Non-negative weights. Only their ratios matter.
     classes : sequence or None
         Class names in column order. Default: the order of the rules' names, else as for `confmax.maximize`.
+    pos_label : label or None
+        The positive one of two classes, as for `confmax.maximize`.
     n_replicates : int
         Replicates of the bootstrap; 0 for values without intervals.
     level : float
         Nominal coverage of the intervals, in (0, 1).
     stratified : bool
-        False: the rows are a sample of the population, so that class sizes are part of chance. True: how many rows
-        there are of each class was fixed beforehand, and rows are drawn within classes.
+        False: the rows are a sample of the population, so the class sizes vary by chance. True: the number of rows of
+        each class was fixed beforehand, so rows are drawn within classes.
     random_state : int, RandomState, Generator or None
-        Seed of the draws of rows; None: one from the operating system.
+        Seed of the draws of rows; None takes one from the operating system.
 
     Returns
     -------
@@ -112,25 +115,25 @@ def score(
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and a metric divides by its prior; if a class is so rare that it is absent
-        from more replicates than lie beyond an end of the interval; if replicates have no finite value; if the labels
-        say that the columns are probably in another order than the classes.
+        If a class has no weight in ``y`` and a metric divides by its prior. If a class is so rare that more replicates
+        lack it than lie beyond an end of the interval. If replicates have no finite value. If the labels suggest that
+        the columns are in another order than the classes.
 
     Notes
     -----
-    A replicate draws n rows with replacement, the same for all rules and metrics. Draws are exact and cost as much as
-    there are different combinations of label, decisions and weight, not rows: 1000 replicates of 100 000 rows of 20
+    A replicate draws n rows with replacement, the same rows for all rules and metrics. The cost grows with the number
+    of different combinations of label, decisions and weight, not with the rows: 1000 replicates of 100 000 rows of 20
     classes take about a second (`benchmarks/RESULTS.md`, section uncertainty).
 
-    Rows are drawn uniformly and bring their weights with them, as is right for weights that correct for how rows were
-    sampled. Weights that count equal rows make n too small: repeat such rows (``numpy.repeat``), which costs little.
-    Rows of weight zero are left out.
+    Rows are drawn uniformly and keep their weights. This is right for weights that correct for how the rows were
+    sampled. If weights count equal rows, n is too small; repeat such rows (``numpy.repeat``) instead, which costs
+    little. Rows of weight zero are left out.
 
-    Rules are fixed: ``p/prior`` divides by the class sizes of all these rows, in every replicate. Of a randomised rule
-    the expectation over its draws is taken. In a replicate without rows of some class, metrics that divide by class
-    sizes are taken over the other classes, as they are on a table without it; all others have their value with an
-    empty class (zero for its F1). With ``stratified=True`` no class is ever absent. A metric that is not defined for a
-    rule of more decisions than classes is NaN there.
+    Rules are fixed: ``p/prior`` divides by the class sizes of all these rows in every replicate. The value of a
+    randomised rule is the expectation over its draws. In a replicate without rows of some class, metrics that divide by
+    class sizes are computed over the other classes, as on a table without that class, and the recall of that class
+    alone has no value. All other metrics count the class as empty (its F1 is zero). With ``stratified=True`` no class
+    is ever absent. A metric that is not defined for a rule with more decisions than classes is NaN.
 
     Examples
     --------
@@ -147,7 +150,7 @@ def score(
         raise ValueError(f"stratified is True or False; got {stratified!r}")
     seed = as_seed(random_state)
     if y is None or is_source(proba):
-        raise ValueError("score counts labels of rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
+        raise ValueError("score needs labels, and rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
     given = _named(rule, rules)
     own = [each for each in given.values() if isinstance(each, DecisionRule)]
     told = stated_order(y, proba)
@@ -157,8 +160,11 @@ def score(
     known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
     known += [each.metric for each in (rule, *(rules or {}).values()) if isinstance(each, Solution)]
     explicit = classes is not None or any(each.depends_on_order(table.n_classes) for each in known)
-    explicit = explicit or (told is not None and order == told)
-    chosen = {name: fit_metric(each, table, explicit=explicit) for name, each in chosen.items()}
+    explicit = explicit or (told is not None and order == told) or pos_label is not None
+    chosen = {
+        name: fit_metric(with_positive(each, table.classes, pos_label), table, explicit=explicit)
+        for name, each in chosen.items()
+    }
     placed = {
         name: _placed(name, each, table.classes) if isinstance(each, DecisionRule) else each
         for name, each in given.items()
@@ -223,7 +229,7 @@ def compare(
 
 
 def plain_rules(table: Table) -> dict[str, DecisionRule]:
-    """Return what people decide without tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
+    """Return the rules that need no tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
     prior = table.label_weight()
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
     return dict(zip(PLAIN, map(DecisionRule.from_weights, (np.ones(len(prior)), inverse)), strict=True))
@@ -247,10 +253,12 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     M = S.diagonal.shape[1] if gain is None else len(gain[0])
     if metric.statistics != "diagonal" and S.columns.shape[1] != M:
         return np.full(len(S), np.nan)
-    used = np.arange(S.rows.shape[1]) if metric.classes is None else np.array(metric.classes)
+    used = np.array(metric.divided_by(S.rows.shape[1]), dtype=np.intp)
     present = S.rows[:, used] > 0
-    if not metric.divides_by_prior or present.all():
+    if present.all():
         return metric.values(S)
+    if metric.one_class:
+        return np.where(present[:, 0], metric.values(S), np.nan)
     values = np.full(len(S), np.nan)
     patterns, which = present[:1], np.zeros(len(S), np.intp)  # the same classes everywhere is the usual case
     if (present != present[0]).any():
@@ -279,7 +287,7 @@ def _decisions(
     try:
         codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
     except ValueError as error:
-        raise ValueError(f"the decisions of {name!r} are not usable as y would be: {error}") from None
+        raise ValueError(f"the decisions of {name!r} are not class labels: {error}") from None
     return codes[None], np.ones(1), table.n_classes
 
 
@@ -340,7 +348,7 @@ def _distinct(chosen: Sequence[Metric]) -> dict[str, Metric]:
 
 
 def check_bootstrap(n_replicates: Any, level: Any) -> None:
-    """Refuse, by a ValueError, an ``n_replicates`` that cannot tell intervals of a ``level``."""
+    """Refuse, by a ValueError, an ``n_replicates`` that is too small for intervals of a ``level``."""
     whole = isinstance(n_replicates, (int, np.integer)) and not isinstance(n_replicates, bool)
     if not (whole and 0 <= n_replicates <= MOST_REPLICATES):
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
@@ -354,7 +362,7 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
 
 
 def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
-    """Return what readers of ``found`` for ``metrics`` should know; ``undefined``: also which values there are not."""
+    """Return warnings about ``found`` for ``metrics``; with ``undefined`` also about values that do not exist."""
     told = []
     tail, sizes_matter = (
         (1 - found.level) / 2,
@@ -365,14 +373,14 @@ def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = Tru
         name, share = max(rare.items(), key=lambda item: item[1])
         others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
         told.append(
-            f"{share:.0%} of replicates have no row of class {name}{others}, which moves the intervals; collect more "
-            f"rows, or pass stratified=True"
+            f"{share:.0%} of replicates have no row of class {name}{others}, which distorts the intervals; collect "
+            f"more rows, or pass stratified=True"
         )
     for metric, values, drawn in zip(found.metrics, found.values, found.replicates, strict=True):
         without = [rule for rule, value in zip(found.rules, values, strict=True) if not math.isfinite(value)]
         if undefined and without:
-            told.append(f"{metric} has no finite value for {', '.join(without)}; its entries there have no interval")
+            told.append(f"{metric} has no finite value for {', '.join(without)}, so it has no interval there")
         lost = float(np.isnan(drawn[np.isfinite(values)]).mean()) if drawn.size and np.isfinite(values).any() else 0.0
         if lost:
-            told.append(f"{metric} has no finite value in {lost:.1%} of its replicates, which its intervals leave out")
+            told.append(f"{metric} has no finite value in {lost:.1%} of its replicates; its intervals leave these out")
     return told

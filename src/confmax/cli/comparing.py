@@ -17,6 +17,7 @@ import click
 import numpy as np
 
 from confmax import metrics as catalogue
+from confmax._aligned import aligned
 from confmax._folds import folds_to_judge
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
@@ -47,20 +48,20 @@ OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
 @click.argument("file", type=_PATH)
 @click.option("--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes.")
 @click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
-              help="Tune for this metric and judge by it; may be repeated. Default: five that suit the "
+              help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the "
                    "classes.")  # fmt: skip
 @_PARAM
 @click.option("--rule", "rules", type=_PATH, multiple=True, metavar="RULE", shell_complete=rule_files,
-              help="A rule file to set beside the tuned rules; may be repeated.")  # fmt: skip
+              help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
 @_table_options
 @_bootstrap_options
 @_AS_JSON
 def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
-    """Tune for several metrics and judge every rule by each of them.
+    """Tune for several metrics and evaluate every rule by each of them.
 
-    Rows of FILE are cut into five folds; what decides a fold was tuned on the other four, so no rule is judged on rows
-    that it was tuned on. 'for NAME' is such a rule. Rules given with --rule are applied as they are: FILE should hold
-    other rows than those they were tuned on.
+    The rows of FILE are split into five folds. Each fold is decided by a rule tuned on the other four, so no rule is
+    evaluated on rows that it was tuned on. These rules are called 'for NAME'. Rules given with --rule are applied as
+    they are, so FILE should hold other rows than those they were tuned on.
 
     \b
     Example:
@@ -136,7 +137,7 @@ def comparison(
     if doubt:
         warn(doubt)
     chosen = _chosen(names, params, rows)
-    judges = _with_accuracy(chosen)
+    judges = _judges(chosen, rows)
     judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
     tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
     for path, rule in rules.items():
@@ -162,7 +163,7 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
         fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
         usual = [each for each in fitting if not _not_applicable(each, rows, order_known=rows.order_known)]
         return {repr(each): each for each in usual}
-    chosen = [catalogue.get(name, **params) for name in names]
+    chosen = [aligned(catalogue.get(name, **params), rows.classes) for name in names]
     for metric in chosen:
         why = _not_applicable(metric, rows, order_known=rows.order_known)
         if why:
@@ -172,9 +173,11 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
     return {repr(each): each for each in chosen}
 
 
-def _with_accuracy(chosen: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return the metrics to judge by: what a rule costs is most often asked in accuracy."""
-    return {**chosen, **({} if "accuracy" in chosen else {"accuracy": catalogue.get("accuracy")})}
+def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
+    """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
+    further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
+    fitting = {repr(each): each for each in further if not _not_applicable(each, rows, order_known=rows.order_known)}
+    return {**chosen, **{name: each for name, each in fitting.items() if name not in chosen}}
 
 
 def _cross_fitted(
@@ -211,7 +214,7 @@ def _cross_fitted(
                 own.append(rule)
         except ValueError as error:
             raise ValueError(
-                f"no rule for {name} can be tuned without one of the folds ({error}); give more rows of rare classes"
+                f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
             ) from None
         found[f"for {name}"] = pooled(own, table, which)
     return found
@@ -224,9 +227,9 @@ def _tell_rare(table: Table, warn: Callable[[str], None]) -> None:
     absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
     if absent:
-        warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes are taken over the others")
+        warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes leave it out")
     if rare:
-        warn(f"few rows have the label {listed(rare)}: what is tuned without a fold knows little of them")
+        warn(f"few rows have the label {listed(rare)}: rules tuned without one fold have seen hardly any of them")
 
 
 def _placed(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
@@ -292,18 +295,19 @@ def _show(page: Page, document: Document, again: str) -> None:
         page.table(["rule", *names], [[each["rule"], *_differences(each)] for each in others])
         page.say()
     page.say(
-        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and judged on the "
-        f"one left out, {document['folds']} times. p/prior takes the class sizes from these same rows."
+        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
+        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows."
     )
     if any(not each["cross_fitted"] and each["tuned_for"] is not None for each in document["rules"]):
         page.say(
-            "Rules of --rule are applied as they are: if they were tuned on these rows, their values flatter them."
+            "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
+            "optimistic."
         )
     if any(value is None for each in document["rules"] for value in each["values"].values()):
         page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     if intervals is not None:
-        page.say(f"In brackets: {intervals['method']}; where they exclude 0, chance hardly explains the difference.")
-    page.say(f"To make a rule of all rows: {again} --metric NAME -o rule.json")
+        page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
+    page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
 
 
 def _values(told: Document, best: Mapping[str, Sequence[str]]) -> list[str]:

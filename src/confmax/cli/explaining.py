@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._estimator_steps import class_thresholds
-from confmax._rule_text import coefficients
+from confmax._rule_text import coefficients, in_words
 from confmax.cli.columns import listed
 from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, confmax
 from confmax.cli.completers import rule_files
@@ -51,12 +51,13 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @confmax.command()
 @click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.option("--proba", callback=_numbers, metavar="P,P,...",
-              help="Decide this row of probabilities, in class order, and show every step.")  # fmt: skip
+              help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
 @_AS_JSON
 def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
-    """Say what RULE does and why a row is decided as it is.
+    """Show how RULE decides, and why it decides a row as it does.
 
-    A rule gives every class a score, made of its probability, and decides the largest; ties go to the last.
+    A rule computes a score for every class from its probability, and decides the class with the largest score; ties go
+    to the last class.
 
     \b
     Example:
@@ -149,14 +150,20 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     """Return what the rule does with each class, a sentence each."""
     names, K = [str(name) for name in rule.class_names[: rule.n_classes]], rule.n_classes
     told = []
-    if thresholds is not None:
+    sentence = in_words(rule)
+    if sentence is not None:
+        told.append(f"{sentence} (argmax: {names[1]} if p({names[1]}) >= 0.5)")
+    elif thresholds is not None:
         told = [_when(k, names, row) for k, row in enumerate(thresholds)]
         if K > 2:
-            told.append("(from: its probability where all the rest is the other's; argmax decides from 0.500)")
+            told.append(
+                "(threshold in a two-way contest: p needed when all remaining probability is on the other class; "
+                "argmax: 0.500)"
+            )
     elif rule.gains.power:
-        told.append("a class scores by how far from it the true class is on average: the nearer, the better")
+        told.append("the score of a class is the expected distance of the true class from it; near classes score high")
     elif rule.gains.full is not None:
-        told.append("every decision gains so much in each true class; the largest gain that is expected is decided")
+        told.append("each decision has a gain for each true class; the rule decides the largest expected gain")
     weights_only = rule.gains.full is None and not rule.gains.power and not coefficients(rule.gains)[1].any()
     if weights_only and not rule.is_randomized:
         w = coefficients(rule.gains)[0][0]
@@ -168,7 +175,7 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
                 f"of {names[low]}"
             )
     if rule.is_randomized:
-        told.append(f"the rule draws one of {len(rule.weights)} parts per row, by the shares below")
+        told.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below")
     return told
 
 
@@ -262,7 +269,7 @@ def _show(page: Page, document: Document) -> None:
 
 def _calibrates(calibration: Document | None) -> str:
     if calibration is None:
-        return "no: probabilities are used as they are"
+        return "no, it uses the probabilities as they are"
     if calibration["kind"] == "temperature":
         return f"first: each probability to the power 1/{calibration['temperature']:.4g}, then divided by their sum"
     return "first: each probability to the power of its class, times its factor, then divided by their sum"
@@ -333,6 +340,6 @@ def _show_example(page: Page, document: Document, classes: Sequence[str], names:
     page.say()
     if document["randomized"]:
         shares = [f"{name} {share:.1%}" for name, share in found["decision_probabilities"].items() if share]
-        page.say(f"Decided: {', '.join(shares)}; drawn from these probabilities themselves: {found['decision']}")
+        page.say(f"Decided: {', '.join(shares)}; drawn by the probabilities of this row: {found['decision']}")
     else:
         page.say(f"Decided: {found['decision']}, the largest score (*)")

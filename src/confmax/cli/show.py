@@ -307,12 +307,14 @@ def show_metrics(page: Page, document: Document) -> None:
         if entry["aliases"]:
             told += "; also called " + ", ".join(entry["aliases"])
         needs = "two classes" if entry["two_classes"] else ("class order" if entry["needs_order"] else "")
+        needs += ", or [NAME]" if entry["one_class"] else ""
         body.append([entry["name"], entry["structure"], needs, told])
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
     page.say()
     page.say(
         "linear, ratio and concave metrics come with a certificate (confmax tune --confusion model); 'needs' says what "
-        "must be given: --positive or --classes. Parameters are set with --param; linear takes --costs."
+        "must be given: --positive or --classes. A metric of one class takes its name in brackets, as in "
+        "'recall[yes]'. Parameters are set with --param; linear takes --costs."
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
+from confmax._aligned import aligned
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax.calibration import Calibration
@@ -73,6 +74,8 @@ def tune(
     if costs is not None:
         table, extra, by_name = read_costs(costs, rows.classes)
         chosen, order_known = metrics.get("linear", cost=table), order_known or by_name
+    if chosen.binary:
+        chosen.check_table(len(rows.classes), len(rows.classes))  # with more classes no order helps
     if chosen.ordered and not order_known:
         raise ValueError(_order_needed(chosen, rows))
     for note in rows.notes:
@@ -244,11 +247,12 @@ def score(
     ordered = tuned_for in metrics.names() and metrics.get(tuned_for).ordered if tuned_for != "linear" else False
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
     present = table.label_weight() > 0
-    chosen = [metrics.get(name, **params) for name in names if name != "linear"]
+    chosen = [aligned(metrics.get(name, **params), rows.classes) for name in names if name != "linear"]
     if "linear" in names:
         raise ValueError("score has no table of costs for linear; confmax tune --costs shows its values")
     if not names:
-        chosen = [metrics.get(name) for name in metrics.names() if name != "linear"]
+        # with their default beta f_beta and macro_f_beta are f1 and macro_f1
+        chosen = [metrics.get(name) for name in metrics.names() if name not in ("linear", "f_beta", "macro_f_beta")]
     used, skipped = {}, []
     for metric in chosen:
         why = _not_applicable(metric, rows, order_known=rows.order_known or ordered)
@@ -306,7 +310,8 @@ def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
     """Return why a metric has no value on these rows, nothing if it has."""
     K = len(rows.classes)
     if metric.binary and K != 2:
-        return f"for two classes; the file has {K}"
+        of_one = f"; for one class write {metric.name}[NAME]" if metric.one_class else ""
+        return f"for two classes; the file has {K}{of_one}"
     if metric.statistics == "matrix" and K > MAX_MATRIX_CLASSES:
         return f"the confusion matrix of {K} classes is too large"
     return "the order of the classes is not known; give it with --classes" if metric.ordered and not order_known else ""
@@ -351,6 +356,7 @@ def catalogue() -> Document:
                 "structure": metric.structure,
                 "parameters": free,
                 "two_classes": metric.binary,
+                "one_class": metric.one_class is not None,
                 "needs_order": metric.ordered,
                 "description": metric.description,
             }

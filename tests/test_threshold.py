@@ -1,0 +1,198 @@
+"""The threshold of a rule of two classes: what `predict` does on a fine grid, and the sentences that say it."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax import DecisionRule
+from confmax._estimator_steps import class_thresholds
+from confmax._rule_text import probability
+from confmax.calibration import Temperature, VectorScaling
+from confmax.confusion import Gains
+
+NAMES = ("no", "yes")
+CALIBRATORS = {
+    "none": None,
+    "temperature": Temperature(1.7),
+    "sharp": Temperature(0.05, 1e-3),
+    "vector": VectorScaling([0.4, 2.0], [0.3, -0.5], 1e-4),
+    "flat": VectorScaling([0.0, 1.5], [0.0, 1.0]),
+}
+GAINS = {
+    "weights": Gains.reduced([1.0, 3.37]),
+    "offsets": Gains.reduced([0.8, 1.9], [0.13, -0.4]),
+    "cut": Gains.reduced([0.0, 1.0], [0.0, -0.2291]),
+    "cut of the other": Gains.reduced([1.0, 0.0], [0.0, 0.7709]),
+    "matrix": Gains.from_matrix([[1.0, 0.2], [-2.0, 0.9]]),
+    "distance": Gains.reduced([-1.0, -1.5], [0.1, 0.0], power=1),
+}
+
+
+def rule_of(gains, calibrator=None, weights=(1.0,), names=NAMES):
+    return DecisionRule(gains, np.array(weights), names, "f1", calibrator=calibrator)
+
+
+def rows_at(p, dtype=np.float64):
+    p = np.asarray(p, dtype=dtype)
+    return np.stack([dtype(1) - p, p], axis=1)
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
+@pytest.mark.parametrize("gains", GAINS)
+def test_predict_decides_by_it(gains, calibrator):
+    """On a grid, and on the floats next to it, in float64; in float32 but for its rounding."""
+    rule = rule_of(GAINS[gains], CALIBRATORS[calibrator])
+    t = rule.threshold
+    assert 0 < t < 1
+    grid = np.concatenate([np.linspace(0, 1, 20_001), 10.0 ** -np.linspace(1, 300, 500), 1 - 10.0 ** -np.arange(1, 17)])
+    near = t * (1 + np.array([-1e-9, -1e-12, 1e-12, 1e-9]))
+    p = np.concatenate([grid, near])
+    np.testing.assert_array_equal(rule.predict(rows_at(p)) == "yes", p >= t)
+    just = np.array([np.nextafter(t, 0), t])
+    assert rule.predict(rows_at(just)).tolist() == ["no", "yes"]
+    single = grid.astype(np.float32)
+    clear = np.abs(single - t) > 1e-5
+    np.testing.assert_array_equal(rule.predict(rows_at(single, np.float32))[clear] == "yes", single[clear] >= t)
+
+
+def test_it_is_what_algebra_says():
+    assert rule_of(GAINS["weights"]).threshold == pytest.approx(1 / 4.37, rel=1e-15)
+    assert rule_of(GAINS["offsets"]).threshold == pytest.approx((0.8 + 0.13 + 0.4) / 2.7, rel=1e-15)
+    assert rule_of(GAINS["cut"]).threshold == 0.2291
+    odds = (1 / 3.37) ** 1.7
+    assert rule_of(GAINS["weights"], Temperature(1.7)).threshold == pytest.approx(odds / (1 + odds), rel=1e-10)
+
+
+@pytest.mark.parametrize("tiny", [1e-300, 1e-40, 1e-12])
+def test_thresholds_next_to_zero(tiny):
+    assert rule_of(Gains.reduced([0.0, 1.0], [0.0, -tiny])).threshold == tiny
+    assert rule_of(Gains.reduced([tiny, 1.0])).threshold == pytest.approx(tiny, rel=1e-12)
+
+
+def test_constant_rules_and_rules_that_have_none():
+    assert rule_of(Gains.constant(2, [1])).threshold == 0.0
+    assert rule_of(Gains.constant(2, [0])).threshold == np.inf
+    assert rule_of(Gains.reduced([1.0, 2.0], [-3.0, 0.0])).threshold == 0.0
+    for without in (
+        rule_of(Gains.reduced([-1.0, -1.0])),  # decides "yes" below a probability
+        rule_of(Gains.reduced([[1.0, 1.0], [1.0, 2.0]]), weights=(0.5, 0.5)),
+        DecisionRule.from_weights([1.0, 2.0, 3.0]),
+        DecisionRule(Gains.from_matrix(np.eye(2, 3)), np.ones(1), (0, 1, 2)),
+        rule_of(GAINS["weights"], VectorScaling([-0.5, 1.0], [0.0, 0.0])),
+    ):
+        assert without.threshold is None
+
+    class Mine:
+        def transform(self, proba):
+            return proba
+
+    assert rule_of(GAINS["weights"], Mine()).threshold is None
+
+
+def test_a_tuned_rule():
+    rng = np.random.default_rng(1)
+    p = rng.beta(1, 4, 2000)
+    y = np.where(rng.random(2000) < p**1.5, "yes", "no")
+    solution = confmax.maximize("f1", rows_at(p), y, classes=NAMES)
+    assert solution.rule.calibrator is not None
+    t = solution.rule.threshold
+    np.testing.assert_array_equal(solution.predict(rows_at(p)) == "yes", p >= t)
+    assert f"decides yes if p(yes) >= {probability(t)}, else no; this is p before calibration" in repr(solution)
+
+
+def test_the_thresholds_of_classes_are_the_same_number():
+    found = class_thresholds(
+        [rule_of(GAINS["offsets"], Temperature(1.7)), rule_of(Gains.constant(2, [1])), rule_of(Gains.constant(2, [0]))],
+        np.array([0.5, 0.5]),
+    )
+    t = rule_of(GAINS["offsets"], Temperature(1.7)).threshold
+    assert found.tolist() == [[1 - t, t], [np.inf, 0.0], [0.0, np.inf]]
+
+
+def test_sparks_thresholds_hold_calibrated_rules_of_two_classes():
+    rule = rule_of(GAINS["offsets"], Temperature(1.7))
+    low, high = rule.to_spark_thresholds()
+    assert high / (low + high) == pytest.approx(rule.threshold, rel=1e-15) and max(low, high) == 1.0
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def lines_of(rule):
+    text = repr(rule).splitlines()
+    page = ElementTree.fromstring(f"<div>{rule._repr_html_()}</div>")
+    assert page.find("table") is None
+    assert ["".join(part.itertext()) for part in page.iter("p")] == [line.strip() for line in text]
+    return text
+
+
+def test_a_rule_of_two_classes_prints_as_a_sentence():
+    assert lines_of(rule_of(Gains.reduced([0.0, 1.0], [0.0, -0.229]))) == [
+        "DecisionRule for f1: 2 classes, deterministic",
+        "  decides yes if p(yes) >= 0.229, else no",
+    ]
+    assert lines_of(rule_of(GAINS["weights"], Temperature(1.7)))[1:] == [
+        "  calibrates p first: temperature 1.7",
+        "  decides yes if p(yes) >= 0.1125, else no; this is p before calibration",
+    ]
+    assert lines_of(rule_of(Gains.constant(2, [0])))[1:] == ["  always decides no"]
+    assert lines_of(rule_of(Gains.constant(2, [1])))[1:] == ["  always decides yes"]
+
+
+@pytest.mark.parametrize(
+    ("cuts", "sentence"),
+    [
+        ((0.25, 0.31), "decides yes if p(yes) >= 0.31, no if p(yes) < 0.25, and between them yes with probability 0.4"),
+        ((-1.0, 0.31), "decides yes if p(yes) >= 0.31, below that yes with probability 0.4"),
+        ((0.25, 2.0), "decides no if p(yes) < 0.25, from there yes with probability 0.4"),
+        ((-1.0, 2.0), "decides yes with probability 0.4, whatever its p"),
+        ((0.25, 0.25), "decides yes if p(yes) >= 0.25, else no"),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_rule_that_draws_between_two_thresholds(cuts, sentence, turned):
+    order = [1, 0] if turned else [0, 1]
+    gains = Gains.reduced([[0.0, 1.0]] * 2, [[0.0, -cuts[k]] for k in order])
+    rule = rule_of(gains, weights=np.array([0.4, 0.6])[order])
+    assert lines_of(rule)[1:] == [f"  {sentence}"]
+    low, high = cuts
+    p = np.linspace(0, 1, 101)
+    share = 0.4 * (p >= low) + 0.6 * (p >= high)
+    np.testing.assert_allclose(rule.decision_probabilities(rows_at(p))[:, 1], share, atol=1e-15)
+
+
+def test_more_than_two_parts_are_a_table():
+    rule = rule_of(Gains.reduced([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), weights=(0.2, 0.3, 0.5))
+    assert "decides the largest of  weight * p" in repr(rule) and rule.threshold is None
+
+
+def test_names_of_strangers_are_printable():
+    rule = DecisionRule.from_weights([1, 2], classes=["\x1b[31mred\n", "b" * 500])
+    assert len(repr(rule).splitlines()) == 2 and "\x1b" not in repr(rule)
+    assert max(map(len, repr(rule).splitlines())) < 200
+
+
+def test_columns_of_numbers_never_touch():
+    rule = DecisionRule(Gains.reduced([1.0, 1.761, 1.0], [0.0009408, 0.0, 0.0009408]), np.ones(1), ("a", "b", "c"))
+    assert [line.split() for line in repr(rule).splitlines()[2:]] == [
+        ["class", "weight", "offset"],
+        ["a", "1", "0"],
+        ["b", "1.761", "-0.0009408"],
+        ["c", "1", "0"],
+    ]
+    rng = np.random.default_rng(0)
+    wide = Gains.reduced(rng.normal(size=(3, 4)) * 1e-200, rng.normal(size=(3, 4)) * 1e-190)
+    text = repr(DecisionRule(wide, np.array([0.2, 0.3, 0.5]), tuple("abcd"))).splitlines()
+    assert len({len(line) for line in text[2:]}) == 1
+    assert all(len(line.split()) == 7 for line in text[3:])
+
+
+def test_probabilities_do_not_round_to_certainty():
+    assert [probability(p) for p in (0.229, 0.99999, 1 - 2**-53, 1e-7)] == [
+        "0.229",
+        "0.99999",
+        repr(1 - 2**-53),
+        "1e-07",
+    ]
