@@ -19,7 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["check_place", "replaces", "same_place", "write_whole"]
+__all__ = ["check_place", "is_stdout", "is_stream", "replaces", "same_place", "write_whole"]
+
+STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # names of streams by their descriptors
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,26 @@ def same_place(one: Path, other: Path) -> bool:
     with suppress(OSError):
         return one.samefile(other)
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether ``path`` is a device, a pipe, or another name of a stream of this process such as ``/dev/fd/3``.
+
+    Nothing of its name says what format such a place takes.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    named = str(path.absolute()).startswith(STREAMS)
+    return named or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def is_stdout(path: Path) -> bool:
+    """Return whether ``path`` is another name of this process's stdout, such as ``/dev/stdout``."""
+    with suppress(OSError):
+        return str(path.absolute()).startswith(STREAMS) and _own_stream(path, path.stat()) == 1
+    return False
 
 
 def write_whole(path: Path, data: bytes) -> None:

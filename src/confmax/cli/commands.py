@@ -11,14 +11,15 @@ import click
 
 from confmax._version import __version__
 from confmax.cli import reports, show, tasks
-from confmax.cli.columns import Asked
+from confmax.cli.columns import ASKED, Asked
 from confmax.cli.completers import column_names, metric_names, rule_files, solver_names
 from confmax.cli.demo import demonstrate
 from confmax.cli.files import EXTENSIONS, check_output, read_frame, refuse_same, write_file
 from confmax.cli.group import OneSentence, in_words_of_options, warn
 from confmax.cli.large import SHARE, large
 from confmax.cli.show import Bar, Page
-from confmax.places import replaces
+from confmax.cli.sources import STANDARD
+from confmax.places import is_stdout, replaces
 from confmax.rule import DecisionRule
 from confmax.uncertainty import check_bootstrap
 
@@ -52,7 +53,29 @@ def _params(_context: click.Context, _option: click.Parameter, values: tuple[str
     return found
 
 
+class _Output(click.Path):
+    """A path to write to; ``-`` is standard output."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path."""
+        path = Path(str(super().convert(value, param, ctx)))
+        return Path("/dev/stdout") if path == STANDARD else path
+
+
+def _separator(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a mark by its name or as it is."""
+    if value is None:
+        return None
+    mark = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}.get(
+        value.lower(), value
+    )
+    if len(mark) != 1 or mark in '"\r\n' or mark.isalnum() or not mark.isascii():
+        raise click.BadParameter(f"{value!r} is not one mark between cells, such as ';', or comma, semicolon or tab")
+    return mark
+
+
 _PATH = click.Path(path_type=Path)
+_OUT = _Output(path_type=Path)
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 _PARAM = click.option("--param", "params", multiple=True, callback=_params, metavar="KEY=VALUE",
                       help="Parameter of the metric, such as beta=2.")  # fmt: skip
@@ -61,12 +84,21 @@ _COLUMNS = click.option("--columns", callback=_names, metavar="A,B,C",
                              "Default: those named like the classes, else every numeric column left.")  # fmt: skip
 
 
+_SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
+                      help="For two classes: the one column of probability, that of the class --positive.")  # fmt: skip
+_SEP = click.option("--sep", callback=_separator, metavar="MARK",
+                    help="What separates the cells of CSV: ',', ';', tab or another mark. Default: what the first rows "
+                         "show.")  # fmt: skip
+
+
 def _table_options(command: _Command) -> _Command:
     """Add the options that say what a file's columns mean."""
     for option in (
+        _SEP,
         click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
-        _COLUMNS,
         click.option("--positive", metavar="NAME", help="The positive one of two classes."),
+        _SCORE,
+        _COLUMNS,
         click.option("--classes", callback=_names, metavar="A,B,C",
                      help="Class names in order; needed for metrics that depend on the order."),
     ):  # fmt: skip
@@ -101,12 +133,21 @@ def _rule_output(command: _Command) -> _Command:
     """Add the options that say where a rule goes."""
     for option in (
         click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
-        click.option("-o", "--out", type=_PATH,
-                     help="Where the rule goes; a rule file of that name is replaced. Without it, nothing is "
-                          "written."),
+        click.option("-o", "--out", type=_OUT,
+                     help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
+                          "-o nothing is written."),
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def one_result(as_json: bool, *outputs: Path | None) -> None:
+    """Refuse two results on standard output."""
+    count = as_json + sum(out is not None and is_stdout(out) for out in outputs)
+    if count > 1:
+        raise click.UsageError(
+            "two results cannot both go to standard output; name a file for one, or leave --json out"
+        )
 
 
 def _check_rule_output(out: Path | None, force: bool) -> None:
@@ -169,6 +210,7 @@ def demo(out: Path | None, force: bool, as_json: bool) -> None:
       confmax demo
       confmax demo -o rule.json
     """
+    one_result(as_json, out)
     _check_rule_output(out, force)
     with Bar("tuning", "steps", after=0) as bar:
         rule, document = demonstrate(bar.update)
@@ -176,7 +218,7 @@ def demo(out: Path | None, force: bool, as_json: bool) -> None:
     if as_json:
         show.print_json(document)
     else:
-        show.show_demo(Page(), document, rule)
+        show.show_demo(Page(out), document, rule)
 
 
 @confmax.command()
@@ -212,7 +254,7 @@ def demo(out: Path | None, force: bool, as_json: bool) -> None:
                    "the memory. Then FILE is Parquet: a file, a directory, or a pattern in quotes; or one .npy file, "
                    "with --label and --weight files beside it.")  # fmt: skip
 @_rule_output
-@click.option("--report", type=_PATH, metavar="PAGE.html",
+@click.option("--report", type=_OUT, metavar="PAGE.html",
               help="Also write a page that judges the rule: its figures are cross-fitted, every row decided by a rule "
                    "tuned without its fold, one of five.")  # fmt: skip
 @click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
@@ -243,7 +285,8 @@ def tune(
         for path in read:
             refuse_same(out, path)
     _check_rule_output(out, force)
-    asked = Asked(**{key: more.pop(key) for key in ("label", "weight", "columns", "classes", "positive")})
+    one_result(as_json, out, report)
+    asked = Asked(**{key: more.pop(key) for key in ASKED})
     if not 0 <= more["seed"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
     if more["confusion"] in ("labels", "blend") and asked.label is None:
@@ -261,7 +304,7 @@ def tune(
         "random_state": more["seed"],
     }
     with Bar("tuning", "passes") as bar:
-        frame = large(file, more["in_parts"], bar.rows) or read_frame(file)
+        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, asked.sep)
         kept: list[Any] = []  # solution and rows
         rule, document = tasks.tune(
             frame, asked, metric or "linear", params, costs, warn=warn, callback=bar.step, found=kept.extend, **settings
@@ -278,35 +321,44 @@ def tune(
     if as_json:
         show.print_json(document)
     else:
-        show.show_tune(Page(), document, rule)
+        show.show_tune(Page(out, report), document, rule)
 
 
 @confmax.command()
 @click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.argument("file", type=_PATH)
-@click.option("-o", "--out", type=_PATH, required=True, help=f"Where the decisions go: {', '.join(EXTENSIONS)}.")
+@click.option("-o", "--out", type=_OUT, required=True,
+              help=f"Where the decisions go: {', '.join(EXTENSIONS)}; - for standard output. Pipes and devices take "
+                   "CSV.")  # fmt: skip
 @_COLUMNS
+@_SCORE
+@click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
+@_SEP
 @click.option("--key", metavar="COL", shell_complete=column_names,
               help="Column of identifiers that a randomised rule draws from.")  # fmt: skip
 @_AS_JSON
-def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str | None, as_json: bool) -> None:
+def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
     """Decide every row of FILE by RULE.
 
-    Writes the columns of FILE and a column 'decision', in the format that the name of the output says. Columns are
-    matched to the rule's classes by name.
+    Writes the columns of FILE and a column 'decision', in the format that the name of the output says; CSV keeps the
+    separator of FILE. Columns are matched to the rule's classes by name. FILE is - for standard input.
 
     \b
     Example:
       confmax apply rule.json new.csv -o decided.parquet
+      confmax apply rule.json new.csv -o decided.csv --score p --positive yes
+      confmax apply rule.json - -o -
     """
     check_output(out, EXTENSIONS)
+    one_result(as_json, out)
     refuse_same(out, file)
     refuse_same(out, rule)
-    document = tasks.apply(read_frame(file), Asked(columns=columns, key=key), _load_rule(rule), out, warn=warn)
+    asked = Asked(**more)
+    document = tasks.apply(read_frame(file, asked.sep), asked, _load_rule(rule), out, warn=warn)
     if as_json:
         show.print_json(document)
     else:
-        show.show_apply(Page(), document)
+        show.show_apply(Page(out), document)
 
 
 @confmax.command()
@@ -339,7 +391,8 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     settings |= {key: more.pop(key) for key in ("level", "stratified")}
     check_bootstrap(settings["n_replicates"], settings["level"])
     loaded = None if rule is None else _load_rule(rule)
-    document = tasks.score(read_frame(file), Asked(**more), names, params, loaded, warn=warn, **settings)
+    asked = Asked(**more)
+    document = tasks.score(read_frame(file, asked.sep), asked, names, params, loaded, warn=warn, **settings)
     if as_json:
         show.print_json(document)
     else:

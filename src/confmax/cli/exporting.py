@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from confmax.cli.columns import listed
-from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, confmax
+from confmax.cli.commands import _AS_JSON, _OUT, _PATH, _load_rule, _names, confmax, one_result
 from confmax.cli.completers import rule_files
 from confmax.cli.files import check_output, refuse_same, write_file
 from confmax.cli.show import Page, print_json
@@ -36,7 +36,7 @@ _SETTINGS = {
 )
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
 @click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
-@click.option("-o", "--out", type=_PATH,
+@click.option("-o", "--out", type=_OUT,
               help="Where it goes. Without it, SQL and Python are printed.")  # fmt: skip
 @_AS_JSON
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
@@ -59,6 +59,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         raise click.UsageError("--to sql needs --dialect, such as duckdb, sqlite or postgres")
     if out is not None:
         check_output(out)
+        one_result(as_json, out)
         refuse_same(out, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
@@ -77,4 +78,6 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     if as_json:
         print_json(document)
     else:
-        Page().items([("index", listed([f"{k} {name}" for k, name in enumerate(classes)], 20)), ("written", str(out))])
+        Page(out).items(
+            [("index", listed([f"{k} {name}" for k, name in enumerate(classes)], 20)), ("written", str(out))]
+        )

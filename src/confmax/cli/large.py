@@ -49,6 +49,12 @@ class Large:
         ValueError
             As `read_rows`.
         """
+        if asked.score is not None or asked.sep is not None:
+            option = "--sep" if asked.score is None else "--score"
+            raise ValueError(
+                f"{option} is for files that are read whole and {self.path} is read in parts; name one file with "
+                f"--in-parts no" + ("" if asked.score is None else ", or store both columns of probabilities")
+            )
         if self.path.suffix.lower() == ".npy":
             return self._mapped(asked)
         head = self._head()
