@@ -1,4 +1,4 @@
-"""`confmax export`: a rule as SQL, ONNX or Python, for places where confmax is not."""
+"""`confmax export`: a rule as SQL, ONNX or Python, for systems without confmax."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _SETTINGS = {
 @confmax.command()
 @click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.option("--to", "language", type=click.Choice(list(_SETTINGS)), required=True, help="What to write.")
-@click.option("--dialect", metavar="NAME", help="Of SQL: duckdb, sqlite, or with the extra confmax[sql] others.")
+@click.option("--dialect", metavar="NAME",
+              help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb or sqlite; or with the extra "
+                   "confmax[sql] others, such as mysql.  [default: standard]")  # fmt: skip
 @click.option("--columns", callback=_names, metavar="A,B,C",
               help="For SQL: columns of probabilities, in class order. Default: those named like the "
                    "classes.")  # fmt: skip
@@ -37,17 +39,17 @@ _SETTINGS = {
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
 @click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
 @click.option("-o", "--out", type=_OUT,
-              help="Where it goes. Without it, SQL and Python are printed.")  # fmt: skip
+              help="Where it goes, - for standard output. Without -o, SQL and Python are printed.")  # fmt: skip
 @_AS_JSON
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
-    """Write RULE as SQL expression, ONNX model or Python function.
+    """Write RULE as an SQL expression, an ONNX model or a Python function.
 
-    Each decides the class index, or with --labels the class name, from one probability per class, like 'confmax
-    apply'. Rules that draw have no such form.
+    The result takes one probability per class and decides like 'confmax apply': it returns the index of the class, or
+    with --labels its name. A rule that decides at random cannot be exported.
 
     \b
     Example:
-      confmax export rule.json --to sql --dialect postgres --columns p_no,p_yes
+      confmax export rule.json --to sql --columns p_no,p_yes
       confmax export rule.json --to onnx -o rule.onnx
       confmax export rule.json --to python -o rule.py
     """
@@ -55,8 +57,6 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     for key in settings:
         if key not in _SETTINGS[language]:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
-    if language == "sql" and "dialect" not in settings:
-        raise click.UsageError("--to sql needs --dialect, such as duckdb, sqlite or postgres")
     if out is not None:
         check_output(out)
         one_result(as_json, out)
