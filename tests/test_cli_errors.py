@@ -137,7 +137,7 @@ BAD = {
     "blank file": (lambda f: tune_file(text(f, "\n\n \n")), "t.csv is empty"),
     "header only": (lambda f: tune_file(text(f, "a,b\n")), "no rows"),
     "no header": (lambda f: tune_file(text(f, "0.5,0.5\n0.1,0.9\n")), "not column names"),
-    "semicolons": (lambda f: tune_file(text(f, "a;b\n0,5;0,5\n")), "separates its columns with ';'"),
+    "bars": (lambda f: tune_file(text(f, "a|b\n.5|.5\n")), "seems to separate its columns with '|'; give --sep '|'"),
     "ragged": (lambda f: tune_file(text(f, "a,b\n.5,.5\n1\n")), "Expected 2 columns, got 1"),
     "open quote": (lambda f: tune_file(text(f, 'a,b\n.5,".5\n1,0\n')), "odd number of quotes"),
     "not UTF-8": (lambda f: tune_file(binary(f, "t.csv", b"a,b\n.5,.5\n1,\xff\n")), "not a well-formed CSV"),

@@ -72,14 +72,18 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     if len(text) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
+    except _RepeatedKey as error:
+        raise ValueError(f"it holds the key {str(error)[:50]!r} twice") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({type(error).__name__})") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
     if version not in (VERSION, CALIBRATED, DRAWN) or isinstance(version, bool):
-        raise ValueError(f"its version is {version!r} and this confmax reads versions 1 to {DRAWN}; update confmax")
+        raise ValueError(
+            f"its version is {repr(version)[:50]} and this confmax reads versions 1 to {DRAWN}; update confmax"
+        )
     optional = set() if version == VERSION else {"calibration"}
     unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
     if unknown or missing:
@@ -101,6 +105,19 @@ def read(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
+class _RepeatedKey(ValueError):
+    """An object of a document has two values of one name, of which readers take either."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedKey(key)
+        found[key] = value
+    return found
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
@@ -110,6 +127,8 @@ def _names(values: Any) -> tuple[Any, ...]:
         raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
     if not all(isinstance(value, (str, int, float)) for value in values) or len(set(values)) != len(values):
         raise ValueError("its class names are not distinct strings or numbers")
+    if not all(math.isfinite(value) for value in values if isinstance(value, float)):
+        raise ValueError("one of its class names is a number that is not finite, such as 1e999; write it in quotes")
     return tuple(values)
 
 

@@ -151,7 +151,7 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = (), rule
     order_asked = wanted(asked, rule_classes, distinct)
     score = _score_column(frame, asked, order_asked or distinct)
     if score is not None:
-        last = rule_positive if rule_classes else None
+        last = order_asked[-1] if asked.classes else rule_positive
         scored = two_columns(frame, score, asked.positive, order_asked or distinct, last)
         place, proba = _Place(scored.columns, None, "named"), scored.proba
         names, notes = list(order_asked or distinct), _score_notes(asked, score, scored.of)
@@ -203,7 +203,7 @@ def _score_column(frame: Frame, asked: Asked, classes: Sequence[Any]) -> str | N
         if asked.columns:
             raise ValueError("--score and --columns both say where the probabilities are; leave one of them out")
         return _existing(asked.score, frame, "--score")
-    if asked.columns or frame.blocks:
+    if asked.columns or asked.positive is None or frame.blocks:
         return None
     taken = (asked.label, asked.weight, asked.key)
     numeric = [name for name in frame.columns if name not in taken and frame.is_numeric(name)]

@@ -46,6 +46,8 @@ def _params(_context: click.Context, _option: click.Parameter, values: tuple[str
         key, sign, text = value.partition("=")
         if not sign or not key or not text:
             raise click.BadParameter(f"{value!r} is not key=value, such as beta=2")
+        if key in found:
+            raise click.BadParameter(f"{key} is given twice; give each parameter once")
         try:
             found[key] = float(text)
         except ValueError:

@@ -79,18 +79,27 @@ def sniffed(source: Source) -> str:
     ValueError
         If two marks separate them equally well.
     """
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[list[str]]] = {}
     for mark in SEPARATORS:
-        widths = [len(row) for row in first_cells(source, SEEN + 1, mark)]
-        if widths and widths[0] > 1:
-            found[mark] = widths
-    fitting = [mark for mark, widths in found.items() if set(widths[1:]) == {widths[0]}]
+        rows = first_cells(source, SEEN + 1, mark)
+        if rows and len(rows[0]) > 1:
+            found[mark] = rows
+    fitting = [mark for mark, rows in found.items() if len(rows) > 1 and len({len(row) for row in rows}) == 1]
+    if len(fitting) > 1:
+        # 0,5;0,5 are two numbers rather than 0, 5;0 and 5
+        fitting = [mark for mark in fitting if _is_plain(found[mark][1:])] or fitting
     if len(fitting) > 1:
         raise ValueError(
             f"the cells of {source.path} may be separated by {' or by '.join(SEPARATORS[mark] for mark in fitting)}; "
             f"say which with --sep"
         )
-    return fitting[0] if fitting else max(found, key=lambda mark: found[mark][0], default=",")
+    return fitting[0] if fitting else max(found, key=lambda mark: len(found[mark][0]), default=",")
+
+
+def _is_plain(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether no cell holds a separator, but for decimal commas."""
+    marked = (cell for row in rows for cell in row if any(mark in cell for mark in SEPARATORS))
+    return all(re.match(COMMA, cell) for cell in marked)
 
 
 def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
@@ -121,7 +130,7 @@ def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
 
 
 def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
-    """Return a table as CSV text, cells quoted only where they must be.
+    """Return a table as CSV text, without quotes where no cell needs them.
 
     Raises
     ------

@@ -138,7 +138,7 @@ def _check_bytes(source: Source, extension: str) -> None:
     if found == extension:
         return
     if source.data is not None:
-        raise ValueError(f"{path} holds {what}; from a stream only CSV is read: name the file")
+        raise ValueError(f"{path} holds {what}; only CSV is read from a stream: name the file")
     way_out = f"rename it to end in {found}" if found in EXTENSIONS else f"save the table as {extension} again"
     raise ValueError(f"{path} is named {extension} but holds {what}; {way_out}")
 

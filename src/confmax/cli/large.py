@@ -21,6 +21,7 @@ from confmax.cli.frame import Frame
 from confmax.oracle import distinct_labels, open_table
 from confmax.oracle._files import parquet_file
 from confmax.oracle._open import files_of
+from confmax.places import is_stream
 
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 HEAD = 1000  # rows that tell the types of columns
@@ -115,6 +116,8 @@ def large(path: Path, in_parts: str, heard: Callable[[int, int], None] | None = 
         If a file cannot be read in the way that was asked for.
     """
     several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+    if not several and (not path.exists() or is_stream(path)):
+        return None  # which reading it whole refuses, or reads from the stream
     kind = path.suffix.lower()
     if in_parts == "yes" and not several and kind not in (".parquet", ".npy"):
         raise ValueError(f"{path} is neither Parquet nor .npy, which can be read in parts; leave --in-parts out")

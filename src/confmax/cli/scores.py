@@ -1,7 +1,7 @@
 """One column of scores for two classes: the probability of one class, from which that of the other follows.
 
-Which class the column belongs to is never guessed: --positive says it, or the name of the column, or a rule that was
-tuned for a metric of the positive class, which is its second.
+Which class the column belongs to is never guessed: --positive says it, the name of the column, the order of --classes,
+or a rule that was tuned for a metric of the positive class, which is its second.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_named_like(column: str, name: Any) -> bool:
     return re.search(around, column.casefold()) is not None
 
 
-def implied_score(numeric: Sequence[str], classes: Sequence[Any], positive: str | None) -> str | None:
+def implied_score(numeric: Sequence[str], classes: Sequence[Any], positive: str) -> str | None:
     """Return the only numeric column that is named like one of two classes, if --positive names this class.
 
     Parameters
@@ -43,10 +43,10 @@ def implied_score(numeric: Sequence[str], classes: Sequence[Any], positive: str 
         Numeric columns that are neither label nor weight.
     classes : sequence
         The classes of the labels, of --classes or of a rule.
-    positive : str or None
-        Without it no column is taken.
+    positive : str
+        What --positive says.
     """
-    if positive is None or len(classes) != 2:
+    if len(classes) != 2:
         return None
     named = [column for column in numeric if any(is_named_like(column, name) for name in classes)]
     return named[0] if len(named) == 1 and is_named_like(named[0], positive) else None
@@ -73,7 +73,7 @@ def two_columns(frame: Frame, column: str, positive: str | None, classes: Sequen
     classes : sequence
         The classes, which must be two.
     last : object or None
-        The positive class of a rule that was tuned for a metric of it.
+        The positive class, if --classes or a rule that was tuned for a metric of it says it.
 
     Raises
     ------
