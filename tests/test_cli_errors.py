@@ -190,7 +190,7 @@ BAD = {
     # where it goes
     "missing folder": (lambda f: tune_small(f, "-o", "none/rule.json"), "the folder none does not exist"),
     "folder as output": (lambda f: tune_small(f, "-o", folder_named(f, "d")), "d is a directory"),
-    "table as output": (lambda f: tune_small(f, "-o", "small.csv"), "is the file that is read"),
+    "table as output": (lambda f: tune_small(f, "-o", "small.csv"), "is the input file"),
     "demo into a missing folder": (lambda _f: ["demo", "-o", "none/rule.json"], "the folder none does not exist"),
     "apply to a missing folder": (lambda f: apply_small(f, out="none/o.csv"), "the folder none does not exist"),
     "apply to an unknown format": (lambda f: apply_small(f, out="o.txt"), "the extension '.txt'"),

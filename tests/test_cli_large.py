@@ -99,7 +99,7 @@ def test_costs_and_parameters(tmp_path):
     [
         (("t.csv", "--in-parts", "yes"), "t.csv is neither Parquet nor .npy"),
         (("folder", "--in-parts", "no"), "folder can only be read in parts"),
-        (("none*.parquet",), "no file is named like none*.parquet"),
+        (("none*.parquet",), "no file matches none*.parquet"),
         (("t.parquet", "--in-parts", "yes", "--label", "lable"), "has no column 'lable'"),
         (
             ("t.parquet", "--in-parts", "yes", "--label", "truth", "--classes", "a,b,c"),

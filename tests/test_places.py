@@ -255,7 +255,7 @@ def test_a_path_under_a_file_is_refused():
     Path("rule.json").write_text("before")
     refused(
         "rule.json/new/x.json",
-        "rule.json/new/x.json cannot be written, as rule.json is a file and no folder; choose another place",
+        "rule.json/new/x.json cannot be written, as rule.json is a file, not a folder; choose another place",
     )
 
 

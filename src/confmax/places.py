@@ -133,7 +133,7 @@ def _resolved(path: Path) -> _Place:
             return _Place(path, old)
         if not stat.S_ISREG(old.st_mode):
             what = "a socket" if stat.S_ISSOCK(old.st_mode) else "a block device"
-            raise ValueError(f"{path} is {what}, which no result is written to; choose another name")
+            raise ValueError(f"{path} is {what}, not a file; choose another name")
     # a path that is no link is named as the user named it
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     _check_folder(target, f" ({path} leads there)" if target != path else "")
@@ -148,7 +148,7 @@ def _unreachable(path: Path, error: OSError) -> str:
         return f"{path} is reached by symbolic links in a circle; remove them or choose another name"
     file = next((parent for parent in path.parents if parent.exists() and not parent.is_dir()), None)
     if error.errno == errno.ENOTDIR and file is not None:
-        return f"{path} cannot be written, as {file} is a file and no folder; choose another place"
+        return f"{path} cannot be written because {file} is a file, not a folder; choose another place"
     return f"{path} cannot be written ({error.strerror}); choose another place"
 
 

@@ -273,7 +273,7 @@ def _choose(frame: Frame, asked: Asked, classes: Sequence[Any], labels: NDArray[
     if found.twice is not None:
         name, one, other = found.twice
         raise ValueError(
-            f"the class {name} is named by two columns of {frame.path} ({one} and {other}); name the columns of the "
+            f"two columns of {frame.path} are named like the class {name} ({one} and {other}); name the columns of the "
             f"classes in their order with --columns"
         )
     missing = [str(name) for name in classes if str(name) not in free]
@@ -376,7 +376,7 @@ def _taken(place: _Place, classes: Sequence[Any], option: str) -> str:
     """Return the warning that columns were taken by position."""
     what = "sorted labels" if option == "--classes" else "the rule's classes"
     pairs = assignment(place.names, classes)
-    return f"no column is named like a class: {what} were taken in column order ({pairs}); {option} sets it"
+    return f"no column is named like a class: {what} were assigned to the columns in order ({pairs}); {option} sets it"
 
 
 def _order(classes: Sequence[Any], asked: Sequence[Any], positive: str | None) -> list[int]:

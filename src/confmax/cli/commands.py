@@ -83,14 +83,14 @@ _PARAM = click.option("--param", "params", multiple=True, callback=_params, meta
                       help="Parameter of the metric, such as beta=2.")  # fmt: skip
 _COLUMNS = click.option("--columns", callback=_names, metavar="A,B,C",
                         help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
-                             "Default: those named like the classes, else every numeric column left.")  # fmt: skip
+                             "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
 
 
 _SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
-                      help="For two classes: the one column of probability, that of the class --positive.")  # fmt: skip
+                      help="For two classes: the only column of probabilities, of the class --positive.")  # fmt: skip
 _SEP = click.option("--sep", callback=_separator, metavar="MARK",
-                    help="What separates the cells of CSV: ',', ';', tab or another mark. Default: what the first rows "
-                         "show.")  # fmt: skip
+                    help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first "
+                         "rows.")  # fmt: skip
 
 
 def _table_options(command: _Command) -> _Command:
@@ -98,7 +98,7 @@ def _table_options(command: _Command) -> _Command:
     for option in (
         _SEP,
         click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
-        click.option("--positive", metavar="NAME", help="The positive one of two classes."),
+        click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
         _SCORE,
         _COLUMNS,
         click.option("--classes", callback=_names, metavar="A,B,C",
@@ -112,12 +112,12 @@ def _bootstrap_options(command: _Command) -> _Command:
     """Add the options of bootstrap intervals."""
     for option in (
         click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
-                     help="Seed of the draws."),
-        click.option("--stratified", is_flag=True, help="Draw within classes: the rows of each were fixed."),
+                     help="Seed of random numbers."),
+        click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
         click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
                      help="Coverage of the intervals."),
         click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
-                     help="Bootstrap replicates of the intervals; 0 for values alone."),
+                     help="Bootstrap replicates for the intervals; 0 for none."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -186,7 +186,8 @@ def _save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
 def confmax(context: click.Context) -> None:
     """Decision rules that maximise any function of the confusion matrix.
 
-    From class probabilities in a file (CSV, Parquet, NPZ) to the rule that is best for your metric, and its decisions.
+    From the class probabilities in a file (CSV, Parquet, NPZ), confmax finds the rule that is best for your metric, and
+    applies it. 'confmax COMMAND --help' has examples.
 
     \b
     Example:
@@ -204,8 +205,8 @@ def confmax(context: click.Context) -> None:
 def demo(out: Path | None, force: bool, as_json: bool) -> None:
     """Compare rules for four metrics on held-out rows.
 
-    Takes published predictions that ship with confmax, compares argmax, p/prior and tuned rules on rows that they were
-    not tuned on, and prints the rule for the G-mean. With -o it writes that rule.
+    Uses published predictions that come with confmax. Compares argmax, p/prior and tuned rules on rows that the rules
+    were not tuned on, and prints the rule for the G-mean; -o also writes it.
 
     \b
     Example:
@@ -226,54 +227,57 @@ def demo(out: Path | None, force: bool, as_json: bool) -> None:
 @confmax.command()
 @click.argument("file", type=_PATH)
 @click.option("--label", metavar="COL", shell_complete=column_names,
-              help="Column of true classes. Without it the model confusion is used.")  # fmt: skip
+              help="Column of true classes. Without it, what the probabilities expect is maximised.")  # fmt: skip
 @click.option(
     "--metric", metavar="NAME", shell_complete=metric_names, help="What to maximise; 'confmax metrics' lists the names."
 )
 @_PARAM
 @click.option("--costs", type=_PATH, metavar="FILE.csv",
-              help="Costs for the metric linear: one row per true class, one column per decision, numbers. A first row "
-                   "or first column of names is matched to the classes; further columns are further decisions, such as "
-                   "abstaining. Without names, in the order of --classes.")  # fmt: skip
+              help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
+                   "or column of names is matched to the classes; without names the order is that of --classes. "
+                   "Further columns are further decisions, such as abstaining.")  # fmt: skip
 @_table_options
 @click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
-              show_default=True, help="Confusion matrix expected from the probabilities (certified), counted on "
-                                      "labels, or an average of both.")  # fmt: skip
+              show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
+                                      "with an optimality guarantee), counted on the labels, or a blend of both; "
+                                      "auto: a blend if there are labels.")  # fmt: skip
 @click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
-              show_default=True, help="How probabilities are corrected first, on the labels; auto: as cross-validated "
-                                      "log loss says. The rule applies it by itself.")  # fmt: skip
+              show_default=True, help="How the probabilities are corrected first, using the labels; auto: the kind "
+                                      "that cross-validated log loss favours. The rule applies it.")  # fmt: skip
 @click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=solver_names,
-              help="Which algorithm.")  # fmt: skip
+              help="Algorithm; auto chooses by the metric.")  # fmt: skip
 @click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help="Whether the rule may draw; auto: only where that gains more than 0.001.")  # fmt: skip
+              help="Whether the rule may decide at random; auto: only if that gains more than 0.001.")  # fmt: skip
 @click.option(
     "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
 )
-@click.option("--max-passes", type=int, metavar="N", help="Most scans of the table; default: the solver's own budget.")
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers.")
 @click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help=f"Whether FILE is read part by part in every pass; auto: where it takes more than {SHARE:.0%} of "
-                   "the memory. Then FILE is Parquet: a file, a directory, or a pattern in quotes; or one .npy file, "
-                   "with --label and --weight files beside it.")  # fmt: skip
+              help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
+                   "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
+                   "--label and --weight naming .npy files.")  # fmt: skip
 @_rule_output
 @click.option("--report", type=_OUT, metavar="PAGE.html",
-              help="Also write a page that judges the rule: its figures are cross-fitted, every row decided by a rule "
-                   "tuned without its fold, one of five.")  # fmt: skip
+              help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
+                   "that was tuned without its fold, one of five.")  # fmt: skip
 @click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
-              help="Metric of the page's trade-off.")  # fmt: skip
+              help="Second metric of the page's trade-off.")  # fmt: skip
 @_AS_JSON
 def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
 ) -> None:
     """Find the rule that maximises a metric on the rows of FILE.
 
-    FILE is a table with one row per case and one column of probability per class. What is larger than memory is read
-    part by part. The rule is printed, and with -o also written.
+    FILE is a table with one row per case and one column of probabilities per class, or for two classes a single one
+    (--score). It is CSV, Parquet or NPZ; - reads CSV from standard input. Tables larger than memory are read in parts.
+    The rule is printed; -o also writes it.
 
     \b
     Example:
       confmax tune scores.csv --label truth --metric g_mean -o rule.json
       confmax tune scores.csv --label truth --metric f1 --positive yes
+      confmax tune scores.csv --label truth --metric f1 --score p --positive yes
       confmax tune scores.csv --label truth --metric linear --costs costs.csv
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
@@ -337,7 +341,8 @@ def tune(
 @click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
 @_SEP
 @click.option("--key", metavar="COL", shell_complete=column_names,
-              help="Column of identifiers that a randomised rule draws from.")  # fmt: skip
+              help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its "
+                   "decision.")  # fmt: skip
 @_AS_JSON
 def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
     """Decide every row of FILE by RULE.
@@ -377,9 +382,9 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
 def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     """Score argmax, p/prior and a rule on the labels of FILE.
 
-    Without --metric, by every metric that applies. Intervals tell how far the values may be off on the population
-    that the rows were drawn from; those of differences compare rules on the same rows. FILE should hold other rows
-    than the rule was tuned on.
+    Without --metric, by every metric that applies. The intervals show how uncertain the values are for the population
+    that the rows come from; intervals of differences compare rules on the same rows. FILE should hold rows that the
+    rule was not tuned on.
 
     \b
     Example:

@@ -203,7 +203,7 @@ def check_output(path: Path, extensions: Sequence[str] = ()) -> None:
 def refuse_same(path: Path, given: Path, option: str = "-o") -> None:
     """Refuse to write to the file that is read, under whatever name; ``option`` is what names the output."""
     if path.exists() and given.exists() and same_place(path, given):
-        raise ValueError(f"{option} {path} is the file that is read; choose another name for what is written")
+        raise ValueError(f"{option} {path} is the input file; choose another name for the output")
 
 
 @contextmanager
@@ -261,7 +261,7 @@ def write_decisions(
         named = {} if block is None else {block: list(block_names)}
         table, left_out = _as_table(frame, len(decisions), named)
         if DECISION in table.column_names:
-            raise ValueError(f"a class is called {DECISION!r}, as the column of decisions is; write .npz instead")
+            raise ValueError(f"a class is named {DECISION!r}, like the column of decisions; write .npz instead")
     if table is None:
         data = _npz_bytes({**frame.arrays, DECISION: decisions})
     elif extension == ".csv":

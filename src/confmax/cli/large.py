@@ -120,7 +120,7 @@ def large(path: Path, in_parts: str, heard: Callable[[int, int], None] | None = 
         return None  # which reading it whole refuses, or reads from the stream
     kind = path.suffix.lower()
     if in_parts == "yes" and not several and kind not in (".parquet", ".npy"):
-        raise ValueError(f"{path} is neither Parquet nor .npy, which can be read in parts; leave --in-parts out")
+        raise ValueError(f"{path} is neither Parquet nor .npy, and only these are read in parts; leave --in-parts out")
     if in_parts == "no" and (several or kind == ".npy"):
         raise ValueError(
             f"{path} can only be read in parts; leave --in-parts out, or name one CSV, Parquet or NPZ file"

@@ -246,8 +246,8 @@ def _blended(share: float | None) -> str:
     """Return how much of a blend is the model, in words."""
     percent = round(100 * (share or 0.0))
     if percent in (0, 100):
-        return "as the probabilities expect, which the labels bear out" if percent else "as counted on the labels"
-    return f"{percent}% as the probabilities expect, the rest as counted on the labels"
+        return "expected from the probabilities (the labels agree)" if percent else "counted on the labels"
+    return f"{percent}% expected from the probabilities, the rest counted on the labels"
 
 
 def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
@@ -282,8 +282,8 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     out = document["rule_file"]
     written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
     page.say(
-        f"{written} The values above are those of the rows that it was tuned on, so they flatter it: run 'confmax "
-        f"score' on other rows."
+        f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
+        f"other rows."
     )
     if "report_file" in document:
         page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
@@ -310,11 +310,12 @@ def show_score(page: Page, document: Document) -> None:
         heads += [f"{names[last]} - argmax", "better"]
     page.table(heads, body, best=3)
     page.say()
-    page.say("p/prior takes the class sizes from these same rows.")
+    page.say("p/prior uses the class sizes of these rows.")
     if about is not None:
-        page.say(f"In brackets: {about['method']}, the same for all rules. better: share of replicates.")
+        page.say(f"In brackets: {about['method']}, the same resamples for all rules.")
+        page.say(f"better: share of the replicates in which {names[last]} exceeds argmax.")
     if any("-" in row for row in body):
-        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
+        page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}
     for entry in document["skipped"]:
         reasons.setdefault(entry["why"], []).append(entry["metric"])
@@ -343,8 +344,8 @@ def show_metrics(page: Page, document: Document) -> None:
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
     page.say()
     page.say(
-        "linear, ratio and concave metrics come with a certificate (confmax tune --confusion model); 'needs' says what "
-        "must be given: --positive or --classes. Parameters are set with --param; linear takes --costs."
+        "linear, ratio and concave metrics come with an optimality guarantee (confmax tune --confusion model). 'needs' "
+        "shows what else to give: --positive or --classes. Set parameters with --param; linear takes --costs."
     )
 
 
@@ -365,17 +366,22 @@ def show_demo(page: Page, document: Document, rule: DecisionRule) -> None:
     page.say()
     folds = document["folds"]
     page.say(
-        f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and judged by "
-        f"the labels of the other one; the counts of the {folds} folds are pooled."
+        f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and evaluated "
+        f"on the remaining fold; counts are pooled over folds."
     )
     page.items(
         [
             (
                 "tuned",
-                "the default: the confusion matrix averages what calibrated probabilities expect and labels count",
+                "the default: the confusion matrix averages the calibrated probabilities' expectation and the "
+                "observed counts",
             ),
-            ("on model", "it is expected from the probabilities alone, right as far as they are calibrated"),
-            ("gap", "proved: the most that any rule could add on the model confusion of all rows (-: no certificate)"),
+            ("on model", "it is expected from the probabilities alone; accurate only if they are well calibrated"),
+            (
+                "gap",
+                "proved: the most by which any rule could exceed the one tuned on model, in the expected matrix of all "
+                "rows (-: no guarantee)",
+            ),
         ]
     )
     page.say()

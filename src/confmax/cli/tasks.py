@@ -105,7 +105,7 @@ def _order_needed(metric: Metric, rows: Rows) -> str:
     found = listed(rows.classes)
     positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
-        f"{metric.name} depends on the order of the classes and these have names ({found}); give the order with "
+        f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give it with "
         f"--classes{positive}"
     )
 

@@ -17,12 +17,11 @@ from confmax.oracle._table import (
     apply_calibrator,
     checked_probabilities,
     given_hashes,
-    is_source,
     is_sparse,
     make_table,
     refuse_too_few_classes,
 )
-from confmax.oracle._tensors import is_dask, is_spark, is_tensor, on_host
+from confmax.oracle._tensors import is_dask, is_source, is_spark, is_tensor, on_host
 from confmax.oracle._wrappers import CountingOracle, DecidingOn
 
 __all__ = [

@@ -120,7 +120,7 @@ def files_of(path: Any) -> list[Path]:
             name = os.path.join(glob.escape(each), "*.parquet")
         matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
         if not matched:
-            raise ValueError(f"no file is named like {name}; check the pattern and the folder")
+            raise ValueError(f"no file matches {name}; check the pattern and the folder")
         found += map(Path, matched)
     for file in found:
         if not file.is_file():
@@ -160,7 +160,7 @@ def _refuse_address(name: str) -> None:
         return
     scheme, rest = found[1], found[2]
     if scheme.lower() == "file":
-        raise ValueError(f"{name} is an address, and files are named by their paths; give /{unquote(rest)}")
+        raise ValueError(f"{name} is an address; give the path of the file: /{unquote(rest)}")
     raise ValueError(
         f"{scheme}://{rest} is not on this machine, and only local files are read; copy the files here, or pass a Dask "
         f"or Spark DataFrame that reads them there"
@@ -176,12 +176,14 @@ def _refuse_partitions(folder: str) -> None:
     if keys:
         pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
         raise ValueError(
-            f"{folder} is partitioned into folders such as {keys[0]}, whose values are in no file and are not read; "
-            f"name its files by the pattern {pattern} to do without them"
+            f"{folder} is partitioned into folders such as {keys[0]}; confmax does not read the values in the names of "
+            f"folders: to leave them out, name the files with the pattern {pattern}"
         )
     if lower and len(lower) == len(deep):
         pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
-        raise ValueError(f"the .parquet files of {folder} lie in folders below it; name them by the pattern {pattern}")
+        raise ValueError(
+            f"the .parquet files of {folder} are in folders below it; name them with the pattern {pattern}"
+        )
     if not deep:
         raise ValueError(f"{folder} is a directory without .parquet files; name a file, or another folder")
 
