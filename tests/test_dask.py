@@ -238,7 +238,7 @@ def test_a_missing_label_names_the_partition():
     ("given", "message"),
     [
         (lambda P, y: (P[:, 0], y), "a Dask DataFrame of K columns; got an array of shape"),
-        (lambda P, y: (P, "truth"), "a Dask array has no names of columns"),
+        (lambda P, y: (P, "truth"), "a Dask array has no column names"),
         (lambda P, y: (P, y[:-1]), "y must hold one label per row of proba: 3000; got shape"),
         (lambda P, y: (P, np.zeros(5)), "y must hold one label per row of proba: 3000; got shape"),
         (lambda P, y: (of_unknown_chunks(P), of_unknown_chunks(y.rechunk(1000))), "y has 3 partitions and proba has 6"),
@@ -247,7 +247,7 @@ def test_a_missing_label_names_the_partition():
         (lambda P, y: (dask.delayed(1), y), "got Delayed"),
         (
             lambda P, y: (P.rechunk((-1, 2)).map_blocks(np.copy, chunks=((3000,), (np.nan, np.nan))), y),
-            "the columns of proba lie in chunks of unknown sizes",
+            "the chunks of proba have unknown sizes",
         ),
     ],
 )
