@@ -87,7 +87,7 @@ _COLUMNS = click.option("--columns", callback=_names, metavar="A,B,C",
 
 
 _SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
-                      help="For two classes: the only column of probabilities, of the class --positive.")  # fmt: skip
+                      help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
 _SEP = click.option("--sep", callback=_separator, metavar="MARK",
                     help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first "
                          "rows.")  # fmt: skip
@@ -227,7 +227,7 @@ def demo(out: Path | None, force: bool, as_json: bool) -> None:
 @confmax.command()
 @click.argument("file", type=_PATH)
 @click.option("--label", metavar="COL", shell_complete=column_names,
-              help="Column of true classes. Without it, what the probabilities expect is maximised.")  # fmt: skip
+              help="Column of true classes. Without it, only the probabilities are used.")  # fmt: skip
 @click.option(
     "--metric", metavar="NAME", shell_complete=metric_names, help="What to maximise; 'confmax metrics' lists the names."
 )
@@ -269,9 +269,9 @@ def tune(
 ) -> None:
     """Find the rule that maximises a metric on the rows of FILE.
 
-    FILE is a table with one row per case and one column of probabilities per class, or for two classes a single one
-    (--score). It is CSV, Parquet or NPZ; - reads CSV from standard input. Tables larger than memory are read in parts.
-    The rule is printed; -o also writes it.
+    FILE is a table (CSV, Parquet, NPZ, or '-' for CSV on standard input) with one row per case and one column of
+    probabilities per class, or for two classes a single one (--score). Tables larger than memory are read in parts. The
+    rule is printed; -o also writes it.
 
     \b
     Example:
@@ -348,7 +348,7 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     """Decide every row of FILE by RULE.
 
     Writes the columns of FILE and a column 'decision', in the format that the name of the output says; CSV keeps the
-    separator of FILE. Columns are matched to the rule's classes by name. FILE is - for standard input.
+    separator of FILE. Columns are matched to the rule's classes by name. FILE may be '-' for CSV on standard input.
 
     \b
     Example:
