@@ -216,10 +216,10 @@ REFUSED = {
     "no such column": ({"s": [0.5] * 2, "y": ["no", "yes"]}, ("--score", "z"), "(it has s, y); correct --score"),
     "nothing said of one column": (
         {"s": [0.5] * 2, "y": ["no", "yes"]}, (), "one column of probabilities (s); at least two are needed, one per "
-        "class, or for two classes the only one with --score",
+        "class; for two classes you can name a single column with --score",
     ),
     "several named alike": (
-        {"p_yes": [0.5] * 2, "yes_2": [0.4] * 2, "y": ["no", "yes"]}, ("--positive", "yes"), "the only one with --sco",
+        {"p_yes": [0.5] * 2, "yes_2": [0.4] * 2, "y": ["no", "yes"]}, ("--positive", "yes"), "--score a single column",
     ),
 }  # fmt: skip
 

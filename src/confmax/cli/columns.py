@@ -7,6 +7,7 @@ two-dimensional array, else every numeric column but label and weight, in file o
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ __all__ = ["ASKED", "Asked", "Rows", "keys_of", "listed", "placed", "read_rows",
 
 LONGEST_NAME = 100  # characters of a name in a list of names
 ASKED = ("label", "weight", "columns", "classes", "positive", "score", "sep")  # options of what a file's columns mean
-ONE = "the only one with --score"
+ONE = "a single column with --score"
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _score_notes(asked: Asked, score: str, of: Any) -> tuple[str, ...]:
     if asked.score is not None:
         return ()
     return (f"column {score!r} was taken as the probability of {of}, and the rest as that of the other class; --score "
-            f"{score} says so without this warning",)  # fmt: skip
+            f"{shlex.quote(score)} says so without this warning",)  # fmt: skip
 
 
 # --- which columns ---------------------------------------------------------------------------------------------------
@@ -326,7 +327,9 @@ def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
         return block
     if len(place.names) < 2:
         found = f"one column of probabilities ({place.names[0]})" if place.names else "no column of probabilities"
-        raise ValueError(f"{frame.path} has {found}; at least two are needed, one per class, or for two classes {ONE}")
+        raise ValueError(
+            f"{frame.path} has {found}; at least two are needed, one per class; for two classes you can name {ONE}"
+        )
     parts = [frame.numbers(name) for name in place.names]
     if len({len(part) for part in parts}) > 1:
         sizes = listed([f"{name} {len(part)}" for name, part in zip(place.names, parts, strict=True)])
@@ -423,7 +426,7 @@ def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[s
         message = re.sub(r"column (\d+) of proba", lambda found: f"column {names[int(found[1])]!r}", str(error))
         message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
         if place.how != "named":
-            one = f", {ONE}" if len(names) == 2 else ""
+            one = ", --score a single column" if len(names) == 2 else ""
             message += f" (columns taken: {listed(names)}, {place.how}; --columns and --classes choose others{one})"
         raise ValueError(f"{frame.path}: {message}") from None
     # folds are made of what was read: a division of rows by their sums is left to the library, as in Python

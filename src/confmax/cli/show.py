@@ -313,7 +313,7 @@ def show_score(page: Page, document: Document) -> None:
     page.say("p/prior uses the class sizes of these rows.")
     if about is not None:
         page.say(f"In brackets: {about['method']}, the same resamples for all rules.")
-        page.say(f"better: share of the replicates in which {names[last]} exceeds argmax.")
+        page.say("better: share of the replicates in which the difference is positive.")
     if any("-" in row for row in body):
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}

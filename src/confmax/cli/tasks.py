@@ -105,8 +105,8 @@ def _order_needed(metric: Metric, rows: Rows) -> str:
     found = listed(rows.classes)
     positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
-        f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give it with "
-        f"--classes{positive}"
+        f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
+        f"with --classes{positive}"
     )
 
 

@@ -37,43 +37,44 @@ def open_table(
     columns: Sequence[str] | None = None,
     progress: Heard | None = None,
 ) -> Any:
-    """Open a table of probabilities in files, to be read part by part, whatever its size.
+    """Open a table of probabilities in files of any size, which are then read part by part.
 
     Parameters
     ----------
     path : str, path or sequence of them
-        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several
-        names; read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
-        memory-mapped. Or a Dask DataFrame, whose columns are all probabilities but label and weight, or a Spark
+        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
+        They are read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
+        memory-mapped. Or a Dask DataFrame whose columns other than label and weight are all probabilities, or a Spark
         DataFrame.
     label, weight : str or None
-        Columns of true classes and of sample weights; beside a ``.npy`` file the ``.npy`` files that hold them (n,).
+        Columns of true classes and of sample weights; with a ``.npy`` file of probabilities, the ``.npy`` files that
+        hold labels and weights (n,).
     columns : sequence of str or None
-        The columns of probabilities in class order, or the one that holds a list of K numbers per row. Default: the
-        column ``probability`` if it holds lists, else every column of floating-point numbers but label and weight.
-        Columns of decimals or whole numbers are taken if they are named here.
+        The columns of probabilities in class order, or one column that holds a list of K numbers per row. Default: the
+        column ``probability`` if it holds lists, otherwise every column of floating-point numbers except label and
+        weight. Columns of decimals or whole numbers are used only if you name them here.
     progress : callable or None
-        Called with the number of rows read in a pass so far and the number of rows of the table.
+        Called with the number of rows read so far in a pass and the number of rows of the table.
 
     Returns
     -------
     object
-        To be given to `maximize` in the place of ``proba``, without ``y`` and ``sample_weight``, or to
-        `DecisionRule.predict`. Nothing has been read but the files' headers.
+        Pass it to `maximize` as ``proba``, without ``y`` and ``sample_weight``, or to `DecisionRule.predict`. So far
+        only the headers of the files have been read.
 
     Raises
     ------
     ValueError
         If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
-        missing or of a wrong type, or a table in memory is given.
+        missing or has a wrong type, or ``path`` is a table in memory.
     ImportError
         If files are Parquet and pyarrow is not installed.
 
     Notes
     -----
-    A run reads the probabilities once to check them, once per pass, and once more where they are calibrated. The
-    calibration is fitted on a sample of 4M entries, which also finds where the first full pass looks. Row groups of
-    about a million rows are a good size: three of them are in memory at a time.
+    A run reads the probabilities once to check them, once per pass, and once more if they are calibrated. The
+    calibration is fitted on a sample of 4 million entries; the solver starts from the solution on this sample. Row
+    groups of about a million rows are a good size, as three of them are in memory at a time.
 
     Examples
     --------

@@ -273,9 +273,9 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     Parameters
     ----------
     proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        What is to be checked.
+        The table to check.
     classes : sequence or None
-        Names of the columns of a frame, in the order that is wanted.
+        Names of the columns of a frame, in the order that you want.
 
     Raises
     ------
