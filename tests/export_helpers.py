@@ -77,7 +77,7 @@ def table(K, n=ROWS, seed=0):
 # --- the engines, each a function of a rule and a table (n, K) --------------------------------------------------------
 
 
-def in_duckdb(exported, P, kind="DOUBLE"):
+def in_duckdb(exported, P, kind="DOUBLE", dialect="duckdb"):
     duckdb = pytest.importorskip("duckdb")
     pa = pytest.importorskip("pyarrow")
     names = [f"c {k}" for k in range(P.shape[1])]
@@ -86,7 +86,7 @@ def in_duckdb(exported, P, kind="DOUBLE"):
         connection.register("given", given)
         columns = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name in names)
         connection.execute(f"CREATE TABLE scores AS SELECT row, {columns} FROM given")
-        query = f"SELECT row, {exported.to_sql('duckdb', names)} AS decision FROM scores ORDER BY row"
+        query = f"SELECT row, {exported.to_sql(dialect, names)} AS decision FROM scores ORDER BY row"
         found = connection.execute(query).fetchnumpy()["decision"]
     assert np.ma.count_masked(found) == 0
     return np.asarray(found)
@@ -101,7 +101,7 @@ def sqlite_with_functions():
     return connection
 
 
-def in_sqlite(exported, P):
+def in_sqlite(exported, P, dialect="sqlite"):
     names = [f"c {k}" for k in range(P.shape[1])]
     connection = sqlite_with_functions() if exported.calibrator else sqlite3.connect(":memory:")
     quoted = ", ".join(f'"{name}" REAL' for name in names)
@@ -109,7 +109,7 @@ def in_sqlite(exported, P):
     marks = ", ".join("?" * len(names))
     rows = ((k, *row) for k, row in enumerate(P.tolist()))
     connection.executemany(f"INSERT INTO scores VALUES (?, {marks})", rows)
-    found = connection.execute(f"SELECT {exported.to_sql('sqlite', names)} FROM scores ORDER BY number").fetchall()
+    found = connection.execute(f"SELECT {exported.to_sql(dialect, names)} FROM scores ORDER BY number").fetchall()
     return np.array(found).ravel()
 
 

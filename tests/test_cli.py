@@ -108,7 +108,7 @@ def test_demo_prints_what_it_used(tmp_path, monkeypatch, demonstration):
     stdout, stderr = run("demo", "-o", "rule.json")
     assert stderr == ""
     assert (tmp_path / "rule.json").exists()
-    for words in ("3467 (VF 1769, F 1078, M 412, L 208)", "held-out", "on model", "no certificate", "rule.json"):
+    for words in ("3467 (VF 1769, F 1078, M 412, L 208)", "held-out", "on model", "no guarantee", "rule.json"):
         assert words in stdout
     for row in demonstration[0]["results"]:
         line = next(line for line in stdout.splitlines() if line.startswith(row["metric"])).split()
@@ -137,7 +137,7 @@ def test_tune_is_maximize(hpc):
 def test_tune_says_what_it_is():
     stdout, stderr = run("tune", HPC, "--label", "obs", "--metric", "f1_macro", "-o", "rule.json")
     assert stderr == ""
-    assert "% as the probabilities expect, the rest as counted on the labels" in stdout
+    assert "% expected from the probabilities, the rest counted on the labels" in stdout
     assert "none: labels prove no bound" in stdout
     for words in (
         "argmax",
@@ -196,7 +196,7 @@ def test_costs(hpc):
     paid = [costs[CLASSES.index(true)][position[name]] for true, name in zip(hpc[1], decided, strict=True)]
     assert found["tuned_on_labels"] == pytest.approx(-np.mean(paid), abs=1e-12)
     stdout, _ = run("score", HPC, "--label", "obs", "--rule", "rule.json")
-    assert "more decisions than classes" in stdout
+    assert "undefined for a rule with more decisions than classes" in stdout
 
 
 def test_the_real_tables_work():

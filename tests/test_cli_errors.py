@@ -137,7 +137,7 @@ BAD = {
     "blank file": (lambda f: tune_file(text(f, "\n\n \n")), "t.csv is empty"),
     "header only": (lambda f: tune_file(text(f, "a,b\n")), "no rows"),
     "no header": (lambda f: tune_file(text(f, "0.5,0.5\n0.1,0.9\n")), "not column names"),
-    "semicolons": (lambda f: tune_file(text(f, "a;b\n0,5;0,5\n")), "separates its columns with ';'"),
+    "bars": (lambda f: tune_file(text(f, "a|b\n.5|.5\n")), "seems to separate its columns with '|'; give --sep '|'"),
     "ragged": (lambda f: tune_file(text(f, "a,b\n.5,.5\n1\n")), "Expected 2 columns, got 1"),
     "open quote": (lambda f: tune_file(text(f, 'a,b\n.5,".5\n1,0\n')), "odd number of quotes"),
     "not UTF-8": (lambda f: tune_file(binary(f, "t.csv", b"a,b\n.5,.5\n1,\xff\n")), "not a well-formed CSV"),
@@ -190,7 +190,7 @@ BAD = {
     # where it goes
     "missing folder": (lambda f: tune_small(f, "-o", "none/rule.json"), "the folder none does not exist"),
     "folder as output": (lambda f: tune_small(f, "-o", folder_named(f, "d")), "d is a directory"),
-    "table as output": (lambda f: tune_small(f, "-o", "small.csv"), "is the file that is read"),
+    "table as output": (lambda f: tune_small(f, "-o", "small.csv"), "is the input file"),
     "demo into a missing folder": (lambda _f: ["demo", "-o", "none/rule.json"], "the folder none does not exist"),
     "apply to a missing folder": (lambda f: apply_small(f, out="none/o.csv"), "the folder none does not exist"),
     "apply to an unknown format": (lambda f: apply_small(f, out="o.txt"), "the extension '.txt'"),

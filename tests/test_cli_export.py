@@ -37,6 +37,17 @@ def test_sql_is_printed_and_decides():
     np.testing.assert_array_equal(np.ravel(found), RULE.predict_index(rows()))
 
 
+def test_sql_needs_no_dialect():
+    """Without one it is what DuckDB, PostgreSQL and SQLite all read"""
+    expression, _ = run("export", "rule.json", "--to", "sql")
+    assert expression == run("export", "rule.json", "--to", "sql", "--dialect", "standard")[0] == RULE.to_sql() + "\n"
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (a, b, c)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows())
+    found = connection.execute(f"SELECT {expression} FROM t ORDER BY rowid").fetchall()
+    np.testing.assert_array_equal(np.ravel(found), RULE.predict_index(rows()))
+
+
 def test_python_is_written_and_decides(tmp_path):
     stdout, _ = run("export", "rule.json", "--to", "python", "--name", "chosen", "-o", "chosen.py")
     assert stdout == "index      0 a, 1 b, 2 c\nwritten    chosen.py\n"
@@ -61,7 +72,6 @@ def test_onnx_is_written_and_decides(tmp_path):
 SQL = ("--to", "sql", "--dialect", "duckdb")
 ERRORS = {
     "no language": ((), "Missing option '--to'"),
-    "no dialect": (("--to", "sql"), "--to sql needs --dialect, such as duckdb, sqlite or postgres"),
     "columns of another number": ((*SQL, "--columns", "a,b"), "columns holds the names of 3 columns"),
     "a setting of another language": (("--to", "python", "--opset", "18"), "--opset has no meaning with --to python"),
     "no file for a model": (("--to", "onnx"), "name the file to write with -o"),
@@ -85,7 +95,7 @@ def test_errors_are_one_sentence(arguments, sentence, tmp_path):
 def test_unknown_dialects_and_missing_extras(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sqlglot", None)
     _, stderr = run("export", "rule.json", "--to", "sql", "--dialect", "postgres", code=2)
-    assert "without sqlglot the SQL dialects are duckdb and sqlite, not 'postgres'" in stderr
+    assert "the SQL dialect 'postgres' needs sqlglot; install it with: pip install 'confmax[sql]'" in stderr
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     _, stderr = run("export", "rule.json", "--to", "onnx", "-o", "x.onnx", code=2)
     assert stderr == "error: to_onnx needs onnx; install it with: pip install 'confmax[onnx]'\n"

@@ -99,7 +99,7 @@ def test_costs_and_parameters(tmp_path):
     [
         (("t.csv", "--in-parts", "yes"), "t.csv is neither Parquet nor .npy"),
         (("folder", "--in-parts", "no"), "folder can only be read in parts"),
-        (("none*.parquet",), "no file is named like none*.parquet"),
+        (("none*.parquet",), "no file matches none*.parquet"),
         (("t.parquet", "--in-parts", "yes", "--label", "lable"), "has no column 'lable'"),
         (
             ("t.parquet", "--in-parts", "yes", "--label", "truth", "--classes", "a,b,c"),
@@ -125,15 +125,24 @@ def test_what_goes_wrong_is_one_sentence_and_writes_nothing(tmp_path, arguments,
 
 
 def test_rows_per_second_are_shown_on_a_terminal(monkeypatch):
-    """The bar counts the rows of a pass and tells the value of the step before."""
+    """The bar counts the rows of a pass and says which value the step before has reached."""
     bar = cli.Bar("tuning", "passes", after=-1.0)
     bar.is_terminal = True
     shown = []
-    monkeypatch.setattr(bar, "update", lambda done, total, told="": shown.append((done, total, told)))
+    monkeypatch.setattr(bar, "update", lambda done, total, parts=(): shown.append((done, total, bar.unit, *parts)))
     bar.rows(100, 200)
     bar.rows(200, 200)
     bar.step(library.optimize.Progress(1, 0.5, 0.5, None, 0.5, 10))
     bar.rows(100, 200)
-    assert [entry[:2] for entry in shown] == [(100, 200), (200, 200), (100, 200)]
-    assert all("rows/s" in told for _, _, told in shown)
-    assert "value 0.5000" in shown[-1][2]
+    assert [entry[:3] for entry in shown] == [(100, 200, "rows"), (200, 200, "rows"), (100, 200, "rows")]
+    assert all("rows/s" in parts[0] for _, _, _, *parts in shown)
+    assert shown[-1][4:] == ("value 0.5000", "1 pass done")
+
+
+def test_passes_are_counted_where_a_file_is_read_whole(monkeypatch):
+    bar = cli.Bar("tuning", "passes", after=-1.0)
+    bar.is_terminal = True
+    shown = []
+    monkeypatch.setattr(bar, "update", lambda *told: shown.append((bar.unit, *told)))
+    bar.step(library.optimize.Progress(3, 0.5, 0.5, 0.75, 0.5, 10))
+    assert shown == [("passes", 3, 10, ["value 0.5000", "at most 0.7500"])]

@@ -16,7 +16,7 @@ RULE = library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc"))
 NOT_A_RULE = (
     "error: {0} is not a rule file, so it is not replaced; choose another name with -o, or replace it with --force\n"
 )
-SAME = "error: {0} is the file that is read; choose another name for what is written\n"
+SAME = "error: {0} is the input file; choose another name for the output\n"
 
 
 @pytest.fixture(autouse=True)

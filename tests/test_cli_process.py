@@ -160,7 +160,9 @@ def test_output_that_cannot_be_written_is_an_error():
         done = subprocess.run([sys.executable, "-m", "confmax", "metrics", "--json"], stdout=full, text=True,
                               stderr=subprocess.PIPE, env=env, check=False)  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == "error: No space left on device; check the path and its permissions\n"
+    assert done.stderr == (
+        "error: standard output cannot be written (No space left on device); redirect it to another place\n"
+    )
 
 
 def test_an_interruption_is_130_and_leaves_no_file(tmp_path):

@@ -238,16 +238,16 @@ def test_a_missing_label_names_the_partition():
     ("given", "message"),
     [
         (lambda P, y: (P[:, 0], y), "a Dask DataFrame of K columns; got an array of shape"),
-        (lambda P, y: (P, "truth"), "a Dask array has no names of columns"),
+        (lambda P, y: (P, "truth"), "a Dask array has no column names"),
         (lambda P, y: (P, y[:-1]), "y must hold one label per row of proba: 3000; got shape"),
         (lambda P, y: (P, np.zeros(5)), "y must hold one label per row of proba: 3000; got shape"),
-        (lambda P, y: (of_unknown_chunks(P), of_unknown_chunks(y.rechunk(1000))), "y lies in 3 partitions, proba in 6"),
+        (lambda P, y: (of_unknown_chunks(P), of_unknown_chunks(y.rechunk(1000))), "y has 3 partitions and proba has 6"),
         (lambda P, y: (of_unknown_chunks(P), of_unknown_chunks(y.rechunk(SHIFTED))), "partition 0: y must have"),
         (lambda P, y: (P[:0], y[:0]), "proba is empty"),
         (lambda P, y: (dask.delayed(1), y), "got Delayed"),
         (
             lambda P, y: (P.rechunk((-1, 2)).map_blocks(np.copy, chunks=((3000,), (np.nan, np.nan))), y),
-            "the columns of proba lie in chunks of unknown sizes",
+            "the chunks of proba have unknown sizes",
         ),
     ],
 )
@@ -263,7 +263,7 @@ def test_frames_without_such_columns_are_refused():
         make_table(lazy, "label")
     with pytest.raises(ValueError, match=r"K >= 2 classes; got the columns \['a'\]"):
         confmax.open_table(lazy, label="truth", columns=["a"])
-    with pytest.raises(ValueError, match="opened table names its labels"):
+    with pytest.raises(ValueError, match="opened table brings its labels"):
         make_table(confmax.open_table(lazy, label="truth", weight="w"), lazy["truth"])
 
 

@@ -84,7 +84,7 @@ def test_columns_are_quoted_and_named_like_the_classes():
     np.testing.assert_array_equal(np.ravel(found), exported.predict_index(P))
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "standard"])
 def test_columns_may_be_named_like_the_parts_of_a_long_expression(dialect):
     exported = rule(drawn(20, offsets=True), scaling(20))
     names = [f"R_p{k + 1}" if k % 2 else f"rr_score{k}" for k in range(20)]
@@ -99,6 +99,38 @@ def test_columns_may_be_named_like_the_parts_of_a_long_expression(dialect):
     np.testing.assert_array_equal([cell for _, cell in cells], exported.predict_index(P))
 
 
+@pytest.mark.parametrize("engine", [in_duckdb, in_sqlite])
+@each_rule
+def test_standard_sql_decides_alike_in_every_engine(exported, engine):
+    """One text for DuckDB, SQLite and PostgreSQL; the last is not run here."""
+    P = table(exported.n_classes)[::200]
+    np.testing.assert_array_equal(engine(exported, P, dialect="standard"), exported.predict_index(P))
+
+
+@each_rule
+def test_standard_sql_is_what_postgresql_reads(exported):
+    """Functions that it has, a type that it has, no column without a table that is not the outer one's."""
+    sqlglot = pytest.importorskip("sqlglot")
+    text = exported.to_sql()
+    assert text == exported.to_sql("standard")
+    parsed = sqlglot.parse_one(text, read="postgres")
+    called = {type(node).__name__ for node in parsed.find_all(sqlglot.exp.Func)}
+    assert called <= {"Abs", "And", "Case", "Cast", "Exp", "If", "Ln"}
+    assert "REAL" not in text and "DOUBLE PRECISION" in text
+
+
+def test_standard_sql_is_linear_and_null_where_rows_are_no_probabilities():
+    length = {K: len(rule(drawn(K, offsets=True), scaling(K)).to_sql()) for K in (100, 200)}
+    assert length[200] < 2.2 * length[100]
+    rows = [(0.5, 0.5, 0.0), (0.5, 0.6, 0.0), (1.2, -0.1, -0.1), (None, 0.5, 0.5)]
+    for name in ("weights of 3", "temperature, floor, offsets", "a very low temperature"):
+        connection = sqlite_with_functions()
+        connection.execute('CREATE TABLE t ("c 0", "c 1", "c 2")')
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        found = connection.execute(f"SELECT {RULES[name].to_sql()} IS NULL FROM t ORDER BY rowid").fetchall()
+        assert np.ravel(found).tolist() == [0, 1, 1, 1]
+
+
 def test_other_dialects_are_translated():
     sqlglot = pytest.importorskip("sqlglot")
     for exported in (RULES["offsets of 3"], RULES["vector scaling, offsets, 20 classes"]):
@@ -109,7 +141,7 @@ def test_other_dialects_are_translated():
             assert {str(name) for name in exported.class_names} <= columns
     assert "CAST(`b c'` AS DOUBLE)" in RULES["weights of 2"].to_sql("mysql", ["a", "b c'"])
     for odd in ('b"', "b`", "b]", "b\\", "b\n"):
-        with pytest.raises(ValueError, match=r"^columns holds 'b.*only duckdb and sqlite take such names$"):
+        with pytest.raises(ValueError, match=r"^columns holds 'b.*only duckdb, sqlite, standard take such names$"):
             RULES["weights of 2"].to_sql("mysql", ["a", odd])
     # back in DuckDB, the translation decides alike
     text = sqlglot.transpile(RULES["offsets of 3"].to_sql("postgres"), read="postgres", write="duckdb")[0]
@@ -140,15 +172,15 @@ def test_bad_columns(columns, sentence):
 
 def test_unknown_dialects():
     pytest.importorskip("sqlglot")
-    known = r"^'klingon' is no SQL dialect known here; the dialects are .*duckdb, .*postgres, .*sqlite, .*tsql$"
+    known = r"^'klingon' is not a known SQL dialect; the dialects are .*duckdb, .*postgres, .*sqlite, .*tsql$"
     with pytest.raises(ValueError, match=known):
         RULES["weights of 3"].to_sql("klingon")
 
 
-def test_without_sqlglot_the_two_dialects_remain(monkeypatch):
+def test_without_sqlglot_three_dialects_remain(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sqlglot", None)
     assert "GREATEST" in RULES["weights of 3"].to_sql("duckdb")
-    sentence = r"^without sqlglot the SQL dialects are duckdb and sqlite, not 'postgres'; .* 'confmax\[sql\]'$"
+    sentence = r"^the SQL dialect 'postgres' needs sqlglot; .* 'confmax\[sql\]', or use duckdb, sqlite, standard$"
     with pytest.raises(ImportError, match=sentence):
         RULES["weights of 3"].to_sql("postgres")
 

@@ -62,7 +62,7 @@ def in_onnx(exported, P):
 
 @each_kind
 @pytest.mark.parametrize("most", [None, 0], ids=["plain", "nested"])
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "standard"])
 def test_labels_in_sql(names, most, dialect, monkeypatch):
     if most is not None:
         monkeypatch.setattr("confmax._export_sql.MOST", most)
@@ -172,9 +172,7 @@ def test_labels_in_other_dialects():
         assert len(again) == 1
         assert {each.this for each in again[0].find_all(sqlglot.exp.Literal) if each.is_string} == set(names)
     for odd in ("b\\", "b\n"):
-        sentence = (
-            r"^the label 'b.* has a backslash or a control character, .* only duckdb and sqlite take such labels$"
-        )
+        sentence = r"^the label 'b.* has a backslash or a control .* only duckdb, sqlite, standard take such labels$"
         with pytest.raises(ValueError, match=sentence):
             rule(("a", odd, "c")).to_sql("mysql", ["a", "b", "c"], labels=True)
 

@@ -68,7 +68,7 @@ def test_other_columns_are_taken_in_file_order(tmp_path):
     rows = read_rows(read_frame(write(tmp_path, text)), Asked(label="y", weight="w"))
     assert rows.classes == (0, 1, 2)
     assert rows.columns == ("u", "v", "w2")
-    assert "taken in column order (u = 0, v = 1, w2 = 2)" in rows.notes[0]
+    assert "assigned to the columns in order (u = 0, v = 1, w2 = 2)" in rows.notes[0]
     np.testing.assert_array_equal(rows.weight, [1, 2, 0.5, 1])
 
 

@@ -238,9 +238,9 @@ def test_what_is_no_local_file_is_refused(tmp_path, monkeypatch):
         (table, f"got a pyarrow.Table: {memory}"),
         ("s3://bucket/t.parquet", "s3://bucket/t.parquet is not on this machine, and only local files are read; copy"),
         (Path("gs://bucket/t.parquet"), "gs://bucket/t.parquet is not on this machine"),
-        ("file:///data/a%20b.parquet", "an address, and files are named by their paths; give /data/a b.parquet"),
-        ("hive", r"hive is partitioned into folders such as day=0, .*by the pattern hive/\*/\*\.parquet to do without"),
-        ("deep", r"deep lie in folders below it; name them by the pattern deep/\*/\*\.parquet"),
+        ("file:///data/a%20b.parquet", "an address; give the path of the file: /data/a b.parquet"),
+        ("hive", r"hive is partitioned into folders such as day=0; .*with the pattern hive/\*/\*\.parquet$"),
+        ("deep", r"deep are in folders below it; name them with the pattern deep/\*/\*\.parquet"),
         ("none", "none is a directory without .parquet files; name a file, or another folder"),
     ]
     for given, message in cases:
@@ -294,7 +294,7 @@ def test_what_cannot_be_opened_says_why(tmp_path):
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
     cases = [
         ({"path": tmp_path / "none.parquet"}, "there is no file"),
-        ({"path": str(tmp_path / "none*.parquet")}, "no file is named like"),
+        ({"path": str(tmp_path / "none*.parquet")}, "no file matches"),
         ({"path": tmp_path / "text.csv"}, "neither .parquet nor .npy"),
         ({"path": [tmp_path / "t0.parquet", tmp_path / "p.npy"]}, "give Parquet files, or one .npy file"),
         ({"path": tmp_path / "t0.parquet", "label": "lable"}, "t0.parquet has no column 'lable'"),
@@ -304,7 +304,7 @@ def test_what_cannot_be_opened_says_why(tmp_path):
         ({"path": tmp_path / "t0.parquet", "columns": []}, "columns is empty"),
         ({"path": tmp_path / "p.npy", "columns": ["a"]}, "columns= names columns of Parquet files"),
         ({"path": tmp_path / "p.npy", "label": tmp_path / "p.npy"}, "must hold one entry per row: 50"),
-        ({"path": tmp_path / "p.npy", "label": "y"}, "y is no .npy file"),
+        ({"path": tmp_path / "p.npy", "label": "y"}, "y is not a .npy file"),
         (
             {"path": tmp_path / "p.npy", "label": tmp_path / "bytes.npy"},
             r"bytes.npy holds \|S1; it must hold strings or",
@@ -318,7 +318,7 @@ def test_what_cannot_be_opened_says_why(tmp_path):
             confmax.open_table(**arguments)
     with pytest.raises(ValueError, match="at least one row"):
         confmax.maximize("g_mean", confmax.open_table(tmp_path / "empty.parquet"))
-    with pytest.raises(ValueError, match="holds no numbers"):
+    with pytest.raises(ValueError, match="holds string, not numbers"):
         confmax.maximize("g_mean", confmax.open_table(tmp_path / "t0.parquet", columns=["bad", "truth"]))
     with pytest.raises(ValueError, match="keys are not split"):
         confmax.DecisionRule.from_weights([1, 1, 1]).predict(confmax.open_table(tmp_path / "p.npy"), keys=[1])

@@ -192,15 +192,27 @@ def test_a_bad_row_is_named_with_its_part(what, message):
 def test_what_needs_all_rows_in_memory_says_so():
     P, y, _ = labelled(500, 3)
     parts = cut(P, y, at=(100,))
-    with pytest.raises(ValueError, match="needs all rows in memory and these lie in parts"):
+    with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
         confmax.maximize("macro_f1", parts, confusion="labels", solver=CoordinateSearch())
-    with pytest.raises(ValueError, match="needs all rows in memory and these lie in parts"):
+    with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
         confmax.maximize("macro_f1", parts, solver="polished")
-    with pytest.raises(ValueError, match="needs all rows in memory and these lie in parts"):
+    with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
         confmax.maximize(
             "f1", cut(P[:, :2] / P[:, :2].sum(1, keepdims=True), y == 1, at=(9,)), solver=ThresholdSearch()
         )
-    with pytest.raises(ValueError, match="names its labels and weights itself"):
+    rule = confmax.DecisionRule.from_weights([1.0, 2.0, 3.0])
+    with pytest.raises(
+        ValueError, match=r"^an opened table is not an array of rows; rule\.predict\(table\) decides it"
+    ):
+        rule.decision_probabilities(parts)
+    with pytest.raises(
+        ValueError, match=r"^evaluate takes an oracle; .* an opened table brings its labels, so leave y"
+    ):
+        rule.evaluate(parts)
+    # the way out
+    found = rule.evaluate(make_oracle(make_table(parts), "labels"))
+    np.testing.assert_allclose(found.diagonal, rule.evaluate(make_oracle(make_table(P, y), "labels")).diagonal)
+    with pytest.raises(ValueError, match="brings its labels and weights"):
         confmax.maximize("macro_f1", parts, y)
     with pytest.raises(ValueError, match="at least one row"):
         confmax.maximize("macro_f1", cut(P[:0], y[:0], at=()))

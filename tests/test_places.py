@@ -223,7 +223,7 @@ def test_a_directory_is_refused():
 def test_a_socket_is_refused():
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
-        refused("socket", "socket is a socket, which no result is written to; choose another name")
+        refused("socket", "socket is a socket, not a file; choose another name")
     assert stat.S_ISSOCK(Path("socket").stat().st_mode)
 
 
@@ -233,7 +233,7 @@ def test_a_block_device_is_refused(monkeypatch):
     fields[0] = stat.S_IFBLK | 0o660
     with monkeypatch.context() as patched:
         patched.setattr(Path, "stat", lambda *_, **__: os.stat_result(fields))
-        refused("disk", "disk is a block device, which no result is written to; choose another name")
+        refused("disk", "disk is a block device, not a file; choose another name")
     assert Path("disk").read_text() == "all data"
 
 
@@ -255,7 +255,7 @@ def test_a_path_under_a_file_is_refused():
     Path("rule.json").write_text("before")
     refused(
         "rule.json/new/x.json",
-        "rule.json/new/x.json cannot be written, as rule.json is a file and no folder; choose another place",
+        "rule.json/new/x.json cannot be written because rule.json is a file, not a folder; choose another place",
     )
 
 

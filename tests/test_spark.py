@@ -279,12 +279,12 @@ def test_what_is_no_table_is_refused(spark):
     P, y, w = labelled(20, 3)
     df = frame_of(spark, columns_of(P, y, w))
     for call, sentence in (
-        (lambda: make_table(df, y), "y is the name of a column .* got ndarray"),
-        (lambda: make_table(df, "label", w), "sample_weight is the name of a column .* got ndarray"),
+        (lambda: make_table(df, y), "y must be the name of a column; got ndarray"),
+        (lambda: make_table(df, "label", w), "sample_weight must be the name of a column; got ndarray"),
         (lambda: make_table(df, "labels"), "has no column 'labels'; its columns are probability, label, weight"),
         (lambda: make_table(df, "probability"), r"column 'probability' holds array<double>; labels are"),
         (lambda: make_table(df, None, "probability"), "column 'probability' holds array<double>, not numbers"),
-        (lambda: make_table(df.where("label > 5")), "holds no row with probabilities"),
+        (lambda: make_table(df.where("label > 5")), "has no row with probabilities"),
         (
             lambda: make_table(df.drop("probability"), "label"),
             "has no column 'probability' of arrays or vectors, and 1",
@@ -293,7 +293,7 @@ def test_what_is_no_table_is_refused(spark):
         (lambda: confmax.open_table(df, columns=[]), "columns is empty"),
         (lambda: confmax.open_table(df, columns=["probability", "label"]), "column 'probability' holds array<double>"),
         (lambda: make_table(df, "label", None, ["a", "b"]), "classes names 2 classes and proba has 3 columns"),
-        (lambda: make_table(spark.readStream.format("rate").load()), "a streaming DataFrame has no end"),
+        (lambda: make_table(spark.readStream.format("rate").load()), "a streaming DataFrame cannot be tuned on"),
         (lambda: confmax.DecisionRule.from_weights([1, 2, 3]).predict(df), r"use rule.transform\(df\)"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -411,15 +411,15 @@ def test_what_is_dense_is_refused_where_it_would_be_large():
     ):
         confmax.maximize("min_recall", csr, y, solver="max_min")
     assert len(str(told[0].message)) < 500
-    with pytest.raises(ValueError, match="the search of one coefficient needs the dense table and this sparse one"):
+    with pytest.raises(ValueError, match="the search of one coefficient needs a dense table, and this sparse one"):
         confmax.maximize("macro_f1", csr, y, solver="coordinate_search", confusion="labels")
     rule = confmax.DecisionRule.from_weights(np.ones(K))
     with pytest.raises(ValueError, match="20000 decisions on 6000 rows are a dense table of more than 100,000,000"):
         rule.decision_probabilities(sp.vstack([csr] * 3))
     calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
-    with pytest.raises(ValueError, match="the calibration of this rule needs the dense table"):
+    with pytest.raises(ValueError, match="the calibration of this rule needs a dense table"):
         calibrated.predict(csr)
-    with pytest.raises(ValueError, match="backend='numba' needs the dense table"):
+    with pytest.raises(ValueError, match="backend='numba' needs a dense table"):
         make_oracle(make_table(csr), backend="numba")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 _EXTRA = ("click", "rich", "pyarrow")
@@ -9,6 +10,14 @@ _EXTRA = ("click", "rich", "pyarrow")
 
 def main() -> None:
     """Run the command line. If its libraries are missing, say how to install them."""
+    if sys.stderr is None:  # closed: what is said there goes nowhere, and exit codes stay as they are
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        print(
+            "error: standard output is closed, so results would be lost; redirect it to a file or to /dev/null",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     try:
         from confmax.cli import confmax
     except ModuleNotFoundError as error:

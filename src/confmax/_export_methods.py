@@ -33,7 +33,7 @@ class Exports:
         @property
         def metric(self) -> str: ...
 
-    def to_sql(self, dialect: str, columns: Sequence[str] | None = None, *, labels: bool = False) -> str:
+    def to_sql(self, dialect: str = "standard", columns: Sequence[str] | None = None, *, labels: bool = False) -> str:
         """Return the rule as one scalar SQL expression, the decided index or its label.
 
         The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
@@ -44,9 +44,10 @@ class Exports:
         Parameters
         ----------
         dialect : str
-            ``"duckdb"`` or ``"sqlite"`` (calibrations need its functions EXP and LN, which some builds leave out). With
-            the extra ``confmax[sql]`` also the dialects of sqlglot, such as ``"postgres"``: their engine must have
-            LEAST and GREATEST, and confmax's tests do not run them.
+            ``"standard"``, which DuckDB, PostgreSQL and SQLite read; ``"duckdb"`` or ``"sqlite"``, shorter for many
+            classes; or with the extra ``confmax[sql]`` what sqlglot translates to, such as ``"mysql"``. confmax's
+            tests do not run the translations, whose engine must have LEAST and GREATEST. For calibrations SQLite needs
+            its functions EXP and LN, which builds may leave out.
         columns : sequence of str (K,) or None
             Names of the columns of probabilities, in class order; by default the class names.
         labels : bool

@@ -27,13 +27,20 @@ RANGE = 300.0  # nats by which the largest exponent of a softmax may vary betwee
 
 @dataclass(frozen=True)
 class _Words:
+    """How a dialect says things; functions that it lacks are empty and written with CASE."""
+
     number: str
     greatest: str
     least: str
     keep: str = ""  # what stops the planner from writing a named part out again wherever it is used
 
 
-_NATIVE = {"duckdb": _Words("DOUBLE", "GREATEST", "LEAST"), "sqlite": _Words("REAL", "MAX", "MIN", " LIMIT 1")}
+_NATIVE = {
+    "duckdb": _Words("DOUBLE", "GREATEST", "LEAST"),
+    "sqlite": _Words("REAL", "MAX", "MIN", " LIMIT 1"),
+    # what DuckDB, PostgreSQL and SQLite all read; they do not agree on the name of the largest of several numbers
+    "standard": _Words("DOUBLE PRECISION", "", "", " LIMIT 1"),
+}
 
 
 def sql_expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:
@@ -83,7 +90,7 @@ def _refuse_odd_names(names: Sequence[str]) -> None:
         if any(letter in '"`[]\\' or not letter.isprintable() for letter in name):
             raise ValueError(
                 f"columns holds {name!r}, with a quote, bracket, backslash or control character, which SQL dialects "
-                f"quote differently; only {' and '.join(_NATIVE)} take such names"
+                f"quote differently; only {', '.join(sorted(_NATIVE))} take such names"
             )
 
 
@@ -110,7 +117,7 @@ def _refuse_odd_labels(plan: Plan) -> None:
         if isinstance(label, str) and ("\\" in label or not label.isprintable()):
             raise ValueError(
                 f"the label {label!r} has a backslash or a control character, which SQL dialects quote differently; "
-                f"only {' and '.join(_NATIVE)} take such labels"
+                f"only {', '.join(sorted(_NATIVE))} take such labels"
             )
 
 
@@ -128,12 +135,12 @@ def _translated(text: str, dialect: str) -> str:
         import sqlglot
     except ModuleNotFoundError:
         raise ImportError(
-            f"without sqlglot the SQL dialects are {' and '.join(_NATIVE)}, not {dialect!r}; install it with: pip "
-            f"install 'confmax[sql]'"
+            f"the SQL dialect {dialect!r} needs sqlglot; install it with: pip install 'confmax[sql]', or use "
+            f"{', '.join(sorted(_NATIVE))}"
         ) from None
     known = dialects()
     if dialect not in known:
-        raise ValueError(f"{dialect!r} is no SQL dialect known here; the dialects are {', '.join(known)}")
+        raise ValueError(f"{dialect!r} is not a known SQL dialect; the dialects are {', '.join(known)}")
     return str(sqlglot.transpile(text, read="duckdb", write=dialect)[0])
 
 
@@ -157,7 +164,8 @@ class _Writer:
         p = self.named("p", (f"CAST({column} AS {self.words.number})" for column in columns))
         (total,) = self.named("sum", [_sum(p)], carry=p)
         near = f"ABS({total} - 1e0)"
-        valid = f"{self.extreme(p, self.words.least)} >= 0e0 AND {near} <= {_number(ROW_SUM_TOLERANCE)}"
+        least = [self.extreme(p, self.words.least)] if self.words.least else p
+        valid = " AND ".join([*(f"{x} >= 0e0" for x in least), f"{near} <= {_number(ROW_SUM_TOLERANCE)}"])
         if self.prefix is not None:
             self.valid = self.named("valid", [f"CASE WHEN {valid} THEN 1 END"], carry=[*p, total])
             valid = f"{self.valid[0]} = 1"
@@ -171,7 +179,8 @@ class _Writer:
             (by,) = self.named("by", [by], carry=p)
             p = self.named("q", (f"{x} / {by}" for x in p))
         scores = self.named("score", self.scores(plan, p))
-        decision = f"CASE WHEN {valid} THEN {self.largest(scores, 0, len(scores))} END"
+        largest = self.largest(scores, 0, len(scores)) if self.words.greatest else self.won(scores)
+        decision = f"CASE WHEN {valid} THEN {largest} END"
         if self.prefix is None and len(decision) > MOST:
             raise _TooLong
         return decision if self.prefix is None else f"(SELECT {decision}{self.source})"
@@ -230,8 +239,13 @@ class _Writer:
             return self.named(
                 "e", (f"EXP({x} - {_number(top)})" if top >= 0 else f"EXP({x} + {_number(-top)})" for x in z)
             )
-        (largest,) = self.named("top", [self.extreme(z, self.words.greatest)], carry=z)
-        return self.named("e", (f"EXP({x} - ({largest}))" for x in z))
+        if self.words.greatest:
+            (largest,) = self.named("top", [self.extreme(z, self.words.greatest)], carry=z)
+            return self.named("e", (f"EXP({x} - ({largest}))" for x in z))
+        largest, _ = self.rounds("top", z, ["0"] * len(z), carry=z)
+        below = self.named("below", (f"{x} - {largest}" for x in z))
+        # to PostgreSQL an underflow is an error
+        return self.named("e", (f"CASE WHEN {x} > {_number(-2 * RANGE)} THEN EXP({x}) ELSE 0e0 END" for x in below))
 
     def extreme(self, values: Sequence[str], function: str) -> str:
         """Return the largest or smallest of some values."""
@@ -251,6 +265,45 @@ class _Writer:
         upper, lower = (self.extreme(scores[a:b], self.words.greatest) for a, b in ((middle, high), (low, middle)))
         right, left = self.largest(scores, middle, high), self.largest(scores, low, middle)
         return f"CASE WHEN {upper} >= {lower} THEN {right} ELSE {left} END"
+
+    def won(self, scores: Sequence[str]) -> str:
+        """Return the label of the largest score, the last of equal ones, without a function for the largest."""
+        if self.prefix is not None:
+            return self.rounds("won", scores, self.labels)[1]
+        # the first, from the last on, that is not below any before it: those behind it are below one of these
+        whens = [
+            f"WHEN {' AND '.join(f'{scores[k]} >= {scores[j]}' for j in range(k))} THEN {self.labels[k]}"
+            for k in range(len(scores) - 1, 0, -1)
+        ]
+        return f"CASE {' '.join(whens)} ELSE {self.labels[0]} END"
+
+    def rounds(
+        self, name: str, values: Sequence[str], labels: Sequence[str], carry: Sequence[str] = ()
+    ) -> tuple[str, str]:
+        """Return the largest value and its label, found by comparing neighbours in rounds that halve their number.
+
+        Raises
+        ------
+        _TooLong
+            Where nothing has a name, so that each round would write out the one before twice.
+        """
+        if self.prefix is None:
+            raise _TooLong
+        values, labels, count = list(values), list(labels), 0
+        while len(values) > 1:
+            pairs = [slice(k, k + 2) for k in range(0, len(values), 2)]
+            best = [_larger(values[two], values[two]) for two in pairs]
+            which = [_larger(values[two], labels[two]) for two in pairs]
+            names = self.named(f"{name}{count}_", [*best, *which], carry=carry)
+            values, labels, count = names[: len(best)], names[len(best) :], count + 1
+        return values[0], labels[0]
+
+
+def _larger(values: Sequence[str], results: Sequence[str]) -> str:
+    """Return the result of the larger of two values, of the later one where they are equal; of one value its own."""
+    if len(values) == 1:
+        return results[0]
+    return f"CASE WHEN {values[1]} >= {values[0]} THEN {results[1]} ELSE {results[0]} END"
 
 
 def _number(value: Any) -> str:

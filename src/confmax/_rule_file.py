@@ -146,7 +146,7 @@ def _names(values: Any) -> tuple[Any, ...]:
     if not all(isinstance(value, (str, int, float)) for value in values) or len(set(values)) != len(values):
         raise ValueError("its class names are not distinct strings or numbers")
     if not all(math.isfinite(value) for value in values if isinstance(value, float)):
-        raise ValueError("its class names hold a number that is not finite")
+        raise ValueError("one of its class names is a number that is not finite, such as 1e999; write it in quotes")
     return tuple(values)
 
 

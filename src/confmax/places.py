@@ -19,7 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["check_place", "replaces", "same_place", "write_whole"]
+__all__ = ["check_place", "is_stdout", "is_stream", "replaces", "same_place", "write_whole"]
+
+STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # names of streams by their descriptors
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,26 @@ def same_place(one: Path, other: Path) -> bool:
     with suppress(OSError):
         return one.samefile(other)
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether ``path`` is a device, a pipe, or another name of a stream of this process such as ``/dev/fd/3``.
+
+    Nothing of its name says what format such a place takes.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    named = str(path.absolute()).startswith(STREAMS)
+    return named or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def is_stdout(path: Path) -> bool:
+    """Return whether ``path`` is another name of this process's stdout, such as ``/dev/stdout``."""
+    with suppress(OSError):
+        return str(path.absolute()).startswith(STREAMS) and _own_stream(path, path.stat()) == 1
+    return False
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -111,7 +133,7 @@ def _resolved(path: Path) -> _Place:
             return _Place(path, old)
         if not stat.S_ISREG(old.st_mode):
             what = "a socket" if stat.S_ISSOCK(old.st_mode) else "a block device"
-            raise ValueError(f"{path} is {what}, which no result is written to; choose another name")
+            raise ValueError(f"{path} is {what}, not a file; choose another name")
     # a path that is no link is named as the user named it
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     _check_folder(target, f" ({path} leads there)" if target != path else "")
@@ -126,7 +148,7 @@ def _unreachable(path: Path, error: OSError) -> str:
         return f"{path} is reached by symbolic links in a circle; remove them or choose another name"
     file = next((parent for parent in path.parents if parent.exists() and not parent.is_dir()), None)
     if error.errno == errno.ENOTDIR and file is not None:
-        return f"{path} cannot be written, as {file} is a file and no folder; choose another place"
+        return f"{path} cannot be written because {file} is a file, not a folder; choose another place"
     return f"{path} cannot be written ({error.strerror}); choose another place"
 
 

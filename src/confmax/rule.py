@@ -320,7 +320,17 @@ class DecisionRule(Exports):
         The decisions are those of `predict` on the raw probabilities. A raw table is calibrated with the rule's
         calibrator, and so is the truth of a model confusion. The truth of a table that is already calibrated stays as
         it is.
+
+        Raises
+        ------
+        ValueError
+            If ``oracle`` is something else, such as an array or an opened table.
         """
+        if getattr(oracle, "table", None) is None:
+            raise ValueError(
+                f"evaluate takes an oracle; got {type(oracle).__name__}: pass make_oracle(make_table(proba, y), "
+                f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
+            )
         table, own = oracle.table, self.calibrator
         if not _same(own, table.calibrator):
             if table.calibrator is None:

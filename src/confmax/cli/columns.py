@@ -7,18 +7,24 @@ two-dimensional array, else every numeric column but label and weight, in file o
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.cli.frame import Frame, as_names, no_column
+from confmax.cli.scores import implied_score, two_columns
 from confmax.oracle import checked_probabilities
 from confmax.oracle._columns import assignment, find, is_numbered
 
-__all__ = ["Asked", "Rows", "keys_of", "listed", "placed", "read_rows", "wanted"]
+__all__ = ["ASKED", "Asked", "Rows", "keys_of", "listed", "placed", "read_rows", "shortened", "wanted"]
+
+LONGEST_NAME = 100  # characters of a name in a list of names
+ASKED = ("label", "weight", "columns", "classes", "positive", "score", "sep")  # options of what a file's columns mean
+ONE = "a single column with --score"
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,8 @@ class Asked:
     classes: tuple[str, ...] = ()
     positive: str | None = None
     key: str | None = None
+    score: str | None = None
+    sep: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +128,7 @@ def _order_known(asked: Asked, classes: Sequence[Any]) -> bool:
     return bool(asked.classes or asked.positive) or not any(isinstance(name, str) for name in classes)
 
 
-def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> Rows:
+def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = (), rule_positive: Any = None) -> Rows:
     """Return probabilities, labels and weights of a file.
 
     Parameters
@@ -131,6 +139,8 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> R
         What the command line says.
     rule_classes : sequence
         Classes of the rule that is to be applied: they must be found in the file.
+    rule_positive : object or None
+        The positive one of them, if the rule was tuned for a metric of it: a column of scores is its probability.
 
     Raises
     ------
@@ -140,10 +150,19 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = ()) -> R
     labels = None if asked.label is None else frame.names_in(_existing(asked.label, frame, "--label"), "label column")
     distinct = [] if labels is None else np.unique(labels).tolist()
     order_asked = wanted(asked, rule_classes, distinct)
-    place = _choose(frame, asked, order_asked or distinct, labels, bool(rule_classes))
-    proba = _probabilities(frame, place)
-    stated = bool(asked.classes) or not rule_classes
-    names, notes = _class_names(place, proba.shape[1], order_asked, distinct, asked.label, stated=stated)
+    score = _score_column(frame, asked, order_asked or distinct)
+    if score is not None:
+        last = order_asked[-1] if asked.classes else rule_positive
+        scored = two_columns(frame, score, asked.positive, order_asked or distinct, last)
+        place, proba = _Place(scored.columns, None, "named"), scored.proba
+        names, notes = list(order_asked or distinct), _score_notes(asked, score, scored.of)
+        if not order_asked:
+            asked = replace(asked, positive=str(scored.of))
+    else:
+        place = _choose(frame, asked, order_asked or distinct, labels, bool(rule_classes))
+        proba = _probabilities(frame, place)
+        stated = bool(asked.classes) or not rule_classes
+        names, notes = _class_names(place, proba.shape[1], order_asked, distinct, asked.label, stated=stated)
     order = _order(names, order_asked, asked.positive)
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, order]), frame, place, [place.names[k] for k in order])
@@ -166,8 +185,37 @@ def keys_of(frame: Frame, key: str | None) -> NDArray[Any] | None:
 
 
 def listed(names: Sequence[Any], most: int = 8) -> str:
-    """Return names with commas, the later ones left out."""
-    return ", ".join(map(str, names[:most])) + (f", ... ({len(names)})" if len(names) > most else "")
+    """Return names with commas; of long names the middle is left out, and of many names the later ones."""
+    shown = [shortened(str(name), LONGEST_NAME) for name in names[:most]]
+    return ", ".join(shown) + (f", ... ({len(names)})" if len(names) > most else "")
+
+
+def shortened(text: str, most: int) -> str:
+    """Return text of at most ``most`` characters, its middle left out where it is longer."""
+    if len(text) <= most:
+        return text
+    end = (most - 5) // 2
+    return f"{text[: most - 5 - end]} ... {text[len(text) - end :]}"
+
+
+def _score_column(frame: Frame, asked: Asked, classes: Sequence[Any]) -> str | None:
+    """Return the column of scores that --score names, or that its name and --positive make plain; else None."""
+    if asked.score is not None:
+        if asked.columns:
+            raise ValueError("--score and --columns both say where the probabilities are; leave one of them out")
+        return _existing(asked.score, frame, "--score")
+    if asked.columns or asked.positive is None or frame.blocks:
+        return None
+    taken = (asked.label, asked.weight, asked.key)
+    numeric = [name for name in frame.columns if name not in taken and frame.is_numeric(name)]
+    return implied_score(numeric, classes, asked.positive)
+
+
+def _score_notes(asked: Asked, score: str, of: Any) -> tuple[str, ...]:
+    if asked.score is not None:
+        return ()
+    return (f"column {score!r} was taken as the probability of {of}, and the rest as that of the other class; --score "
+            f"{shlex.quote(score)} says so without this warning",)  # fmt: skip
 
 
 # --- which columns ---------------------------------------------------------------------------------------------------
@@ -226,13 +274,14 @@ def _choose(frame: Frame, asked: Asked, classes: Sequence[Any], labels: NDArray[
     if found.twice is not None:
         name, one, other = found.twice
         raise ValueError(
-            f"the class {name} is named by two columns of {frame.path} ({one} and {other}); name the columns of the "
+            f"two columns of {frame.path} are named like the class {name} ({one} and {other}); name the columns of the "
             f"classes in their order with --columns"
         )
     missing = [str(name) for name in classes if str(name) not in free]
     missing = list(map(str, found.missing)) if found.own else missing
     if len(missing) < len(classes):
-        raise no_column(missing[0], frame, "it, or name the columns of the classes in their order with --columns")
+        way_out = "it, or name the columns of the classes in their order with --columns"
+        raise no_column(missing[0], frame, way_out + (f", or {ONE}" if len(classes) == 2 else ""))
     return _numeric(frame, free, list(map(str, classes)) if of_rule else ())
 
 
@@ -255,6 +304,7 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
         raise ValueError(
             f"{frame.path} has no columns of the rule's classes {listed(rule_classes)} (it has "
             f"{listed([*frame.columns])}); name the columns in this order with --columns"
+            + (f", or {ONE}" if len(rule_classes) == 2 else "")
         )
     if rule_classes and len(numeric) != len(rule_classes):
         fractions = [name for name in numeric if not frame.is_whole(name)]
@@ -277,7 +327,9 @@ def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
         return block
     if len(place.names) < 2:
         found = f"one column of probabilities ({place.names[0]})" if place.names else "no column of probabilities"
-        raise ValueError(f"{frame.path} has {found}; at least two are needed, one per class, also for two classes")
+        raise ValueError(
+            f"{frame.path} has {found}; at least two are needed, one per class; for two classes you can name {ONE}"
+        )
     parts = [frame.numbers(name) for name in place.names]
     if len({len(part) for part in parts}) > 1:
         sizes = listed([f"{name} {len(part)}" for name, part in zip(place.names, parts, strict=True)])
@@ -319,7 +371,7 @@ def _class_names(
     raise ValueError(
         f"column {label!r} holds {len(distinct)} labels ({listed(distinct)}) and there are {K} columns of "
         f"probabilities ({listed(place.names)}); name the classes in column order with --classes, or the columns with "
-        f"--columns"
+        f"--columns" + (f", or {ONE}" if len(distinct) == 2 else "")
     )
 
 
@@ -327,7 +379,7 @@ def _taken(place: _Place, classes: Sequence[Any], option: str) -> str:
     """Return the warning that columns were taken by position."""
     what = "sorted labels" if option == "--classes" else "the rule's classes"
     pairs = assignment(place.names, classes)
-    return f"no column is named like a class: {what} were taken in column order ({pairs}); {option} sets it"
+    return f"no column is named like a class: {what} were assigned to the columns in order ({pairs}); {option} sets it"
 
 
 def _order(classes: Sequence[Any], asked: Sequence[Any], positive: str | None) -> list[int]:
@@ -374,7 +426,8 @@ def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[s
         message = re.sub(r"column (\d+) of proba", lambda found: f"column {names[int(found[1])]!r}", str(error))
         message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
         if place.how != "named":
-            message += f" (columns taken: {listed(names)}, {place.how}; --columns and --classes choose others)"
+            one = ", --score a single column" if len(names) == 2 else ""
+            message += f" (columns taken: {listed(names)}, {place.how}; --columns and --classes choose others{one})"
         raise ValueError(f"{frame.path}: {message}") from None
     # folds are made of what was read: a division of rows by their sums is left to the library, as in Python
     return proba if proba.dtype in (np.float32, np.float64) else checked

@@ -11,14 +11,15 @@ import click
 
 from confmax._version import __version__
 from confmax.cli import reports, show, tasks
-from confmax.cli.columns import Asked
+from confmax.cli.columns import ASKED, Asked
 from confmax.cli.completers import column_names, metric_names, rule_files, solver_names
 from confmax.cli.demo import demonstrate
 from confmax.cli.files import EXTENSIONS, check_output, read_frame, refuse_same, write_file
 from confmax.cli.group import OneSentence, in_words_of_options, warn
 from confmax.cli.large import SHARE, large
 from confmax.cli.show import Bar, Page
-from confmax.places import replaces
+from confmax.cli.sources import STANDARD
+from confmax.places import is_stdout, replaces
 from confmax.rule import DecisionRule
 from confmax.uncertainty import check_bootstrap
 
@@ -45,6 +46,8 @@ def _params(_context: click.Context, _option: click.Parameter, values: tuple[str
         key, sign, text = value.partition("=")
         if not sign or not key or not text:
             raise click.BadParameter(f"{value!r} is not key=value, such as beta=2")
+        if key in found:
+            raise click.BadParameter(f"{key} is given twice; give each parameter once")
         try:
             found[key] = float(text)
         except ValueError:
@@ -52,21 +55,52 @@ def _params(_context: click.Context, _option: click.Parameter, values: tuple[str
     return found
 
 
+class _Output(click.Path):
+    """A path to write to; ``-`` is standard output."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path."""
+        path = Path(str(super().convert(value, param, ctx)))
+        return Path("/dev/stdout") if path == STANDARD else path
+
+
+def _separator(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a mark by its name or as it is."""
+    if value is None:
+        return None
+    mark = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}.get(
+        value.lower(), value
+    )
+    if len(mark) != 1 or mark in '"\r\n' or mark.isalnum() or not mark.isascii():
+        raise click.BadParameter(f"{value!r} is not one mark between cells, such as ';', or comma, semicolon or tab")
+    return mark
+
+
 _PATH = click.Path(path_type=Path)
+_OUT = _Output(path_type=Path)
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 _PARAM = click.option("--param", "params", multiple=True, callback=_params, metavar="KEY=VALUE",
                       help="Parameter of the metric, such as beta=2.")  # fmt: skip
 _COLUMNS = click.option("--columns", callback=_names, metavar="A,B,C",
                         help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
-                             "Default: those named like the classes, else every numeric column left.")  # fmt: skip
+                             "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
+
+
+_SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
+                      help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
+_SEP = click.option("--sep", callback=_separator, metavar="MARK",
+                    help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first "
+                         "rows.")  # fmt: skip
 
 
 def _table_options(command: _Command) -> _Command:
     """Add the options that say what a file's columns mean."""
     for option in (
+        _SEP,
         click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
+        click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
+        _SCORE,
         _COLUMNS,
-        click.option("--positive", metavar="NAME", help="The positive one of two classes."),
         click.option("--classes", callback=_names, metavar="A,B,C",
                      help="Class names in order; needed for metrics that depend on the order."),
     ):  # fmt: skip
@@ -78,12 +112,12 @@ def _bootstrap_options(command: _Command) -> _Command:
     """Add the options of bootstrap intervals."""
     for option in (
         click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
-                     help="Seed of the draws."),
-        click.option("--stratified", is_flag=True, help="Draw within classes: the rows of each were fixed."),
+                     help="Seed of random numbers."),
+        click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
         click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
                      help="Coverage of the intervals."),
         click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
-                     help="Bootstrap replicates of the intervals; 0 for values alone."),
+                     help="Bootstrap replicates for the intervals; 0 for none."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -101,12 +135,21 @@ def _rule_output(command: _Command) -> _Command:
     """Add the options that say where a rule goes."""
     for option in (
         click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
-        click.option("-o", "--out", type=_PATH,
-                     help="Where the rule goes; a rule file of that name is replaced. Without it, nothing is "
-                          "written."),
+        click.option("-o", "--out", type=_OUT,
+                     help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
+                          "-o nothing is written."),
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def one_result(as_json: bool, *outputs: Path | None) -> None:
+    """Refuse two results on standard output."""
+    count = as_json + sum(out is not None and is_stdout(out) for out in outputs)
+    if count > 1:
+        raise click.UsageError(
+            "two results cannot both go to standard output; name a file for one, or leave --json out"
+        )
 
 
 def _check_rule_output(out: Path | None, force: bool) -> None:
@@ -143,7 +186,8 @@ def _save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
 def confmax(context: click.Context) -> None:
     """Decision rules that maximise any function of the confusion matrix.
 
-    From class probabilities in a file (CSV, Parquet, NPZ) to the rule that is best for your metric, and its decisions.
+    From the class probabilities in a file (CSV, Parquet, NPZ), confmax finds the rule that is best for your metric, and
+    applies it. 'confmax COMMAND --help' has examples.
 
     \b
     Example:
@@ -161,14 +205,15 @@ def confmax(context: click.Context) -> None:
 def demo(out: Path | None, force: bool, as_json: bool) -> None:
     """Compare rules for four metrics on held-out rows.
 
-    Takes published predictions that ship with confmax, compares argmax, p/prior and tuned rules on rows that they were
-    not tuned on, and prints the rule for the G-mean. With -o it writes that rule.
+    Uses published predictions that come with confmax. Compares argmax, p/prior and tuned rules on rows that the rules
+    were not tuned on, and prints the rule for the G-mean; -o also writes it.
 
     \b
     Example:
       confmax demo
       confmax demo -o rule.json
     """
+    one_result(as_json, out)
     _check_rule_output(out, force)
     with Bar("tuning", "steps", after=0) as bar:
         rule, document = demonstrate(bar.update)
@@ -176,60 +221,63 @@ def demo(out: Path | None, force: bool, as_json: bool) -> None:
     if as_json:
         show.print_json(document)
     else:
-        show.show_demo(Page(), document, rule)
+        show.show_demo(Page(out), document, rule)
 
 
 @confmax.command()
 @click.argument("file", type=_PATH)
 @click.option("--label", metavar="COL", shell_complete=column_names,
-              help="Column of true classes. Without it the model confusion is used.")  # fmt: skip
+              help="Column of true classes. Without it, only the probabilities are used.")  # fmt: skip
 @click.option(
     "--metric", metavar="NAME", shell_complete=metric_names, help="What to maximise; 'confmax metrics' lists the names."
 )
 @_PARAM
 @click.option("--costs", type=_PATH, metavar="FILE.csv",
-              help="Costs for the metric linear: one row per true class, one column per decision, numbers. A first row "
-                   "or first column of names is matched to the classes; further columns are further decisions, such as "
-                   "abstaining. Without names, in the order of --classes.")  # fmt: skip
+              help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
+                   "or column of names is matched to the classes; without names the order is that of --classes. "
+                   "Further columns are further decisions, such as abstaining.")  # fmt: skip
 @_table_options
 @click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
-              show_default=True, help="Confusion matrix expected from the probabilities (certified), counted on "
-                                      "labels, or an average of both.")  # fmt: skip
+              show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
+                                      "with an optimality guarantee), counted on the labels, or a blend of both; "
+                                      "auto: a blend if there are labels.")  # fmt: skip
 @click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
-              show_default=True, help="How probabilities are corrected first, on the labels; auto: as cross-validated "
-                                      "log loss says. The rule applies it by itself.")  # fmt: skip
+              show_default=True, help="How the probabilities are corrected first, using the labels; auto: the kind "
+                                      "that cross-validated log loss favours. The rule applies it.")  # fmt: skip
 @click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=solver_names,
-              help="Which algorithm.")  # fmt: skip
+              help="Algorithm; auto chooses by the metric.")  # fmt: skip
 @click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help="Whether the rule may draw; auto: only where that gains more than 0.001.")  # fmt: skip
+              help="Whether the rule may decide at random; auto: only if that gains more than 0.001.")  # fmt: skip
 @click.option(
     "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
 )
-@click.option("--max-passes", type=int, metavar="N", help="Most scans of the table; default: the solver's own budget.")
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers.")
 @click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help=f"Whether FILE is read part by part in every pass; auto: where it takes more than {SHARE:.0%} of "
-                   "the memory. Then FILE is Parquet: a file, a directory, or a pattern in quotes; or one .npy file, "
-                   "with --label and --weight files beside it.")  # fmt: skip
+              help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
+                   "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
+                   "--label and --weight naming .npy files.")  # fmt: skip
 @_rule_output
-@click.option("--report", type=_PATH, metavar="PAGE.html",
-              help="Also write a page that judges the rule: its figures are cross-fitted, every row decided by a rule "
-                   "tuned without its fold, one of five.")  # fmt: skip
+@click.option("--report", type=_OUT, metavar="PAGE.html",
+              help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
+                   "that was tuned without its fold, one of five.")  # fmt: skip
 @click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
-              help="Metric of the page's trade-off.")  # fmt: skip
+              help="Second metric of the page's trade-off.")  # fmt: skip
 @_AS_JSON
 def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
 ) -> None:
     """Find the rule that maximises a metric on the rows of FILE.
 
-    FILE is a table with one row per case and one column of probability per class. What is larger than memory is read
-    part by part. The rule is printed, and with -o also written.
+    FILE is a table (CSV, Parquet, NPZ, or '-' for CSV on standard input) with one row per case and one column of
+    probabilities per class, or for two classes a single one (--score). Tables larger than memory are read in parts. The
+    rule is printed; -o also writes it.
 
     \b
     Example:
       confmax tune scores.csv --label truth --metric g_mean -o rule.json
       confmax tune scores.csv --label truth --metric f1 --positive yes
+      confmax tune scores.csv --label truth --metric f1 --score p --positive yes
       confmax tune scores.csv --label truth --metric linear --costs costs.csv
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
@@ -243,7 +291,8 @@ def tune(
         for path in read:
             refuse_same(out, path)
     _check_rule_output(out, force)
-    asked = Asked(**{key: more.pop(key) for key in ("label", "weight", "columns", "classes", "positive")})
+    one_result(as_json, out, report)
+    asked = Asked(**{key: more.pop(key) for key in ASKED})
     if not 0 <= more["seed"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
     if more["confusion"] in ("labels", "blend") and asked.label is None:
@@ -261,7 +310,7 @@ def tune(
         "random_state": more["seed"],
     }
     with Bar("tuning", "passes") as bar:
-        frame = large(file, more["in_parts"], bar.rows) or read_frame(file)
+        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, asked.sep)
         kept: list[Any] = []  # solution and rows
         rule, document = tasks.tune(
             frame, asked, metric or "linear", params, costs, warn=warn, callback=bar.step, found=kept.extend, **settings
@@ -278,35 +327,45 @@ def tune(
     if as_json:
         show.print_json(document)
     else:
-        show.show_tune(Page(), document, rule)
+        show.show_tune(Page(out, report), document, rule)
 
 
 @confmax.command()
 @click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.argument("file", type=_PATH)
-@click.option("-o", "--out", type=_PATH, required=True, help=f"Where the decisions go: {', '.join(EXTENSIONS)}.")
+@click.option("-o", "--out", type=_OUT, required=True,
+              help=f"Where the decisions go: {', '.join(EXTENSIONS)}; - for standard output. Pipes and devices take "
+                   "CSV.")  # fmt: skip
 @_COLUMNS
+@_SCORE
+@click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
+@_SEP
 @click.option("--key", metavar="COL", shell_complete=column_names,
-              help="Column of identifiers that a randomised rule draws from.")  # fmt: skip
+              help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its "
+                   "decision.")  # fmt: skip
 @_AS_JSON
-def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str | None, as_json: bool) -> None:
+def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
     """Decide every row of FILE by RULE.
 
-    Writes the columns of FILE and a column 'decision', in the format that the name of the output says. Columns are
-    matched to the rule's classes by name.
+    Writes the columns of FILE and a column 'decision', in the format that the name of the output says; CSV keeps the
+    separator of FILE. Columns are matched to the rule's classes by name. FILE may be '-' for CSV on standard input.
 
     \b
     Example:
       confmax apply rule.json new.csv -o decided.parquet
+      confmax apply rule.json new.csv -o decided.csv --score p --positive yes
+      confmax apply rule.json - -o -
     """
     check_output(out, EXTENSIONS)
+    one_result(as_json, out)
     refuse_same(out, file)
     refuse_same(out, rule)
-    document = tasks.apply(read_frame(file), Asked(columns=columns, key=key), _load_rule(rule), out, warn=warn)
+    asked = Asked(**more)
+    document = tasks.apply(read_frame(file, asked.sep), asked, _load_rule(rule), out, warn=warn)
     if as_json:
         show.print_json(document)
     else:
-        show.show_apply(Page(), document)
+        show.show_apply(Page(out), document)
 
 
 @confmax.command()
@@ -323,9 +382,9 @@ def apply(rule: Path, file: Path, out: Path, columns: tuple[str, ...], key: str 
 def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     """Score argmax, p/prior and a rule on the labels of FILE.
 
-    Without --metric, by every metric that applies. Intervals tell how far the values may be off on the population
-    that the rows were drawn from; those of differences compare rules on the same rows. FILE should hold other rows
-    than the rule was tuned on.
+    Without --metric, by every metric that applies. The intervals show how uncertain the values are for the population
+    that the rows come from; intervals of differences compare rules on the same rows. FILE should hold rows that the
+    rule was not tuned on.
 
     \b
     Example:
@@ -339,7 +398,8 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     settings |= {key: more.pop(key) for key in ("level", "stratified")}
     check_bootstrap(settings["n_replicates"], settings["level"])
     loaded = None if rule is None else _load_rule(rule)
-    document = tasks.score(read_frame(file), Asked(**more), names, params, loaded, warn=warn, **settings)
+    asked = Asked(**more)
+    document = tasks.score(read_frame(file, asked.sep), asked, names, params, loaded, warn=warn, **settings)
     if as_json:
         show.print_json(document)
     else:

@@ -21,7 +21,7 @@ from confmax._aligned import aligned
 from confmax._folds import folds_to_judge
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
-from confmax.cli.columns import Asked, Rows, listed, read_rows
+from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
 from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
 from confmax.cli.completers import column_names, metric_names, rule_files
 from confmax.cli.crossfit import cross_fitted
@@ -30,7 +30,7 @@ from confmax.cli.frame import Frame
 from confmax.cli.group import warn
 from confmax.cli.reports import with_commas
 from confmax.cli.show import Bar, Page, _show_source, number, print_json
-from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed
+from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed, positive_of
 from confmax.oracle import Table, make_table
 from confmax.report._evidence import pooled
 from confmax.rule import DecisionRule
@@ -82,7 +82,7 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
     loaded, asked = {str(path): _load_rule(path) for path in rules}, Asked(**more)
     with Bar("comparing", "rules") as bar:
         document = comparison(
-            read_frame(file), asked, names, params, loaded, progress=bar.update, warn=warn, **settings
+            read_frame(file, asked.sep), asked, names, params, loaded, progress=bar.update, warn=warn, **settings
         )
     if as_json:
         print_json(document)
@@ -128,7 +128,8 @@ def comparison(
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
     first = next(iter(rules.values()), None)
-    rows = read_rows(frame, asked, () if first is None else first.class_names[: first.n_classes])
+    known = (None, ()) if first is None else (positive_of(first), first.class_names[: first.n_classes])
+    rows = read_rows(frame, asked, known[1], known[0])
     for note in rows.notes:
         warn(note)
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
@@ -274,7 +275,7 @@ def _best(found: Score) -> dict[str, list[str]]:
 def _tune(file: Path, asked: Asked) -> str:
     """Return the command that tunes on the same columns, but for its metric."""
     words = ["confmax", "tune", str(file)]
-    for option in ("label", "weight", "columns", "classes", "positive"):
+    for option in ASKED:
         given = getattr(asked, option)
         if given:
             words += [f"--{option}", given if isinstance(given, str) else with_commas(given)]

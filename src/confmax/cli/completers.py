@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import zipfile
 from pathlib import Path
 
@@ -12,7 +11,9 @@ import pyarrow.parquet as pq
 from click.shell_completion import CompletionItem
 
 from confmax import metrics
+from confmax.cli.csvs import first_cells, sniffed
 from confmax.cli.files import EXTENSIONS
+from confmax.cli.sources import Source
 from confmax.optimize import SOLVERS
 
 __all__ = ["column_names", "metric_names", "rule_files", "solver_names"]
@@ -51,7 +52,7 @@ def column_names(context: click.Context, _option: click.Parameter, typed: str) -
     path = next((Path(each) for each in given if each and Path(each).suffix.lower() in EXTENSIONS), None)
     try:
         names = [] if path is None else _columns(path)
-    except (OSError, ValueError, StopIteration, zipfile.BadZipFile, pa.ArrowException, csv.Error):
+    except (OSError, ValueError, IndexError, zipfile.BadZipFile, pa.ArrowException):
         return []
     return [CompletionItem(name) for name in names if name.startswith(typed)]
 
@@ -69,5 +70,7 @@ def _columns(path: Path) -> list[str]:
     if kind == ".npz":
         with zipfile.ZipFile(path) as archive:
             return [name.removesuffix(".npy") for name in archive.namelist()]
-    with path.open(newline="", encoding="utf-8-sig") as text:
-        return next(csv.reader(text)) if kind == ".csv" else []
+    if kind != ".csv":
+        return []
+    source = Source(path)
+    return [name.strip() for name in first_cells(source, 1, sniffed(source))[0]]

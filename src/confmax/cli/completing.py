@@ -17,8 +17,8 @@ VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when i
 def completion(shell: str) -> None:
     """Print the script that completes confmax's commands in a shell.
 
-    It completes commands, options, names of metrics and solvers, rule files, and the columns of FILE. Load it in the
-    file that the shell reads at its start:
+    It completes commands, options, names of metrics and solvers, rule files, and the columns of FILE. Load it in your
+    shell's start-up file:
 
     \b
       bash: eval "$(confmax completion bash)"    in ~/.bashrc

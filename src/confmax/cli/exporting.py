@@ -1,4 +1,4 @@
-"""`confmax export`: a rule as SQL, ONNX or Python, for places where confmax is not."""
+"""`confmax export`: a rule as SQL, ONNX or Python, for systems without confmax."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from confmax.cli.columns import listed
-from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, _names, confmax
+from confmax.cli.commands import _AS_JSON, _OUT, _PATH, _load_rule, _names, confmax, one_result
 from confmax.cli.completers import rule_files
 from confmax.cli.files import check_output, refuse_same, write_file
 from confmax.cli.show import Page, print_json
@@ -25,7 +25,9 @@ _SETTINGS = {
 @confmax.command()
 @click.argument("rule", type=_PATH, shell_complete=rule_files)
 @click.option("--to", "language", type=click.Choice(list(_SETTINGS)), required=True, help="What to write.")
-@click.option("--dialect", metavar="NAME", help="Of SQL: duckdb, sqlite, or with the extra confmax[sql] others.")
+@click.option("--dialect", metavar="NAME",
+              help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb or sqlite; or with the extra "
+                   "confmax[sql] others, such as mysql.  [default: standard]")  # fmt: skip
 @click.option("--columns", callback=_names, metavar="A,B,C",
               help="For SQL: columns of probabilities, in class order. Default: those named like the "
                    "classes.")  # fmt: skip
@@ -36,18 +38,18 @@ _SETTINGS = {
 )
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
 @click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
-@click.option("-o", "--out", type=_PATH,
-              help="Where it goes. Without it, SQL and Python are printed.")  # fmt: skip
+@click.option("-o", "--out", type=_OUT,
+              help="Where it goes, - for standard output. Without -o, SQL and Python are printed.")  # fmt: skip
 @_AS_JSON
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
-    """Write RULE as SQL expression, ONNX model or Python function.
+    """Write RULE as an SQL expression, an ONNX model or a Python function.
 
-    Each decides the class index, or with --labels the class name, from one probability per class, like 'confmax
-    apply'. Rules that draw have no such form.
+    The result takes one probability per class and decides like 'confmax apply': it returns the index of the class, or
+    with --labels its name. A rule that decides at random cannot be exported.
 
     \b
     Example:
-      confmax export rule.json --to sql --dialect postgres --columns p_no,p_yes
+      confmax export rule.json --to sql --columns p_no,p_yes
       confmax export rule.json --to onnx -o rule.onnx
       confmax export rule.json --to python -o rule.py
     """
@@ -55,10 +57,9 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     for key in settings:
         if key not in _SETTINGS[language]:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
-    if language == "sql" and "dialect" not in settings:
-        raise click.UsageError("--to sql needs --dialect, such as duckdb, sqlite or postgres")
     if out is not None:
         check_output(out)
+        one_result(as_json, out)
         refuse_same(out, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
@@ -77,4 +78,6 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     if as_json:
         print_json(document)
     else:
-        Page().items([("index", listed([f"{k} {name}" for k, name in enumerate(classes)], 20)), ("written", str(out))])
+        Page(out).items(
+            [("index", listed([f"{k} {name}" for k, name in enumerate(classes)], 20)), ("written", str(out))]
+        )

@@ -5,7 +5,7 @@ What a file is named, what its first bytes say and what is in it must agree; a d
 
 from __future__ import annotations
 
-import csv
+import glob
 import io
 import zipfile
 import zlib
@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confmax.cli.frame import INTEGER, Frame, is_number, typed_column
-from confmax.places import check_place, same_place, write_whole
+from confmax.cli.csvs import csv_bytes, read_cells_of, read_csv
+from confmax.cli.frame import Frame, typed_column
+from confmax.cli.sources import STANDARD, Source, opened, refuse_repeated, short
+from confmax.places import check_place, is_stream, same_place, write_whole
 
 __all__ = [
     "DECISION", "EXTENSIONS", "check_output", "read_cells", "read_frame", "refuse_same", "write_decisions",
@@ -56,8 +57,15 @@ _DAMAGE = (
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_frame(path: Path) -> Frame:
-    """Return the columns of a CSV, Parquet or NPZ file.
+def read_frame(path: Path, separator: str | None = None) -> Frame:
+    """Return the columns of a CSV, Parquet or NPZ file, or of CSV text from a stream.
+
+    Parameters
+    ----------
+    path : Path
+        The file; ``-`` for standard input. Devices and pipes hold CSV unless their names say otherwise.
+    separator : str or None
+        The mark between the cells of CSV; None: what its first rows show.
 
     Raises
     ------
@@ -66,113 +74,97 @@ def read_frame(path: Path) -> Frame:
     OSError
         If it cannot be read.
     """
-    extension = _known_extension(path)
-    _check_bytes(path, extension)
-    frame = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}[extension](path)
+    _check_readable(path)
+    extension = ".csv" if path == STANDARD else format_of(path)
+    if separator is not None and extension != ".csv":
+        raise ValueError(f"--sep is for CSV files and {path} is none; leave --sep out")
+    source = opened(path)
+    _check_bytes(source, extension)
+    if extension == ".csv":
+        frame = read_csv(source, separator)
+    else:
+        frame = _read_parquet(source) if extension == ".parquet" else _read_npz(source)
     if extension != ".npz" and not any(len(column) for column in frame.columns.values()):
-        raise ValueError(f"{path} has column names but no rows; give at least one row of probabilities")
+        raise ValueError(f"{source.path} has column names but no rows; give at least one row of probabilities")
     return frame
 
 
 def read_cells(path: Path) -> list[list[str]]:
     """Return the cells of a small CSV file, such as a table of costs; errors as for `read_frame`."""
-    if path.suffix.lower() != ".csv":
+    _check_readable(path)
+    if path != STANDARD and path.suffix.lower() != ".csv" and not is_stream(path):
         raise ValueError(f"{path} does not end in .csv; save the table as CSV")
-    _check_bytes(path, ".csv")
-    return [[cell.strip() for cell in row] for row in _first_cells(path, 100_000)]
+    source = opened(path)
+    _check_bytes(source, ".csv")
+    return read_cells_of(source)
 
 
-def _known_extension(path: Path) -> str:
-    extension = path.suffix.lower()
-    if extension not in EXTENSIONS:
-        shown = f"the extension {path.suffix!r}" if path.suffix else "no extension"
-        raise ValueError(f"{path} has {shown}; tables are read and written as {', '.join(EXTENSIONS)}")
-    return extension
-
-
-def _check_bytes(path: Path, extension: str) -> None:
-    """Refuse a file that is missing, empty, or not what its name says."""
+def _check_readable(path: Path) -> None:
+    """Refuse what is not there, and what is no single file."""
+    if path == STANDARD:
+        return
     if path.is_dir():
-        raise ValueError(f"{path} is a directory; name a file in it")
-    if not path.exists():
-        raise ValueError(f"there is no file {path}; check the name and the folder")
-    with path.open("rb") as file:
+        raise ValueError(
+            f"{path} is a directory, and only 'confmax tune' reads the Parquet files of one; name one file"
+        )
+    if path.exists() or path.is_symlink():
+        return
+    if glob.has_magic(str(path)):
+        raise ValueError(f"{path} is a pattern, and only 'confmax tune' reads several files; name one file")
+    raise ValueError(f"there is no file {path}; check the name and the folder")
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a name says, as an extension; streams whose names say none hold CSV."""
+    extension = path.suffix.lower()
+    if extension in EXTENSIONS:
+        return extension
+    if is_stream(path):
+        return ".csv"
+    shown = f"the extension {path.suffix!r}" if path.suffix else "no extension"
+    raise ValueError(f"{path} has {shown}; tables are read and written as {', '.join(EXTENSIONS)}")
+
+
+def _check_bytes(source: Source, extension: str) -> None:
+    """Refuse a file that is empty, or not what its name says."""
+    path = source.path
+    with source.open() as file:
         head = file.read(4096)
     if not head.strip():
         raise ValueError(f"{path} is empty; give a table with column names and rows")
     found, what = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), (".csv", "text"))
     if found == ".csv" and b"\0" in head:
         found, what = "", "unknown binary data, or text that is not UTF-8"
-    if found != extension:
-        way_out = f"rename it to end in {found}" if found in EXTENSIONS else f"save the table as {extension} again"
-        raise ValueError(f"{path} is named {extension} but holds {what}; {way_out}")
+    if found == extension:
+        return
+    if source.data is not None:
+        raise ValueError(f"{path} holds {what}; only CSV is read from a stream: name the file")
+    way_out = f"rename it to end in {found}" if found in EXTENSIONS else f"save the table as {extension} again"
+    raise ValueError(f"{path} is named {extension} but holds {what}; {way_out}")
 
 
-def _read_csv(path: Path) -> Frame:
-    """Read all cells as text."""
-    first = _first_cells(path, 1)
-    names = first[0] if first else []
-    if all(map(is_number, names)) and not all(map(INTEGER.fullmatch, names)):
-        raise ValueError(f"the first row of {path} holds numbers, not column names; add a row of names above it")
-    if len(names) == 1:
-        split = next((mark for mark in (";", "\t", "|") if mark in names[0]), None)
-        if split is not None:
-            raise ValueError(f"{path} separates its columns with {split!r}; separate them with commas")
-    _refuse_repeated(names, path)
-    text = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    quoted = pacsv.ParseOptions(newlines_in_values=True)
+def _read_parquet(source: Source) -> Frame:
+    path = source.path
     try:
-        table = pacsv.read_csv(path, parse_options=quoted, convert_options=text)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a well-formed CSV file: {_short(error)}; mend or remove such rows") from None
-    return Frame(path, dict(zip(table.column_names, table.columns, strict=True)), is_text=True, table=table)
-
-
-def _first_cells(path: Path, most: int) -> list[list[str]]:
-    """Return the cells of the first rows of a CSV file, blank rows left out.
-
-    Raises
-    ------
-    ValueError
-        If a quote is never closed (it would swallow the rest of the file), or the text is not UTF-8.
-    """
-    with path.open("rb") as file:
-        marks = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(1 << 20), b""))
-    if marks % 2:
-        raise ValueError(f'{path} has an odd number of quotes ("), so one is never closed; close it or double it')
-    rows: list[list[str]] = []
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            for row in csv.reader(text):
-                if len(rows) == most:
-                    break
-                if row:
-                    rows.append(row)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is not a well-formed CSV file: {_short(error)}; save it as UTF-8 text") from None
-    return rows
-
-
-def _read_parquet(path: Path) -> Frame:
-    try:
-        with path.open("rb") as file:
+        with source.open() as file:
             table = pq.ParquetFile(file).read()
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is a damaged Parquet file: {_short(error)}; write it again") from None
-    _refuse_repeated(table.column_names, path)
+        raise ValueError(f"{path} is a damaged Parquet file: {short(error)}; write it again") from None
+    refuse_repeated(table.column_names, path)
     return Frame(path, dict(zip(table.column_names, table.columns, strict=True)), table=table)
 
 
-def _read_npz(path: Path) -> Frame:
+def _read_npz(source: Source) -> Frame:
+    path = source.path
     arrays: dict[str, NDArray[Any]] = {}
     try:
         # opened here, because np.load leaves a damaged file open
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            _refuse_repeated(archive.files, path)
+        with source.open() as file, np.load(file, allow_pickle=False) as archive:
+            refuse_repeated(archive.files, path)
             for name in archive.files:
                 arrays[name] = archive[name]
     except _DAMAGE as error:
-        why = "it holds pickled objects, which are never loaded" if "pickle" in str(error) else _short(error)
+        why = "it holds pickled objects, which are never loaded" if "pickle" in str(error) else short(error)
         way_out = "save arrays of numbers or strings with numpy.savez"
         raise ValueError(f"{path} cannot be read as NPZ: {why}; {way_out}") from None
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
@@ -192,12 +184,6 @@ def _as_column(array: NDArray[Any]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(native)])
 
 
-def _refuse_repeated(names: Sequence[str], path: Path) -> None:
-    repeated = next((name for k, name in enumerate(names) if name in names[:k]), None)
-    if repeated is not None:
-        raise ValueError(f"{path} has two columns named {repeated!r}; give each column its own name")
-
-
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -210,14 +196,14 @@ def check_output(path: Path, extensions: Sequence[str] = ()) -> None:
         If the folder does not exist or is not writable, the path is a directory, or the extension is unknown.
     """
     if extensions:
-        _known_extension(path)
+        format_of(path)
     check_place(path)
 
 
 def refuse_same(path: Path, given: Path, option: str = "-o") -> None:
     """Refuse to write to the file that is read, under whatever name; ``option`` is what names the output."""
     if path.exists() and given.exists() and same_place(path, given):
-        raise ValueError(f"{option} {path} is the file that is read; choose another name for what is written")
+        raise ValueError(f"{option} {path} is the input file; choose another name for the output")
 
 
 @contextmanager
@@ -266,7 +252,7 @@ def write_decisions(
     list of str
         Arrays of an NPZ file that have no place in a table of n rows and were left out.
     """
-    extension = _known_extension(path)
+    extension = format_of(path)
     if DECISION in frame.columns or DECISION in frame.arrays:
         raise ValueError(f"{frame.path} already has a column {DECISION!r}; rename or remove it")
     left_out: list[str] = []
@@ -275,37 +261,17 @@ def write_decisions(
         named = {} if block is None else {block: list(block_names)}
         table, left_out = _as_table(frame, len(decisions), named)
         if DECISION in table.column_names:
-            raise ValueError(f"a class is called {DECISION!r}, as the column of decisions is; write .npz instead")
+            raise ValueError(f"a class is named {DECISION!r}, like the column of decisions; write .npz instead")
     if table is None:
         data = _npz_bytes({**frame.arrays, DECISION: decisions})
     elif extension == ".csv":
-        data = _csv_bytes(table.append_column(DECISION, pa.array(decisions)))
+        data = csv_bytes(table.append_column(DECISION, pa.array(decisions)), frame.separator or ",")
     else:
-        typed = _typed_table(table) if frame.is_text else table
+        typed = _typed_table(frame) if frame.is_text else table
         typed = typed.append_column(DECISION, pa.array(decisions))
         data = _parquet_bytes(typed) if extension == ".parquet" else _npz_bytes(_as_arrays(typed))
     write_whole(path, data)
     return left_out
-
-
-def _csv_bytes(table: pa.Table) -> bytes:
-    """Return CSV text, cells quoted only where they must be."""
-    header = io.StringIO()
-    csv.writer(header, lineterminator="\n").writerow(table.column_names)
-    body = io.BytesIO()
-    body.write(header.getvalue().encode())
-    start = body.tell()
-    try:
-        # values that need no quotes are the usual case, and the fast one
-        pacsv.write_csv(table, body, pacsv.WriteOptions(include_header=False, quoting_style="none"))
-    except pa.ArrowInvalid:
-        body.seek(start)
-        body.truncate()
-        try:
-            pacsv.write_csv(table, body, pacsv.WriteOptions(include_header=False, quoting_style="needed"))
-        except pa.ArrowException as error:
-            raise ValueError(f"the table cannot be written as CSV: {_short(error)}; write .parquet instead") from None
-    return body.getvalue()
 
 
 def _parquet_bytes(table: pa.Table) -> bytes:
@@ -341,10 +307,12 @@ def _as_table(frame: Frame, n: int, named: Mapping[str, Sequence[str]]) -> tuple
     return pa.table(columns), left_out
 
 
-def _typed_table(table: pa.Table) -> pa.Table:
+def _typed_table(frame: Frame) -> pa.Table:
     """Return a table of text with its columns of numbers as numbers."""
-    columns = zip(table.column_names, table.columns, strict=True)
-    return pa.table({name: pa.array(typed_column(column)) for name, column in columns})
+    assert frame.table is not None
+    names = frame.table.column_names  # as the file has them, also with spaces around
+    typed = (typed_column(frame.with_point(column)) for column in frame.table.columns)
+    return pa.table({name: pa.array(column) for name, column in zip(names, typed, strict=True)})
 
 
 def _as_arrays(table: pa.Table) -> dict[str, NDArray[Any]]:
@@ -355,8 +323,3 @@ def _as_arrays(table: pa.Table) -> dict[str, NDArray[Any]]:
             array = np.array(["" if value is None else str(value) for value in array])
         arrays[name] = array
     return arrays
-
-
-def _short(error: BaseException) -> str:
-    """Return an error's first line, without its full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:300]

@@ -39,17 +39,31 @@ class Frame:
         One-dimensional columns, in file order.
     arrays : dict of str to ndarray
         For NPZ, every array of the file; its one-dimensional ones are in ``columns`` too.
-    is_text : bool
-        Whether cells are text whose type is not known: CSV.
     table : pyarrow.Table or None
         The table as it was read, None for NPZ.
+    separator : str or None
+        Of CSV, the mark between cells; None for other formats.
+    decimal : str
+        Of CSV, the mark before the decimals of numbers.
     """
 
     path: Path
     columns: Mapping[str, pa.ChunkedArray]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    is_text: bool = False
     table: pa.Table | None = None
+    separator: str | None = None
+    decimal: str = "."
+
+    @property
+    def is_text(self) -> bool:
+        """Whether cells are text whose type is not known: CSV."""
+        return self.separator is not None
+
+    def with_point(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return cells of text with their decimal commas as points; text that is no number stays as it is."""
+        if self.decimal == ".":
+            return column
+        return pc.replace_substring_regex(column, r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2")
 
     @cached_property
     def blocks(self) -> dict[str, NDArray[Any]]:
@@ -83,7 +97,7 @@ class Frame:
         """Return whether a column holds numbers; for text its first cell that is not empty decides."""
         column = self.columns[name]
         if self.is_text:
-            cell = next((text for text in column.slice(0, 1000).to_pylist() if text.strip()), "")
+            cell = next((text for text in self.with_point(column.slice(0, 1000)).to_pylist() if text.strip()), "")
             return is_number(cell)
         return _is_number_type(column.type)
 
@@ -102,7 +116,7 @@ class Frame:
         """
         column = self.columns[name]
         if self.is_text:
-            return _parsed(column, name, self.path)
+            return _parsed(self.with_point(column), name, self.path)
         if not self.is_numeric(name):
             raise ValueError(
                 f"column {name!r} of {self.path} holds {column.type}, not numbers; choose the columns of probabilities "
@@ -142,7 +156,11 @@ class Frame:
             raise ValueError(
                 f"row {row} of {role} {name!r} of {self.path} is empty; drop such rows, or leave the option out"
             )
-        return (as_names(seen) if self.is_text else _whole(np.array(seen)))[codes]
+        if not self.is_text:
+            return _whole(np.array(seen))[codes]
+        return as_names([cell.strip() for cell in self.with_point(pa.chunked_array([seen], pa.string())).to_pylist()])[
+            codes
+        ]
 
 
 def no_column(name: str, frame: Frame, option: str) -> ValueError:
@@ -181,6 +199,8 @@ def _parsed(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float6
         row = next((k for k, cell in enumerate(cells) if not is_number(cell)), 0)
         what = f"holds {cells[row]!r}, which is not a number" if cells[row].strip() else "is empty"
         way_out = "drop such rows, or choose other columns with --columns"
+        if "," in cells[row]:
+            way_out = "write numbers with a decimal point and without commas"
         raise ValueError(f"row {row} of column {name!r} of {path} {what}; {way_out}") from None
 
 

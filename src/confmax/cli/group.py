@@ -7,6 +7,7 @@ traceback, with exit code 1. Somebody who stops reading the output is no error w
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 
 import click
 
+from confmax.cli.columns import shortened
 from confmax.cli.show import clean
 
 __all__ = ["OneSentence", "in_words_of_options", "warn"]
@@ -46,11 +48,20 @@ _WORDS = (
 )
 
 
+LONGEST_WORD = 200  # characters of a name in a message: a cell of a file can be a megabyte
+LONGEST_LINE = 2000
+# what writing to a stream without a name raises; files that confmax writes are named in their errors
+_WRITING = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
+
+
 def in_words_of_options(message: str) -> str:
-    """Return a library's sentence on one line, its arguments called as the options are."""
+    """Return a library's sentence on one line of readable length, its arguments called as the options are."""
+    # first, because patterns are slow on a megabyte
+    message = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: shortened(word[0], LONGEST_WORD), message)
+    message = shortened(" ".join(message.split()), LONGEST_LINE)
     for pattern, words in _WORDS:
         message = re.sub(pattern, words, message)
-    return clean(" ".join(message.split()))
+    return clean(message)
 
 
 def warn(message: str) -> None:
@@ -108,8 +119,11 @@ class OneSentence(click.Group):
             sys.exit(1)
         except OSError as error:
             _stop_writing()
+            why = error.strerror or str(error)
+            if error.filename is None and error.errno in _WRITING:
+                _fail(f"standard output cannot be written ({why}); redirect it to another place")
             where = f"{error.filename}: " if error.filename else ""
-            _fail(f"{where}{error.strerror or error}; check the path and its permissions")
+            _fail(f"{where}{why}; check the path and its permissions")
         except ValueError as error:
             _fail(str(error))
         sys.exit(code if isinstance(code, int) else 0)

@@ -21,6 +21,7 @@ from confmax.cli.frame import Frame
 from confmax.oracle import distinct_labels, open_table
 from confmax.oracle._files import parquet_file
 from confmax.oracle._open import files_of
+from confmax.places import is_stream
 
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 HEAD = 1000  # rows that tell the types of columns
@@ -49,6 +50,12 @@ class Large:
         ValueError
             As `read_rows`.
         """
+        if asked.score is not None or asked.sep is not None:
+            option = "--sep" if asked.score is None else "--score"
+            raise ValueError(
+                f"{option} is for files that are read whole and {self.path} is read in parts; name one file with "
+                f"--in-parts no" + ("" if asked.score is None else ", or store both columns of probabilities")
+            )
         if self.path.suffix.lower() == ".npy":
             return self._mapped(asked)
         head = self._head()
@@ -109,9 +116,11 @@ def large(path: Path, in_parts: str, heard: Callable[[int, int], None] | None = 
         If a file cannot be read in the way that was asked for.
     """
     several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+    if not several and (not path.exists() or is_stream(path)):
+        return None  # which reading it whole refuses, or reads from the stream
     kind = path.suffix.lower()
     if in_parts == "yes" and not several and kind not in (".parquet", ".npy"):
-        raise ValueError(f"{path} is neither Parquet nor .npy, which can be read in parts; leave --in-parts out")
+        raise ValueError(f"{path} is neither Parquet nor .npy, and only these are read in parts; leave --in-parts out")
     if in_parts == "no" and (several or kind == ".npy"):
         raise ValueError(
             f"{path} can only be read in parts; leave --in-parts out, or name one CSV, Parquet or NPZ file"

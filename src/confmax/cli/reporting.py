@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from confmax.cli.columns import Asked
-from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _load_rule, _table_options
+from confmax.cli.commands import _AS_JSON, _OUT, _PARAM, _PATH, _load_rule, _table_options, one_result
 from confmax.cli.completers import column_names, metric_names, rule_files
 from confmax.cli.exporting import confmax
 from confmax.cli.files import check_output, read_frame, refuse_same
@@ -34,9 +34,7 @@ __all__ = ["confmax", "report"]
 @click.option("--level", type=float, metavar="X", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
               help="Seed of the bootstrap.")  # fmt: skip
-@click.option(
-    "-o", "--out", type=_PATH, default=Path("report.html"), show_default=True, help="Where to write the page."
-)
+@click.option("-o", "--out", type=_OUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
 @_AS_JSON
 def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
     """Write an HTML page that evaluates RULE on the rows of FILE.
@@ -54,17 +52,19 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
         raise click.UsageError("--param belongs to --metric; give both")
     settings = {"n_replicates": more.pop("replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
     check_output(out)
+    one_result(as_json, out)
     refuse_same(out, file)
     refuse_same(out, rule)
     check_installed()
     loaded = _load_rule(rule)
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
-    rows = judged(out, loaded, read_frame(file), Asked(**more), metric, second, **settings)
+    asked = Asked(**more)
+    rows = judged(out, loaded, read_frame(file, asked.sep), asked, metric, second, **settings)
     for note in rows.notes:
         warn(note)
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     if as_json:
         print_json(document)
     else:
-        Page().items([("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))])
+        Page(out).items([("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))])

@@ -18,6 +18,7 @@ from confmax._metric import Metric
 from confmax.cli.columns import Asked, Rows, read_rows
 from confmax.cli.files import check_output, refuse_same, writing
 from confmax.cli.frame import Frame
+from confmax.cli.tasks import positive_of
 from confmax.metrics import get
 from confmax.places import same_place
 from confmax.report._metrics import named
@@ -89,7 +90,7 @@ def judged(
     path: Path, rule: DecisionRule, frame: Frame, asked: Asked, metric: Metric | None, second: str, **settings: Any
 ) -> Rows:
     """Write the page of a rule on a file's rows; return these."""
-    rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
+    rows = read_rows(frame, asked, rule.class_names[: rule.n_classes], positive_of(rule))
     tuned_for = named(rule.metric)
     rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
     with writing(path):

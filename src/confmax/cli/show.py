@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +20,7 @@ from rich.text import Text
 
 from confmax.cli.columns import listed
 from confmax.optimize import Progress as Step
+from confmax.places import is_stdout
 from confmax.rule import DecisionRule
 
 __all__ = ["Bar", "Page", "clean", "print_json", "show_apply", "show_demo", "show_metrics", "show_score", "show_tune"]
@@ -26,6 +28,7 @@ __all__ = ["Bar", "Page", "clean", "print_json", "show_apply", "show_demo", "sho
 PIPED_WIDTH = 1_000_000  # a pipe has no width; lines are for programs and pagers, never folded or cut
 COLUMN_GAP = 3  # between columns on a terminal
 LEAST_PROSE = 30  # columns of text below which a table is no table
+LEAST_BAR = 8  # columns of a progress bar
 SHOW_AFTER = 0.5  # seconds: shorter work needs no bar
 
 Document = dict[str, Any]
@@ -61,12 +64,19 @@ def small(value: float | None) -> str:
 
 
 class Page:
-    """Where a report is printed: the width of the terminal, or unlimited lines in a pipe."""
+    """Where text is printed: as wide as the terminal, or with lines of unlimited length in a pipe.
 
-    def __init__(self) -> None:
-        self.is_terminal = sys.stdout.isatty()
+    Parameters
+    ----------
+    *outputs : Path or None
+        Where results were written. If one of them is stdout, the text goes to stderr, so that stdout holds data only.
+    """
+
+    def __init__(self, *outputs: Path | None) -> None:
+        self.file = sys.stderr if any(out is not None and is_stdout(out) for out in outputs) else sys.stdout
+        self.is_terminal = self.file.isatty()
         width = None if self.is_terminal else PIPED_WIDTH
-        self.console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+        self.console = Console(file=self.file, width=width, markup=False, highlight=False, emoji=False)
 
     def say(self, sentence: str = "", style: str = "") -> None:
         """Print prose, folded between words on a terminal."""
@@ -89,7 +99,7 @@ class Page:
         with self.console.capture() as captured:
             self.console.print(grid)
         for line in captured.get().splitlines():
-            print(line.rstrip())
+            print(line.rstrip(), file=self.file)
 
     def block(self, text: str) -> None:
         """Print lines as they are."""
@@ -145,13 +155,18 @@ class Page:
 
 
 class Bar:
-    """A progress bar on stderr, only on a terminal and only for work that takes longer than ``after`` seconds."""
+    """A progress bar on stderr, only on a terminal and only for work that takes longer than ``after`` seconds.
+
+    It counts what `update` is told, or the rows of a pass (`rows`), and says after how many passes (`step`) which value
+    was reached. What does not fit into the width of the terminal is left out, the last things first.
+    """
 
     def __init__(self, what: str, unit: str, after: float = SHOW_AFTER) -> None:
         self.what, self.unit, self.after = what, unit, after
         self.began = time.monotonic()
         self.live: Progress | None = None
-        self.told, self.of_rows = "", False
+        self.reached: list[str] = []
+        self.of_rows = False
         self.rows_before, self.pass_began = 0, self.began
         self.is_terminal = sys.stderr.isatty()
 
@@ -164,33 +179,50 @@ class Bar:
         if self.live is not None:
             self.live.stop()
 
-    def update(self, done: int, total: int, told: str = "") -> None:
-        """Show how far the work is."""
+    def update(self, done: int, total: int, parts: Sequence[str] = ()) -> None:
+        """Show that ``done`` of ``total`` units are done, and further parts of the line while there is room."""
         if not self.is_terminal or time.monotonic() - self.began < self.after:
             return
         if self.live is None:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-            self.live = Progress(*columns, console=Console(stderr=True, markup=False), transient=True)
+            columns = (TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.fields[shown]}"))
+            self.live = Progress(*columns, console=Console(stderr=True, markup=False), transient=True, expand=True)
             self.live.start()
-            self.live.add_task(self.what, total=total, told="")
-        shown = f"{done}/{total} {self.unit} {told}".rstrip()
-        self.live.update(self.live.task_ids[0], completed=done, total=total, told=shown)
+            self.live.add_task(self.what, total=total, shown="")
+        shown = self._fitting([f"{_counted(done)}/{_counted(total)} {self.unit}", *parts], self.live.console.width)
+        self.live.update(self.live.task_ids[0], completed=done, total=total, shown=shown)
+
+    def _fitting(self, parts: Sequence[str], width: int) -> str:
+        room = width - len(self.what) - LEAST_BAR - 2  # a space on either side of the bar
+        most = max((k for k in range(len(parts) + 1) if len(", ".join(parts[:k])) <= room), default=0)
+        return ", ".join(parts[:most])
 
     def step(self, progress: Step) -> None:
         """Show a step of `maximize`; returns nothing, so that the run goes on."""
-        self.told = f"value {progress.value:.4f}"
+        self.reached = [f"value {progress.value:.4f}"]
         if progress.upper_bound is not None:
-            self.told += f", at most {progress.upper_bound:.4f}"
-        if not self.of_rows:
-            self.update(progress.n_passes, progress.max_passes, self.told)
+            self.reached.append(f"at most {progress.upper_bound:.4f}")
+        if self.of_rows:
+            self.reached.insert(1, f"{progress.n_passes} pass{'es' * (progress.n_passes != 1)} done")
+        else:
+            self.update(progress.n_passes, progress.max_passes, self.reached)
 
     def rows(self, done: int, total: int) -> None:
-        """Show how far a pass over a file is, how fast, and what the step before has found."""
+        """Show how many rows of a pass over a file are read, how fast, and what the step before has reached."""
         now = time.monotonic()
         if not self.of_rows or done < self.rows_before:
-            self.of_rows, self.pass_began = True, now if self.of_rows else self.began
+            self.pass_began = now if self.of_rows else self.began
+            self.of_rows, self.unit = True, "rows"
         self.rows_before, seconds = done, max(now - self.pass_began, 1e-9)
-        self.update(done, total, f"{done / seconds:,.0f} rows/s {self.told}")
+        self.update(done, total, [f"{_counted(done / seconds)} rows/s", *self.reached])
+
+
+def _counted(count: float) -> str:
+    """Return a count in three or four digits, such as 1.23M, or as it is below ten thousand."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= max(size, 1e4):
+            scaled = count / size
+            return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}{letter}"
+    return f"{count:.0f}"
 
 
 # --- the reports -----------------------------------------------------------------------------------------------------
@@ -214,8 +246,8 @@ def _blended(share: float | None) -> str:
     """Return how much of a blend is the model, in words."""
     percent = round(100 * (share or 0.0))
     if percent in (0, 100):
-        return "as the probabilities expect, which the labels bear out" if percent else "as counted on the labels"
-    return f"{percent}% as the probabilities expect, the rest as counted on the labels"
+        return "expected from the probabilities (the labels agree)" if percent else "counted on the labels"
+    return f"{percent}% expected from the probabilities, the rest counted on the labels"
 
 
 def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
@@ -250,8 +282,8 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     out = document["rule_file"]
     written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
     page.say(
-        f"{written} The values above are those of the rows that it was tuned on, so they flatter it: run 'confmax "
-        f"score' on other rows."
+        f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
+        f"other rows."
     )
     if "report_file" in document:
         page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
@@ -278,11 +310,12 @@ def show_score(page: Page, document: Document) -> None:
         heads += [f"{names[last]} - argmax", "better"]
     page.table(heads, body, best=3)
     page.say()
-    page.say("p/prior takes the class sizes from these same rows.")
+    page.say("p/prior uses the class sizes of these rows.")
     if about is not None:
-        page.say(f"In brackets: {about['method']}, the same for all rules. better: share of replicates.")
+        page.say(f"In brackets: {about['method']}, the same resamples for all rules.")
+        page.say("better: share of the replicates in which the difference is positive.")
     if any("-" in row for row in body):
-        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
+        page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}
     for entry in document["skipped"]:
         reasons.setdefault(entry["why"], []).append(entry["metric"])
@@ -312,9 +345,9 @@ def show_metrics(page: Page, document: Document) -> None:
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
     page.say()
     page.say(
-        "linear, ratio and concave metrics come with a certificate (confmax tune --confusion model); 'needs' says what "
-        "must be given: --positive or --classes. A metric of one class takes its name in brackets, as in "
-        "'recall[yes]'. Parameters are set with --param; linear takes --costs."
+        "linear, ratio and concave metrics come with an optimality guarantee (confmax tune --confusion model). 'needs' "
+        "shows what else to give: --positive or --classes. A metric of one class takes its name in brackets, as in "
+        "'recall[yes]'. Set parameters with --param; linear takes --costs."
     )
 
 
@@ -335,17 +368,22 @@ def show_demo(page: Page, document: Document, rule: DecisionRule) -> None:
     page.say()
     folds = document["folds"]
     page.say(
-        f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and judged by "
-        f"the labels of the other one; the counts of the {folds} folds are pooled."
+        f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and evaluated "
+        f"on the remaining fold; counts are pooled over folds."
     )
     page.items(
         [
             (
                 "tuned",
-                "the default: the confusion matrix averages what calibrated probabilities expect and labels count",
+                "the default: the confusion matrix averages the calibrated probabilities' expectation and the "
+                "observed counts",
             ),
-            ("on model", "it is expected from the probabilities alone, right as far as they are calibrated"),
-            ("gap", "proved: the most that any rule could add on the model confusion of all rows (-: no certificate)"),
+            ("on model", "it is expected from the probabilities alone; accurate only if they are well calibrated"),
+            (
+                "gap",
+                "proved: the most by which any rule could exceed the one tuned on model, in the expected matrix of all "
+                "rows (-: no guarantee)",
+            ),
         ]
     )
     page.say()

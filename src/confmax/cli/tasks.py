@@ -108,8 +108,8 @@ def _order_needed(metric: Metric, rows: Rows) -> str:
     found = listed(rows.classes)
     positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
-        f"{metric.name} depends on the order of the classes and these have names ({found}); give the order with "
-        f"--classes{positive}"
+        f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
+        f"with --classes{positive}"
     )
 
 
@@ -238,7 +238,7 @@ def score(
     ``settings`` are those of the bootstrap, as `uncertainty.compare` takes them.
     """
     own = () if rule is None else rule.class_names[: rule.n_classes]
-    rows = read_rows(frame, asked, own)
+    rows = read_rows(frame, asked, own, None if rule is None else positive_of(rule))
     for note in rows.notes:
         warn(note)
     if rule is not None and own != rows.classes:
@@ -322,9 +322,15 @@ def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
 
 def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Warn) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
-    rows = read_rows(frame, asked, rule.class_names[: rule.n_classes])
+    own = rule.class_names[: rule.n_classes]
+    rows = read_rows(frame, asked, own, positive_of(rule))
     for note in rows.notes:
         warn(note)
+    # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
+    if own != rows.classes:
+        order = [rows.classes.index(name) for name in own]
+        columns = tuple(rows.columns[k] for k in order)
+        rows = replace(rows, proba=np.ascontiguousarray(rows.proba[:, order]), classes=own, columns=columns)
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict_index(rows.proba, keys=keys_of(frame, asked.key))
     with writing(out):
@@ -341,6 +347,13 @@ def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Wa
         "out": str(out),
         "decided": {str(name): float(share) for name, share in zip(names.tolist(), shares, strict=True)},
     }
+
+
+def positive_of(rule: DecisionRule) -> Any:
+    """Return the positive class of a rule that was tuned for a metric of two classes, None for other rules."""
+    name = rule.metric.split("(")[0]
+    is_binary = rule.n_classes == 2 and name in metrics.names() and name != "linear" and metrics.get(name).binary
+    return rule.class_names[1] if is_binary else None
 
 
 def catalogue() -> Document:

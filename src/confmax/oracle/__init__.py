@@ -17,12 +17,11 @@ from confmax.oracle._table import (
     apply_calibrator,
     checked_probabilities,
     given_hashes,
-    is_source,
     is_sparse,
     make_table,
     refuse_too_few_classes,
 )
-from confmax.oracle._tensors import is_dask, is_spark, is_tensor, on_host
+from confmax.oracle._tensors import is_dask, is_source, is_spark, is_tensor, on_host
 from confmax.oracle._wrappers import CountingOracle, DecidingOn
 
 __all__ = [
@@ -96,15 +95,15 @@ def make_oracle(
     confusion : {"model", "labels", "blend"}
         ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact; ``mean(1[y = i] h_j)``; or an average of both.
     backend : {"numba", "numpy", "sparse", "torch", "parts"} or None
-        The compiled scan, the slow reference, the scan of stored entries, that of a tensor on its device, or of rows
-        that lie in parts; None: the one for this kind of table.
+        The compiled scan, the slow reference, the scan of the stored entries of a sparse table, of a tensor on its
+        device, or of a table in parts; None: the one for this kind of table.
     model_share : float or None
         Weight of the model in the blend, from 0 to 1.
 
     Raises
     ------
     ValueError
-        If a word is unknown, or labels are asked for and the table has none.
+        If an option is unknown, or ``confusion`` needs labels and the table has none.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from confmax.confusion import Array
 from confmax.oracle._check import check_rows, normalised
 from confmax.oracle._columns import column_names, matched, warn
 from confmax.oracle._labels import refuse_masked, vector
-from confmax.oracle._tensors import is_spark
+from confmax.oracle._tensors import is_source, is_spark
 
 ROW_SUM_TOLERANCE = 1e-3
 
@@ -26,7 +26,14 @@ def as_array(
     A frame's columns are put in the order of ``classes`` by their names, or all columns in the ``order`` given.
     """
     if is_spark(proba):
-        raise ValueError("a Spark DataFrame is decided where it lies: use rule.transform(df), which adds a column")
+        raise ValueError(
+            "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
+        )
+    if is_source(proba):
+        raise ValueError(
+            "an opened table is not an array of rows; rule.predict(table) decides it, everything else needs its rows "
+            "in memory"
+        )
     refuse_masked(proba, "proba")
     P = np.asarray(proba)
     if classes is not None:
@@ -90,7 +97,7 @@ def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> A
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
-        raise ValueError("sample_weight sums to more than a float can hold; divide the weights by their largest")
+        raise ValueError("sample_weight is too large to sum; divide the weights by their largest")
     if whole and total <= 0:
         raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
     return weight
@@ -133,8 +140,8 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
                 float(cell)
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"row {row}, column {column} of proba is not a number ({cell!r:.40}); drop the columns that are no "
-                    f"probabilities, and rows with missing ones"
+                    f"row {row}, column {column} of proba is not a number ({cell!r:.40}); drop columns that hold no "
+                    f"probabilities, and rows with missing values"
                 ) from None
         raise ValueError(f"proba must hold numbers; got dtype {P.dtype}") from None
 

@@ -341,7 +341,7 @@ def _like(name: str, labels: Sequence[Any]) -> Any:
         return plain(float(name))
     except ValueError:
         raise ValueError(
-            f"column {name!r} of proba is named like no label and the labels are numbers ({_shown(labels)}); drop it "
+            f"column {name!r} of proba matches no label and the labels are numbers ({_shown(labels)}); drop it "
             f"if it holds no probabilities, or pass classes= with the names in column order"
         ) from None
 
@@ -454,9 +454,7 @@ def _refuse_part(found: Found, names: Sequence[str], way_out: str) -> None:
 
 
 def _two_columns(name: Any, one: str, other: str) -> str:
-    return (
-        f"the class {name!r} is named by two columns of proba ({one!r} and {other!r}); drop one of them, or rename it"
-    )
+    return f"two columns of proba are named like the class {name!r} ({one!r} and {other!r}); drop or rename one of them"
 
 
 def _assumed(names: Sequence[str], classes: Sequence[Any]) -> str:

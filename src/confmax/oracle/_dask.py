@@ -143,7 +143,7 @@ def dask_source(
     if is_frame(proba):
         proba, y, sample_weight, names = _of_frame(proba, y, sample_weight, columns)
     elif columns is not None or isinstance(y, str) or isinstance(sample_weight, str):
-        raise ValueError("a Dask array has no names of columns; pass y and sample_weight as arrays, and no columns=")
+        raise ValueError("a Dask array has no column names; pass y and sample_weight as arrays, and leave columns= out")
     proba = one_column_chunk(proba)
     proba, y, sample_weight = _persisted([proba, y, sample_weight])
     x = _blocks(proba)
@@ -196,7 +196,7 @@ def one_column_chunk(proba: Any) -> Any:
     if proba.numblocks[1] == 1:
         return proba
     if np.isnan(proba.shape[1]):
-        raise ValueError("the columns of proba lie in chunks of unknown sizes; call proba.compute_chunk_sizes() first")
+        raise ValueError("the chunks of proba have unknown sizes; call proba.compute_chunk_sizes() first")
     return proba.rechunk({1: -1})
 
 
@@ -246,7 +246,7 @@ def _beside(values: Any, name: str, each: str, lengths: list[int]) -> list[Any]:
     blocks = _blocks(values)
     if len(blocks) != len(lengths):
         raise ValueError(
-            f"{name} lies in {len(blocks)} partitions, proba in {len(lengths)}; give both the same, by "
+            f"{name} has {len(blocks)} partitions and proba has {len(lengths)}; make them equal with "
             f"repartition() or compute_chunk_sizes()"
         )
     return blocks

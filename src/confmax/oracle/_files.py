@@ -195,7 +195,7 @@ def _numbers(column: Any, piece: Piece, name: str) -> NDArray[Any]:
     if pa.types.is_decimal(chunk.type):
         chunk = chunk.cast(pa.float64(), safe=False)
     if not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type) or pa.types.is_null(chunk.type)):
-        raise ValueError(f"{piece}: column {name!r} holds no numbers but {chunk.type}; choose other columns")
+        raise ValueError(f"{piece}: column {name!r} holds {chunk.type}, not numbers; choose other columns")
     return np.asarray(chunk.to_numpy(zero_copy_only=False))
 
 
@@ -281,7 +281,7 @@ def _given(_piece: Piece, part: Part) -> Part:
 
 def map_array(path: str) -> NDArray[Any]:
     if not path.lower().endswith(".npy") or not os.path.isfile(path):
-        raise ValueError(f"{path} is no .npy file; save the array with numpy.save and name the file")
+        raise ValueError(f"{path} is not a .npy file; save the array with numpy.save and name the file")
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:

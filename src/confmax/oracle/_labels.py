@@ -82,8 +82,7 @@ def refuse_masked(values: Any, name: str) -> None:
     if masked.any():
         row = int(np.argwhere(masked)[0, 0]) if masked.ndim else 0
         raise ValueError(
-            f"row {row} of {name} is masked, and what is under a mask is not used; drop such rows, or fill them with "
-            f"filled()"
+            f"row {row} of {name} is masked, and masked values are not used; drop such rows, or fill them with filled()"
         )
 
 

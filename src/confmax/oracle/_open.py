@@ -37,43 +37,44 @@ def open_table(
     columns: Sequence[str] | None = None,
     progress: Heard | None = None,
 ) -> Any:
-    """Open a table of probabilities in files, to be read part by part, whatever its size.
+    """Open a table of probabilities in files of any size, which are then read part by part.
 
     Parameters
     ----------
     path : str, path or sequence of them
-        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory of them, or several
-        names; read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
-        memory-mapped. Or a Dask DataFrame, whose columns are all probabilities but label and weight, or a Spark
+        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
+        They are read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
+        memory-mapped. Or a Dask DataFrame whose columns other than label and weight are all probabilities, or a Spark
         DataFrame.
     label, weight : str or None
-        Columns of true classes and of sample weights; beside a ``.npy`` file the ``.npy`` files that hold them (n,).
+        Columns of true classes and of sample weights; with a ``.npy`` file of probabilities, the ``.npy`` files that
+        hold labels and weights (n,).
     columns : sequence of str or None
-        The columns of probabilities in class order, or the one that holds a list of K numbers per row. Default: the
-        column ``probability`` if it holds lists, else every column of floating-point numbers but label and weight.
-        Columns of decimals or whole numbers are taken if they are named here.
+        The columns of probabilities in class order, or one column that holds a list of K numbers per row. Default: the
+        column ``probability`` if it holds lists, otherwise every column of floating-point numbers except label and
+        weight. Columns of decimals or whole numbers are used only if you name them here.
     progress : callable or None
-        Called with the number of rows read in a pass so far and the number of rows of the table.
+        Called with the number of rows read so far in a pass and the number of rows of the table.
 
     Returns
     -------
     object
-        To be given to `maximize` in the place of ``proba``, without ``y`` and ``sample_weight``, or to
-        `DecisionRule.predict`. Nothing has been read but the files' headers.
+        Pass it to `maximize` as ``proba``, without ``y`` and ``sample_weight``, or to `DecisionRule.predict`. So far
+        only the headers of the files have been read.
 
     Raises
     ------
     ValueError
         If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
-        missing or of a wrong type, or a table in memory is given.
+        missing or has a wrong type, or ``path`` is a table in memory.
     ImportError
         If files are Parquet and pyarrow is not installed.
 
     Notes
     -----
-    A run reads the probabilities once to check them, once per pass, and once more where they are calibrated. The
-    calibration is fitted on a sample of 4M entries, which also finds where the first full pass looks. Row groups of
-    about a million rows are a good size: three of them are in memory at a time.
+    A run reads the probabilities once to check them, once per pass, and once more if they are calibrated. The
+    calibration is fitted on a sample of 4 million entries; the solver starts from the solution on this sample. Row
+    groups of about a million rows are a good size, as three of them are in memory at a time.
 
     Examples
     --------
@@ -120,7 +121,7 @@ def files_of(path: Any) -> list[Path]:
             name = os.path.join(glob.escape(each), "*.parquet")
         matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
         if not matched:
-            raise ValueError(f"no file is named like {name}; check the pattern and the folder")
+            raise ValueError(f"no file matches {name}; check the pattern and the folder")
         found += map(Path, matched)
     for file in found:
         if not file.is_file():
@@ -160,7 +161,7 @@ def _refuse_address(name: str) -> None:
         return
     scheme, rest = found[1], found[2]
     if scheme.lower() == "file":
-        raise ValueError(f"{name} is an address, and files are named by their paths; give /{unquote(rest)}")
+        raise ValueError(f"{name} is an address; give the path of the file: /{unquote(rest)}")
     raise ValueError(
         f"{scheme}://{rest} is not on this machine, and only local files are read; copy the files here, or pass a Dask "
         f"or Spark DataFrame that reads them there"
@@ -176,12 +177,14 @@ def _refuse_partitions(folder: str) -> None:
     if keys:
         pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
         raise ValueError(
-            f"{folder} is partitioned into folders such as {keys[0]}, whose values are in no file and are not read; "
-            f"name its files by the pattern {pattern} to do without them"
+            f"{folder} is partitioned into folders such as {keys[0]}; confmax does not read the values in the names of "
+            f"folders: to leave them out, name the files with the pattern {pattern}"
         )
     if lower and len(lower) == len(deep):
         pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
-        raise ValueError(f"the .parquet files of {folder} lie in folders below it; name them by the pattern {pattern}")
+        raise ValueError(
+            f"the .parquet files of {folder} are in folders below it; name them with the pattern {pattern}"
+        )
     if not deep:
         raise ValueError(f"{folder} is a directory without .parquet files; name a file, or another folder")
 

@@ -189,8 +189,8 @@ class PartedTable(Table):
             Always.
         """
         raise ValueError(
-            f"{what} needs all rows in memory and these lie in parts; choose another solver, or tune on a sample of "
-            f"the rows in an array"
+            f"{what} needs all rows in memory, and this table is read in parts; choose another solver, or tune on a "
+            f"sample of the rows in an array"
         )
 
     def label_weight(self) -> Array:

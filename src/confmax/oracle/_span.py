@@ -49,8 +49,8 @@ def refuse_unheld(gains: Gains) -> None:
     if len(bad):
         k = int(bad[0])
         raise ValueError(
-            f"the weights and offsets of a rule reach from {least[k]:.3g} to {largest[k]:.3g} in size, and scores in "
-            f"float64 hold a factor of at most {1 / LEAST:.0e}; set the small ones to zero"
+            f"the weights and offsets of a rule range from {least[k]:.3g} to {largest[k]:.3g} in size, and scores in "
+            f"float64 allow a factor of at most {1 / LEAST:.0e}; set the small ones to zero"
         )
 
 

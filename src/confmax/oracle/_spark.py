@@ -178,7 +178,7 @@ def frame_source(
     for given, what in ((label, "y"), (weight, "sample_weight")):
         if given is not None and not isinstance(given, str):
             raise ValueError(
-                f"{what} is the name of a column where the probabilities are a Spark DataFrame; got "
+                f"with a Spark DataFrame of probabilities, {what} must be the name of a column; got "
                 f"{type(given).__name__}: add it to the frame as a column"
             )
     kinds = {each.name: each.dataType for each in frame.schema.fields}
@@ -201,7 +201,9 @@ def frame_source(
     alone = replace(source, label=None, weight=None).narrowed()
     first = alone.where(F.col(PROBA).isNotNull()).select(F.size(PROBA).alias(PROBA)).head()
     if first is None:
-        raise ValueError(f"column {chosen[0]!r} of the Spark DataFrame holds no row with probabilities; give some")
+        raise ValueError(
+            f"column {chosen[0]!r} of the Spark DataFrame has no row with probabilities; give at least one"
+        )
     return replace(source, n_classes=int(first[PROBA]))
 
 

@@ -17,7 +17,7 @@ def refuse_frames(frame: Any) -> None:
         )
     refuse_stopped(frame)
     if frame.isStreaming:
-        raise ValueError("a streaming DataFrame has no end; tune on a frame at rest, such as a table of its results")
+        raise ValueError("a streaming DataFrame cannot be tuned on; write its rows to a table and pass that")
 
 
 def refuse_stopped(frame: Any) -> None:

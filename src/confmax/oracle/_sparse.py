@@ -139,7 +139,7 @@ def densified(csr: Any, what: str) -> NDArray[Any]:
     n, K = csr.shape
     if n * K > max(DENSE_CELLS, DENSE_FACTOR * csr.nnz):
         raise ValueError(
-            f"{what} needs the dense table and this sparse one would have {n} x {K} cells, more than {DENSE_CELLS:,}; "
+            f"{what} needs a dense table, and this sparse one would have {n} x {K} cells, more than {DENSE_CELLS:,}; "
             f"pass fewer rows, or a dense table if it fits into the memory"
         )
     return np.asarray(csr.toarray())
@@ -235,14 +235,14 @@ def canonical(proba: Any) -> Any:
     data, indices, indptr = (in_native_order(part) for part in (csr.data, csr.indices, csr.indptr))
     n, K = csr.shape
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
-        raise ValueError("the row pointers (indptr) of proba do not rise from 0; build the sparse table anew")
+        raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
     data, indices = _as_float(data[: indptr[-1]]), indices[: indptr[-1]]
     found = _parts(n, lambda low, high: kernels.structure(indptr, indices, low, high, K))
     if kernels.OUTSIDE in found:
         outside = int(np.argmax((indices < 0) | (indices >= K)))
         row = int(np.searchsorted(indptr, outside, side="right")) - 1
         raise ValueError(
-            f"row {row} of proba stores an entry in column {indices[outside]} of {K}; build the sparse table anew"
+            f"row {row} of proba stores an entry in column {indices[outside]} of {K}; rebuild the sparse table"
         )
     if kernels.UNSORTED in found:
         csr = _csr(data.copy(), indices.copy(), indptr.copy(), (n, K))

@@ -16,7 +16,7 @@ from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._columns import arranged, column_names, warn
 from confmax.oracle._fingerprints import row_hashes, unordered_hashes
 from confmax.oracle._labels import encode_labels, plain, resolve_classes, vector
-from confmax.oracle._tensors import is_dask, is_spark, is_tensor
+from confmax.oracle._tensors import is_dask, is_source, is_spark, is_tensor
 
 
 class Calibrator(Protocol):
@@ -251,9 +251,7 @@ def as_source(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | N
     refuse_name(proba)
     if is_source(proba):
         if y is not None or sample_weight is not None:
-            raise ValueError(
-                "an opened table names its labels and weights itself; pass label= and weight= to open_table"
-            )
+            raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
         return proba
     if is_dask(proba):
         from confmax.oracle._dask import dask_source
@@ -275,9 +273,9 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     Parameters
     ----------
     proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        What is to be checked.
+        The table to check.
     classes : sequence or None
-        Names of the columns of a frame, in the order that is wanted.
+        Names of the columns of a frame, in the order that you want.
 
     Raises
     ------
@@ -412,7 +410,9 @@ def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[An
     except ValueError as error:
         raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
     if out.shape != proba.shape:
-        raise ValueError(f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; keep both")
+        raise ValueError(
+            f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; return the same shape"
+        )
     if is_tensor(out) or out.dtype == proba.dtype:
         return out, totals
     out = out.astype(proba.dtype)
@@ -422,11 +422,6 @@ def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[An
 def is_sparse(proba: Any) -> bool:
     """Whether ``proba`` is of scipy.sparse, found out without importing it."""
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(proba).__mro__)
-
-
-def is_source(proba: Any) -> bool:
-    """Whether ``proba`` is a table that `open_table` has opened."""
-    return getattr(proba, "is_confmax_source", False) is True
 
 
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:

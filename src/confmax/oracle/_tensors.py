@@ -29,3 +29,8 @@ def on_host(values: Any) -> Any:
     plain = values.detach().cpu()
     narrow = plain.is_floating_point() and plain.element_size() < 4
     return (plain.float() if narrow else plain).resolve_conj().resolve_neg().numpy()
+
+
+def is_source(proba: Any) -> bool:
+    """Whether ``proba`` is a table that `open_table` has opened."""
+    return getattr(proba, "is_confmax_source", False) is True

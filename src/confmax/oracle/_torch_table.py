@@ -207,7 +207,9 @@ def checked_tensor(proba: Tensor) -> Tensor:
     if proba.layout != torch.strided or proba.is_quantized:
         raise ValueError(f"proba is a tensor of layout {proba.layout}; pass a dense one: proba.to_dense()")
     if proba.device.type not in CELLS:
-        raise ValueError(f"proba lies on the device {proba.device}; tensors are read on cpu and cuda: pass proba.cpu()")
+        raise ValueError(
+            f"proba is on the device {proba.device}, and only cpu and cuda are supported; pass proba.cpu()"
+        )
     P = proba.detach()
     if P.ndim != 2 or P.shape[1] < 2 or P.shape[0] == 0 or P.is_complex():
         # the sentence depends on the shape and the type alone

@@ -1,0 +1,195 @@
+"""CSV text: which mark separates its columns, whether decimals have a comma, and its cells in and out.
+
+The first rows show the separator: comma, semicolon or tab. Decimal commas, as spreadsheets write them in much of Europe
+beside semicolons or tabs, are read where no number of the file has a decimal point.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from confmax.cli.frame import INTEGER, Frame, is_number
+from confmax.cli.sources import Source, refuse_repeated, short
+
+__all__ = ["SEPARATORS", "csv_bytes", "first_cells", "read_cells_of", "read_csv", "sniffed"]
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+SEEN = 20  # rows below the names that must have as many cells
+COMMA, POINT = (rf"^\s*[+-]?[0-9]*{mark}[0-9]+([eE][+-]?[0-9]+)?\s*$" for mark in (",", r"\."))
+
+
+def read_csv(source: Source, separator: str | None = None) -> Frame:
+    """Return the columns of CSV text, all cells as text.
+
+    Parameters
+    ----------
+    source : Source
+        Where the text is.
+    separator : str or None
+        The mark between cells; None: what the first rows show.
+
+    Raises
+    ------
+    ValueError
+        If it is no well-formed CSV, has no column names or repeats one, or may be separated by two marks.
+    """
+    _check_quotes(source)
+    mark = separator or sniffed(source)
+    first = first_cells(source, 1, mark)
+    header = first[0] if first else []
+    _check_header(header, source, mark, given=separator is not None)
+    names = [name.strip() for name in header]
+    refuse_repeated(names, source.path)
+    text = pacsv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False)
+    quoted = pacsv.ParseOptions(delimiter=mark, newlines_in_values=True)
+    try:
+        with source.open() as file:
+            table = pacsv.read_csv(file, parse_options=quoted, convert_options=text)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{source.path} is not a well-formed CSV file: {short(error)}; mend or remove such rows"
+        ) from None
+    columns = dict(zip(names, table.columns, strict=True))
+    return Frame(source.path, columns, table=table, separator=mark, decimal=_decimal(table, mark))
+
+
+def read_cells_of(source: Source) -> list[list[str]]:
+    """Return the cells of a small table, such as one of costs, decimals with a point; errors as for `read_csv`."""
+    _check_quotes(source)
+    mark = sniffed(source)
+    rows = [[cell.strip() for cell in row] for row in first_cells(source, 100_000, mark)]
+    has_point = any(re.match(POINT, cell) for row in rows for cell in row)
+    if mark == "," or has_point:
+        return rows
+    return [[cell.replace(",", ".") if re.match(COMMA, cell) else cell for cell in row] for row in rows]
+
+
+def sniffed(source: Source) -> str:
+    """Return the mark that separates the cells of the first rows; a comma where there is one column only.
+
+    Raises
+    ------
+    ValueError
+        If two marks separate them equally well.
+    """
+    found: dict[str, list[list[str]]] = {}
+    for mark in SEPARATORS:
+        rows = first_cells(source, SEEN + 1, mark)
+        if rows and len(rows[0]) > 1:
+            found[mark] = rows
+    fitting = [mark for mark, rows in found.items() if len(rows) > 1 and len({len(row) for row in rows}) == 1]
+    if len(fitting) > 1:
+        # 0,5;0,5 are two numbers rather than 0, 5;0 and 5
+        fitting = [mark for mark in fitting if _is_plain(found[mark][1:])] or fitting
+    if len(fitting) > 1:
+        raise ValueError(
+            f"the cells of {source.path} may be separated by {' or by '.join(SEPARATORS[mark] for mark in fitting)}; "
+            f"say which with --sep"
+        )
+    return fitting[0] if fitting else max(found, key=lambda mark: len(found[mark][0]), default=",")
+
+
+def _is_plain(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether no cell holds a separator, but for decimal commas."""
+    marked = (cell for row in rows for cell in row if any(mark in cell for mark in SEPARATORS))
+    return all(re.match(COMMA, cell) for cell in marked)
+
+
+def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
+    """Return the cells of the first rows, blank rows left out.
+
+    Raises
+    ------
+    ValueError
+        If the text is not UTF-8, or its first row is not CSV.
+    """
+    rows: list[list[str]] = []
+    try:
+        with source.open() as file, io.TextIOWrapper(file, newline="", encoding="utf-8-sig") as text:
+            for row in csv.reader(text, delimiter=separator):
+                if len(rows) == most:
+                    break
+                if row:
+                    rows.append(row)
+    except csv.Error as error:
+        # of the names nothing is forgiven; a cell further down may be longer than this reader takes
+        if not rows:
+            raise ValueError(f"{source.path} is not a well-formed CSV file: {short(error)}; mend its names") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{source.path} is not a well-formed CSV file: {short(error)}; save it as UTF-8 text"
+        ) from None
+    return rows
+
+
+def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
+    """Return a table as CSV text, without quotes where no cell needs them.
+
+    Raises
+    ------
+    ValueError
+        If a column is of a type that CSV has no text for.
+    """
+    header = io.StringIO()
+    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(table.column_names)
+    body = io.BytesIO()
+    body.write(header.getvalue().encode())
+    start = body.tell()
+    try:
+        # values that need no quotes are the usual case, and the fast one
+        pacsv.write_csv(table, body, _options(separator, "none"))
+    except pa.ArrowInvalid:
+        body.seek(start)
+        body.truncate()
+        try:
+            pacsv.write_csv(table, body, _options(separator, "needed"))
+        except pa.ArrowException as error:
+            raise ValueError(f"the table cannot be written as CSV: {short(error)}; write .parquet instead") from None
+    return body.getvalue()
+
+
+def _options(separator: str, quotes: str) -> pacsv.WriteOptions:
+    return pacsv.WriteOptions(include_header=False, delimiter=separator, quoting_style=quotes)
+
+
+def _check_quotes(source: Source) -> None:
+    """Refuse a quote that is never closed, which would swallow the rest of the file."""
+    with source.open() as file:
+        marks = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(1 << 20), b""))
+    if marks % 2:
+        raise ValueError(
+            f'{source.path} has an odd number of quotes ("), so one is never closed; close it or double it'
+        )
+
+
+def _check_header(header: Sequence[str], source: Source, mark: str, *, given: bool) -> None:
+    """Refuse a first row of numbers, and one that another mark separates."""
+    cells = header if mark == "," else [name.replace(",", ".") for name in header]
+    if all(map(is_number, cells)) and not all(map(INTEGER.fullmatch, cells)):
+        raise ValueError(f"the first row of {source.path} holds numbers, not column names; add a row of names above it")
+    if len(header) > 1:
+        return
+    other = next((sign for sign in (*SEPARATORS, "|") if sign != mark and sign in "".join(header)), None)
+    if other is not None:
+        found = SEPARATORS.get(other, repr(other))
+        way_out = "leave --sep out" if other in SEPARATORS and given else f"give --sep {other!r}"
+        raise ValueError(f"{source.path} seems to separate its columns with {found}; {way_out}")
+
+
+def _decimal(table: pa.Table, mark: str) -> str:
+    """Return the decimal mark of all numbers of a table."""
+    # in a file that is separated by commas a cell such as "1,234" is as likely a thousand
+    if mark == "," or not _any_cell(table, COMMA) or _any_cell(table, POINT):
+        return "."
+    return ","
+
+
+def _any_cell(table: pa.Table, pattern: str) -> bool:
+    return any(pc.any(pc.match_substring_regex(column, pattern)).as_py() for column in table.columns)

@@ -1,0 +1,577 @@
+"""Everyday inputs: one score column, prefixes, separators, decimal commas, standard input and output."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import confmax as library
+from tests.cli_helpers import SOURCE, document, run, run_process
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+csvs = pytest.importorskip("confmax.cli.csvs")
+scores = pytest.importorskip("confmax.cli.scores")
+
+DRAW = np.random.default_rng(3)
+YES = DRAW.integers(1, 64, 120) / 64  # one minus it is exact, so that all forms hold the same numbers
+TRUTH = np.where(DRAW.random(120) < YES, "yes", "no")
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def written(name="t.csv", sep=",", decimal=".", quoted="", **columns):
+    """Write columns as CSV, numbers with a decimal mark, names between quotes if there are any."""
+    lines = [sep.join(f"{quoted}{key}{quoted}" for key in columns)]
+    for row in zip(*columns.values(), strict=True):
+        cells = [str(float(cell)).replace(".", decimal) if isinstance(cell, float) else str(cell) for cell in row]
+        lines.append(sep.join(cells))
+    Path(name).write_text("\n".join(lines) + "\n")
+    return name
+
+
+def two(names=("no", "yes"), **more):
+    return {
+        "id": [f"{k:03d}" for k in range(120)],
+        names[0]: (1 - YES).tolist(),
+        names[1]: YES.tolist(),
+        "y": TRUTH.tolist(),
+        **more,
+    }
+
+
+def one(name):
+    return {"id": [f"{k:03d}" for k in range(120)], name: YES.tolist(), "y": TRUTH.tolist()}
+
+
+def as_parquet(columns):
+    pq.write_table(pa.table(columns), "t.parquet")
+    return "t.parquet"
+
+
+FORMS = {
+    "comma": lambda: [written(**two())],
+    "semicolon": lambda: [written(sep=";", **two())],
+    "decimal comma": lambda: [written(sep=";", decimal=",", **two())],
+    "tab": lambda: [written(sep="\t", **two())],
+    "tab and decimal comma": lambda: [written(sep="\t", decimal=",", **two())],
+    "another mark": lambda: [written(sep="|", **two()), "--sep", "|"],
+    "quoted names": lambda: [written(sep=";", quoted='"', **two())],
+    "spaces in the header": lambda: [written(**{f" {key}": cells for key, cells in two().items()})],
+    "spaces in the labels": lambda: [written(**two(y=[f" {name}" for name in TRUTH]))],
+    "prefixes": lambda: [written(**two(("p_no", "p_yes")))],
+    "proba prefixes": lambda: [written(sep=";", **two(("proba_no", "proba_yes")))],
+    "score": lambda: [written(**one("s")), "--score", "s"],
+    "score with semicolons": lambda: [written(sep=";", decimal=",", **one("s")), "--score", "s"],
+    "score in Parquet": lambda: [as_parquet(one("s")), "--score", "s"],
+    "Parquet": lambda: [as_parquet(two(("p_no", "p_yes")))],
+    "named score": lambda: [written(**one("p_yes"))],
+}
+TUNE = ("--label", "y", "--metric", "f1", "--positive", "yes")
+
+
+def rule_and_decisions(form):
+    """Return the text of the rule that is tuned on a form of the table, and what it decides there."""
+    file, *more = FORMS[form]()
+    run("tune", file, *more, *TUNE, "-o", "r.json")
+    run("apply", "r.json", file, *more, *(["--positive", "yes"] if form == "named score" else []), "-o", "o.parquet")
+    return Path("r.json").read_text(), pq.read_table("o.parquet")["decision"].to_pylist()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_answer_in_every_form(form):
+    P = np.column_stack([1 - YES, YES])
+    rule = library.maximize("f1", P, TRUTH, classes=["no", "yes"]).rule
+    assert rule_and_decisions(form) == (rule.to_json(), rule.predict(P).tolist())
+
+
+def save_rule():
+    rule = library.DecisionRule.from_weights([1.0, 1.5], classes=["no", "yes"])
+    library.DecisionRule(rule.gains, rule.weights, rule.class_names, "accuracy", 0).save("r.json")
+
+
+COMMANDS = {
+    "tune": ("tune", "{}", *TUNE),
+    "score": ("score", "{}", "--label", "y", "--positive", "yes", "--replicates", "0"),
+    "compare": ("compare", "{}", "--label", "y", "--positive", "yes", "--metric", "f1", "--replicates", "0"),
+    "report": ("report", "r.json", "{}", "--label", "y", "--positive", "yes", "--replicates", "0"),
+    "apply": ("apply", "r.json", "{}", "-o", "o.csv"),
+}
+
+
+@pytest.mark.parametrize("form", ["comma", "decimal comma", "another mark", "prefixes", "score", "named score"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_reads_every_form(command, form):
+    if command == "report" and find_spec("vl_convert") is None:
+        pytest.skip("vl-convert-python is not installed")
+    save_rule()
+    written("plain.csv", **two())
+    reference = document(*(word.format("plain.csv") for word in COMMANDS[command]))
+    file, *more = FORMS[form]()
+    more += ["--positive", "yes"] * (command == "apply" and form in ("score", "named score"))
+    found = document(*(word.format(file) for word in COMMANDS[command]), *more)
+    for key in ("file", "columns"):
+        reference.pop(key, None), found.pop(key, None)
+    assert found == reference
+
+
+# --- one score column ------------------------------------------------------------------------------------------------
+
+
+def test_a_score_is_read_as_what_is_said():
+    written(**one("s"))
+    found = document("tune", "t.csv", "--score", "s", "--label", "y", "--positive", "no", "--metric", "accuracy")
+    assert (found["classes"], found["columns"]) == (["yes", "no"], ["1 - s", "s"])
+    assert found["argmax"] < 0.5  # the score is that of yes
+    found = document("tune", "t.csv", "--score", "s", "--classes", "no,yes", "--metric", "g_mean")
+    assert (found["classes"], found["columns"]) == (["no", "yes"], ["1 - s", "s"])
+    written("n.csv", **one("P(yes)"))
+    found = document("tune", "n.csv", "--score", "P(yes)", "--label", "y", "--metric", "f1")
+    assert (found["classes"], found["columns"]) == (["no", "yes"], ["1 - P(yes)", "P(yes)"])
+
+
+def test_a_rule_keeps_its_order_whatever_is_positive():
+    """Ties go to the last class of the rule, also if the score is that of the first one."""
+    library.DecisionRule.from_weights([1.0, 1.0], classes=["yes", "no"]).save("r.json")
+    written(s=[0.5, 0.75, 0.25])
+    run("apply", "r.json", "t.csv", "--score", "s", "--positive", "yes", "-o", "o.csv")
+    assert Path("o.csv").read_text() == "s,decision\n0.5,no\n0.75,yes\n0.25,no\n"
+
+
+def test_a_rule_for_the_positive_class_says_whose_the_score_is():
+    rule = library.DecisionRule.from_weights([1.0, 1.0], classes=["ham", "spam"])
+    written(s=[0.875, 0.25])
+    for metric, known in (("f1", True), ("f_beta(beta=2.0)", True), ("g_mean", False), ("", False)):
+        library.DecisionRule(rule.gains, rule.weights, rule.class_names, metric, 0).save("r.json")
+        _, stderr = run("apply", "r.json", "t.csv", "--score", "s", "-o", "o.csv", code=0 if known else 2)
+        assert stderr == "" if known else "say it with --positive ham or --positive spam" in stderr
+        assert not known or Path("o.csv").read_text() == "s,decision\n0.875,spam\n0.25,ham\n"
+
+
+def test_a_column_that_is_taken_without_score_is_told():
+    _, stderr = run("tune", written(**one("p_yes")), *TUNE)
+    assert stderr == (
+        "warning: column 'p_yes' was taken as the probability of yes, and the rest as that of the other class; --score "
+        "p_yes says so without this warning\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "column, name, alike",
+    [
+        ("yes", "yes", True), ("p_yes", "yes", True), ("Yes.score", "yes", True), ("P(yes)", "yes", True),
+        ("score_1", 1, True), ("1.0", 1, True), ("eyes", "yes", False), ("p10", 1, False), ("p_10", 1, False),
+        ("p_not_yes", "not yes", False), ("p_a.b", "a.b", True), ("p_axb", "a.b", False),
+    ],
+)  # fmt: skip
+def test_columns_that_are_named_like_a_class(column, name, alike):
+    assert scores.is_named_like(column, name) == alike
+
+
+SCORE = ("--score", "s")
+REFUSED = {
+    "outside 0 to 1": (
+        {"s": [0.5, 1.5], "y": ["no", "yes"]}, (*SCORE, "--positive", "yes"),
+        "row 1 of score column 's' of t.csv is 1.5, which is not between 0 and 1; give probabilities: divide "
+        "percentages by 100, turn log-odds x into 1 / (1 + exp(-x))",
+    ),
+    "negative": ({"s": [-0.5, 0.5], "y": ["no", "yes"]}, (*SCORE, "--positive", "yes"), "row 0 of score column 's'"),
+    "nan": ({"s": ["nan", 0.5], "y": ["no", "yes"]}, (*SCORE, "--positive", "yes"), "is empty; drop such rows"),
+    "three classes": (
+        {"s": [0.5] * 3, "y": list("abc")}, (*SCORE, "--positive", "a"),
+        "--score is for two classes and there are 3 (a, b, c); give one column of probabilities per class",
+    ),
+    "one class": (
+        {"s": [0.5] * 3, "y": ["no"] * 3}, (*SCORE, "--positive", "no"),
+        "only the class no is known here; name both with --classes, the negative first",
+    ),
+    "of which class": (
+        {"s": [0.5] * 2, "y": ["no", "yes"]}, SCORE,
+        "nothing says which class column 's' is the probability of; say it with --positive no or --positive yes",
+    ),
+    "another class": (
+        {"s": [0.5] * 2, "y": ["no", "yes"]}, (*SCORE, "--positive", "maybe"),
+        "--positive maybe is neither class (no, yes); name one of them",
+    ),
+    "two things said": (
+        {"p_yes": [0.5] * 2, "y": ["no", "yes"]}, ("--score", "p_yes", "--positive", "no"),
+        "column 'p_yes' is named like the class yes and --positive says no; give --positive yes, or rename the column",
+    ),
+    "columns too": (
+        {"s": [0.5] * 2, "y": ["no", "yes"]}, (*SCORE, "--columns", "s"),
+        "--score and --columns both say where the probabilities are; leave one of them out",
+    ),
+    "no such column": ({"s": [0.5] * 2, "y": ["no", "yes"]}, ("--score", "z"), "(it has s, y); correct --score"),
+    "nothing said of one column": (
+        {"s": [0.5] * 2, "y": ["no", "yes"]}, (), "one column of probabilities (s); at least two are needed, one per "
+        "class; for two classes you can name a single column with --score",
+    ),
+    "several named alike": (
+        {"p_yes": [0.5] * 2, "yes_2": [0.4] * 2, "y": ["no", "yes"]}, ("--positive", "yes"), "--score a single column",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_scores_that_are_refused(case):
+    columns, more, sentence = REFUSED[case]
+    stdout, stderr = run("tune", written(**columns), "--label", "y", "--metric", "accuracy", *more, code=2)
+    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
+    assert sentence in stderr
+
+
+def test_scores_are_not_read_in_parts():
+    as_parquet(one("s"))
+    arguments = ("tune", "t.parquet", *TUNE, "--in-parts", "yes")
+    _, stderr = run(*arguments, "--score", "s", code=2)
+    assert "--score is for files that are read whole and t.parquet is read in parts; name one file with" in stderr
+    assert "--sep is for files that are read whole" in run(*arguments, "--sep", ";", code=2)[1]
+
+
+# --- separators ------------------------------------------------------------------------------------------------------
+
+
+def sniffed(text, extra=b""):
+    return csvs.sniffed(csvs.Source(Path("t.csv"), text.encode() + extra))
+
+
+@pytest.mark.parametrize(
+    "text, mark",
+    [
+        ("a,b\n1,2\n", ","), ("a;b\n1;2\n", ";"), ("a\tb\n1\t2\n", "\t"), ("a\n1\n", ","), ("a;b\n", ";"),
+        ("a;b\n0,5;0,5\n", ";"),  # decimal commas
+        ("a,x;b\n0,5;0,5\n", ";"),
+        ("x;1,y;1\n0.5,0.5\n", ","),  # semicolons in names
+        ('"p;no","p;yes"\n.5,.5\n', ","), ('"p, no";"p, yes"\n.5;.5\n', ";"),
+        ("a,b\n1;2\n", ","), ("a,b,c;d\n1\n", ","),  # nothing fits: the most names
+        ("\n\na;b\n1;2\n", ";"),
+        ("p,no;p,yes\n0,5;0,5\n", ";"), ('a;"b\nc;d"\n1;2\n', ";"),
+    ],
+)  # fmt: skip
+def test_separators_are_sniffed(text, mark):
+    assert sniffed(text) == mark
+
+
+def test_a_long_cell_does_not_hinder_sniffing():
+    assert sniffed("a;b\n1;2\n", b"x" * 200_000 + b";2\n") == ";"
+
+
+def test_two_separators_that_fit_are_refused_until_one_is_said():
+    Path("t.csv").write_text("no;1,yes;2\n" + "0;0.5,0.5;0\n" * 3)
+    _, stderr = run("tune", "t.csv", "--metric", "accuracy", code=2)
+    assert stderr == "error: the cells of t.csv may be separated by commas or by semicolons; say which with --sep\n"
+    assert "no column of probabilities" in run("tune", "t.csv", "--metric", "accuracy", "--sep", ",", code=2)[1]
+
+
+@pytest.mark.parametrize("said, mark", [("tab", "\t"), ("\\t", "\t"), ("\t", "\t"), ("semicolon", ";"), (";", ";")])
+def test_names_of_separators(said, mark):
+    file = written(sep=mark, **two())
+    assert document("tune", file, *TUNE, "--sep", said)["columns"] == ["no", "yes"]
+
+
+@pytest.mark.parametrize("said", [";;", '"', "a", "", "tabs", "\n", "é"])
+def test_what_is_no_separator(said):
+    _, stderr = run("tune", written(**two()), *TUNE, "--sep", said, code=2)
+    assert "is not one mark between cells, such as ';', or comma, semicolon or tab" in stderr
+
+
+def test_a_separator_that_is_not_there():
+    written(**two())
+    _, stderr = run("tune", "t.csv", *TUNE, "--sep", ";", code=2)
+    assert stderr == "error: t.csv seems to separate its columns with commas; leave --sep out\n"
+    written("p.csv", sep="|", **two())
+    _, stderr = run("tune", "p.csv", *TUNE, code=2)
+    assert stderr == "error: p.csv seems to separate its columns with '|'; give --sep '|'\n"
+    as_parquet(two())
+    assert (
+        "--sep is for CSV files and t.parquet is none; leave --sep out"
+        in run("tune", "t.parquet", *TUNE, "--sep", ";", code=2)[1]
+    )
+
+
+def test_decisions_keep_the_separator_and_the_cells():
+    library.DecisionRule.from_weights([1.0, 1.0], classes=["no", "yes"]).save("r.json")
+    Path("t.csv").write_text('id;" no";yes;"a;b"\n007;0,25;0,75;"x;y"\n008;0,50;,5;1,000\n')
+    run("apply", "r.json", "t.csv", "-o", "o.csv")
+    with open("o.csv", newline="") as file:
+        assert list(csv.reader(file, delimiter=";")) == [
+            ["id", " no", "yes", "a;b", "decision"],
+            ["007", "0,25", "0,75", "x;y", "yes"],
+            ["008", "0,50", ",5", "1,000", "yes"],
+        ]
+    run("apply", "r.json", "t.csv", "-o", "o.parquet")
+    table = pq.read_table("o.parquet")
+    assert table[" no"].to_pylist() == [0.25, 0.5]
+    assert table["yes"].to_pylist() == [0.75, 0.5]
+    as_parquet(two())
+    run("apply", "r.json", "t.parquet", "-o", "o.csv")
+    assert Path("o.csv").read_text().startswith("id,no,yes,y,decision\n")
+
+
+def test_decimal_commas_are_not_mistaken_for_thousands():
+    """A comma is a decimal mark where cells are not separated by commas and no number has a point."""
+    Path("t.csv").write_text("no;yes;w\n0.25;0.75;1,000\n0.5;0.5;2\n")
+    _, stderr = run("tune", "t.csv", "--metric", "accuracy", "--weight", "w", code=2)
+    assert "row 0 of column 'w' of t.csv holds '1,000', which is not a number; write numbers with a decimal" in stderr
+    Path("t.csv").write_text('no,yes,w\n1,0,"1,000"\n0,1,2\n')
+    assert "holds '1,000'" in run("tune", "t.csv", "--metric", "accuracy", "--weight", "w", code=2)[1]
+
+
+def test_numbered_labels_with_decimal_commas():
+    written(sep=";", decimal=",", **two(("0", "1"), y=[float(name == "yes") for name in TRUTH]))
+    found = document("tune", "t.csv", "--label", "y", "--metric", "f1")
+    assert (found["classes"], found["columns"]) == ([0, 1], ["0", "1"])
+
+
+def test_costs_with_semicolons_and_decimal_commas():
+    written(**two())
+    Path("a.csv").write_text(",no,yes\nno,0,1.5\nyes,2.5,0\n")
+    Path("b.csv").write_text(";no;yes\nno;0;1,5\nyes;2,5;0\n")
+    plain, spread = (document("tune", "t.csv", "--label", "y", "--costs", name)["rule"] for name in ("a.csv", "b.csv"))
+    assert plain == spread
+
+
+def test_no_header_with_decimal_commas():
+    Path("t.csv").write_text("0,5;0,5\n0,25;0,75\n")
+    assert "holds numbers, not column names" in run("tune", "t.csv", "--metric", "accuracy", code=2)[1]
+
+
+def test_columns_that_differ_in_spaces_only():
+    Path("t.csv").write_text("a, a,b\n.5,.5,0\n")
+    assert "two columns named 'a'" in run("tune", "t.csv", "--metric", "accuracy", code=2)[1]
+
+
+# --- standard input and output ---------------------------------------------------------------------------------------
+
+
+def text_of(form):
+    file, *more = FORMS[form]()
+    return Path(file).read_text(), more
+
+
+@pytest.mark.parametrize("form", ["comma", "decimal comma", "tab", "score"])
+def test_standard_input_is_read_and_standard_output_holds_data_only(form):
+    text, more = text_of(form)
+    tuned = run_process("tune", "-", *more, *TUNE, "-o", "-", input=text)
+    assert tuned.returncode == 0
+    run("tune", "t.csv", *more, *TUNE, "-o", "r.json")
+    assert tuned.stdout == Path("r.json").read_text()
+    assert "file       standard input, 120 rows" in tuned.stderr and "DecisionRule for f1" in tuned.stderr
+    decided = run_process("apply", "r.json", "-", *more, "-o", "-", input=text)
+    run("apply", "r.json", "t.csv", *more, "-o", "o.csv")
+    assert decided.stdout == Path("o.csv").read_text()
+    assert "written" in decided.stderr
+    assert not Path("-").exists()
+
+
+def test_a_pipeline():
+    """confmax reads what confmax writes, between the commands of a shell."""
+    written(**two())
+    program = f"{sys.executable} -m confmax"
+    line = (
+        f"{program} tune t.csv {' '.join(TUNE)} -o r.json >tuned.txt && "
+        f"cat t.csv | {program} apply r.json - -o - 2>/dev/null | {program} score - --label y --metric accuracy "
+        f"--columns no,yes --replicates 0 --json"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["file"] == "standard input"
+
+
+@pytest.mark.parametrize("command", ["demo", "export", "report", "page"])
+def test_other_results_on_standard_output(command):
+    if command in ("report", "page") and find_spec("vl_convert") is None:
+        pytest.skip("vl-convert-python is not installed")
+    written(**two())
+    library.DecisionRule.from_weights([1.0, 1.0], classes=["no", "yes"]).save("r.json")
+    arguments = {
+        "demo": ("demo", "-o", "-"),
+        "export": ("export", "r.json", "--to", "python", "-o", "-"),
+        "report": ("report", "r.json", "t.csv", "--label", "y", "--metric", "g_mean", "--replicates", "0", "-o", "-"),
+        "page": ("tune", "t.csv", *TUNE, "--report", "-"),
+    }[command]
+    done = run_process(*arguments)
+    assert done.returncode == 0 and "/dev/stdout" in done.stderr
+    start, end = {"demo": ("{\n", "}\n"), "export": ("# decisions", "    return best\n")}.get(
+        command, ("<!doctype html>", "</html>\n")
+    )
+    assert done.stdout.lower().startswith(start) and done.stdout.endswith(end)
+
+
+def test_two_results_on_one_stream_are_refused():
+    written(**two())
+    library.DecisionRule.from_weights([1.0, 1.0], classes=["no", "yes"]).save("r.json")
+    for arguments in (
+        ("tune", "t.csv", *TUNE, "-o", "-", "--json"),
+        ("apply", "r.json", "t.csv", "-o", "-", "--json"),
+        ("demo", "-o", "-", "--json"),
+    ):
+        done = run_process(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: two results cannot both go to standard output; name a file for one")
+
+
+def test_decisions_go_to_devices_and_pipes_as_csv():
+    library.DecisionRule.from_weights([1.0, 1.0], classes=["no", "yes"]).save("r.json")
+    written(**two())
+    run("apply", "r.json", "t.csv", "-o", "/dev/null")
+    run("apply", "r.json", "t.csv", "-o", "o.csv")
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        run("apply", "r.json", "t.csv", "-o", "pipe")
+        assert os.read(reader, 1 << 16) == Path("o.csv").read_bytes()
+    finally:
+        os.close(reader)
+    for name in ("/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"):
+        if os.path.exists(name):
+            assert run_process("apply", "r.json", "t.csv", "-o", name).stdout == Path("o.csv").read_text()
+
+
+def test_a_pipe_is_read_as_csv():
+    """As in `confmax tune <(zcat t.csv.gz)`, whose name has no extension."""
+    written(**two())
+    line = f"{sys.executable} -m confmax tune <(cat t.csv) {' '.join(TUNE)} --json"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["rule"] == document("tune", "t.csv", *TUNE)["rule"]
+
+
+@pytest.mark.parametrize(
+    "data, sentence",
+    [
+        (b"", "error: standard input is empty; give a table with column names and rows\n"),
+        (b"PAR1xxxx", "error: standard input holds a Parquet file; only CSV is read from a stream: name the file\n"),
+        (b"a,b\n", "error: standard input has column names but no rows; give at least one row of probabilities\n"),
+        (b"a,b\n.5,x\n", "error: standard input has one column of probabilities (a); at least two are needed"),
+    ],
+)
+def test_what_standard_input_cannot_hold(data, sentence):
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    command = [sys.executable, "-m", "confmax", "tune", "-", "--metric", "g_mean"]
+    done = subprocess.run(command, input=data, env=env, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith(sentence)
+
+
+def shell(line, tmp_path, code):
+    """Run a line of a shell, in which streams can be closed; return what went to the files out and err."""
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(["bash", "-c", line.format(f"{sys.executable} -m confmax")], env=env, check=False)
+    assert done.returncode == code
+    return [(tmp_path / name).read_text() if (tmp_path / name).exists() else "" for name in ("out", "err")]
+
+
+def test_closed_streams(tmp_path):
+    written(**two())
+    closed = "error: standard output is closed, so results would be lost; redirect it to a file or to /dev/null\n"
+    assert shell("{} metrics >&- 2>err", tmp_path, 2) == ["", closed]
+    assert shell("{} tune none.csv --metric f1 >&- 2>&-", tmp_path, 2)[0] == ""
+    for line in ("{} tune none.csv --metric f1 >out 2>&-", "{} tuna >out 2>&-", "{} tune >out 2>&-"):
+        assert shell(line, tmp_path, 2)[0] == ""
+    out, _ = shell(f"{{}} tune t.csv {' '.join(TUNE)} --json >out 2>&-", tmp_path, 0)
+    assert json.loads(out)["rows"] == 120
+    assert "standard input is closed; name a file" in shell("{} tune - --metric f1 <&- 2>err", tmp_path, 2)[1]
+    assert shell(f"{{}} tune t.csv {' '.join(TUNE)} <&- >out 2>err", tmp_path, 0)[1] == ""
+
+
+def test_a_file_that_is_too_large_for_standard_output_is_named(tmp_path):
+    line = "trap '' XFSZ; ulimit -f 1; {} metrics --json >out 2>err"
+    _, stderr = shell(line, tmp_path, 2)
+    assert stderr == "error: standard output cannot be written (File too large); redirect it to another place\n"
+
+
+# --- long names ------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_name_is_not_printed_whole():
+    long = "z" * 1_000_000
+    columns = two()
+    columns["y"][4] = long
+    written(**columns)
+    library.DecisionRule.from_weights([1.0, 1.0], classes=["no", "yes"]).save("r.json")
+    for arguments in (
+        ("tune", "t.csv", *TUNE),
+        ("score", "t.csv", "--label", "y", "--classes", "no,yes"),
+        ("tune", "t.csv", "--label", long[:50_000], "--metric", "f1"),
+        ("apply", "r.json", "t.csv", "-o", "o.csv", "--key", long[:50_000]),
+        ("tune", "t.csv", "--label", "y " * 20_000, "--metric", "f1"),
+    ):
+        _, stderr = run(*arguments, code=2)
+        assert stderr.startswith("error: ") and len(stderr) < 2500
+        assert "zzz ... zzz" in stderr or "y y" in stderr
+    two_long = {"no": (1 - YES).tolist(), long[:100_000]: YES.tolist()}
+    stdout, _ = run("tune", written(**two_long), "--metric", "g_mean")
+    assert len(stdout.split("DecisionRule")[0]) < 1000
+
+
+def test_repeated_parameters():
+    arguments = ("tune", written(**two()), *TUNE[:2], "--metric", "f_beta", "--positive", "yes")
+    _, stderr = run(*arguments, "--param", "beta=1", "--param", "beta=2", code=2)
+    assert "beta is given twice; give each parameter once" in stderr
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["apply", "score", "compare", "report"])
+def test_folders_and_patterns_are_for_tune(command):
+    save_rule()
+    Path("parts").mkdir()
+    pq.write_table(pa.table(two()), "parts/1.parquet")
+    for name, what in (("parts", "a directory"), ("parts/*.parquet", "a pattern")):
+        stdout, stderr = run(*(word.format(name) for word in COMMANDS[command]), code=2)
+        assert stdout == "" and stderr.startswith(f"error: {name} is {what}, and only 'confmax tune' reads ")
+        assert stderr.endswith("; name one file\n")
+    assert run(*(word.format("parts/1.parquet") for word in COMMANDS[command]))[1] == ""
+
+
+def test_a_folder_that_is_not_there():
+    for more in ((), ("--in-parts", "yes"), ("--in-parts", "no")):
+        _, stderr = run("tune", "missing", *TUNE, *more, code=2)
+        assert stderr == "error: there is no file missing; check the name and the folder\n"
+
+
+# --- the progress bar ------------------------------------------------------------------------------------------------
+
+
+def bar_lines(width, monkeypatch):
+    """Return what the bar shows on a terminal of a width, with all that it can say."""
+    show = pytest.importorskip("confmax.cli.show")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    with show.Bar("tuning", "passes", after=-1.0) as bar:
+        bar.rows(1_000_000, 100_000_000)
+        bar.step(library.optimize.Progress(3, 0.5432, 0.1, 0.5533, 0.01, 100))
+        bar.rows(40_000_000, 100_000_000)
+        assert bar.live is not None
+        bar.live.refresh()
+    text = sys.stderr.getvalue()
+    return [line for line in text.replace("\r", "\n").split("\n") if "tuning" in line]
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120])
+def test_the_bar_counts_rows_and_fits(width, monkeypatch):
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", bar_lines(width, monkeypatch)[-1])
+    assert "40.0M/100M rows" in last or width < 40
+    assert len(last.rstrip()) <= width and "\u2026" not in last
+    assert "/100 passes" not in last and "M passes" not in last
+    if width == 120:
+        assert ", value 0.5432, 3 passes done, at most 0.5533" in last
