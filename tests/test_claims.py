@@ -53,7 +53,7 @@ def test_the_coin_says_what_a_draw_would_reach():
 @pytest.mark.parametrize("confusion", ["auto", "labels"])
 def test_labels_guarantee_nothing_and_the_default_is_no_failure(metric, confusion):
     solution = confmax.maximize(metric, *drawn(0), confusion=confusion)
-    assert solution.guarantee == "search finished; no optimality guarantee on labels"
+    assert solution.guarantee == "search finished; no optimality guarantee on labels, confusion='model' gives one"
     assert solution.guarantee in repr(solution) and solution.guarantee in solution._repr_html_()
     assert solution.gap is None and solution.status is not Status.CONVERGED
     assert "raise max_passes" not in repr(solution)
@@ -65,9 +65,14 @@ def test_other_endings_are_said():
         "search finished; no optimality guarantee, because no upper bound is known for mcc"
     )
     stopped = confmax.maximize("g_mean", P, y, callback=lambda _: True)
-    assert stopped.guarantee == "the callback stopped the search; no optimality guarantee on labels"
+    assert stopped.guarantee == (
+        "the callback stopped the search; no optimality guarantee on labels, confusion='model' gives one"
+    )
     two = confmax.maximize("f1", P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), y % 2, confusion="labels")
-    assert two.guarantee == "the search compared all rules of its kind; no optimality guarantee on labels"
+    assert two.guarantee == (
+        "the search compared all rules of its kind; no optimality guarantee on labels, confusion='model' gives one"
+    )
+    assert confmax.maximize("mcc", P, y).guarantee == "search finished; no optimality guarantee on labels"
     short = confmax.maximize("h_mean", P, solver=FrankWolfe("open_loop"), max_passes=5, randomized=True)
     assert short.guarantee.endswith("the search used all its passes, a larger max_passes may narrow this")
 

@@ -138,12 +138,12 @@ def test_tune_says_what_it_is():
     stdout, stderr = run("tune", HPC, "--label", "obs", "--metric", "f1_macro", "-o", "rule.json")
     assert stderr == ""
     assert "% expected from the probabilities, the rest counted on the labels" in stdout
-    assert "none: labels prove no bound" in stdout
+    assert "no optimality guarantee on labels, --confusion model gives one" in stdout
     for words in (
         "argmax",
         "p/prior",
         "tuned",
-        "status",
+        "guarantee",
         "passes",
         "DecisionRule for macro_f1",
         "to rule.json",
@@ -151,7 +151,7 @@ def test_tune_says_what_it_is():
     ):
         assert words in stdout
     stdout, _ = run("tune", HPC, "--label", "obs", "--metric", "g_mean", "--confusion", "model")
-    assert "no rule exceeds" in stdout
+    assert "proved: no rule has a higher g_mean of the confusion matrix expected from these probabilities" in stdout
     assert "on labels" in stdout
 
 

@@ -26,7 +26,9 @@ def guarantee(solution: Any) -> str:
     if gap is None and solution.mode == "model":
         return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
     if gap is None:
-        return f"{ending}; no optimality guarantee on labels"
+        metric = solution.metric
+        bounded = metric.structure in ("linear", "ratio", "concave") or metric.ratios is not None
+        return f"{ending}; no optimality guarantee on labels" + (", confusion='model' gives one" if bounded else "")
     within = "" if gap <= EXACT else f" by more than {gap:.2g}"
     proved = f"proved: no rule has a higher {name} of the confusion matrix expected from these probabilities{within}"
     loss = solution.randomization_loss or 0.0

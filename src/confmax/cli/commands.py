@@ -323,7 +323,7 @@ def tune(
             written = "" if out is None else f"the rule is written to {out}, the report is not: "
             raise ValueError(f"{written}{error}") from None
         document["report_file"] = str(report)
-    document["advice"] = in_words_of_options(document["advice"])
+    document["guarantee"] = in_words_of_options(document["guarantee"])
     if as_json:
         show.print_json(document)
     else:

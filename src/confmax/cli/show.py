@@ -268,14 +268,9 @@ def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
     ]
     if not on_labels and document["tuned_on_labels"] is not None:
         rows.append(("on labels", number(document["tuned_on_labels"])))
-    gap = small(document["gap"])
-    if document["gap"] is None:
-        gap = f"none: {document['no_gap_because']}"
-    else:
-        gap += f": no rule exceeds {number(document['upper_bound'])} on these probabilities"
     if document["calibration"] is not None:
         rows.append(("calibration", document["calibration"]["told"]))
-    page.items([*rows, ("gap", gap), ("status", f"{document['advice']} ({document['passes']} passes)")])
+    page.items([*rows, ("guarantee", document["guarantee"]), ("passes", str(document["passes"]))])
     page.say()
     page.block(str(rule))
     page.say()

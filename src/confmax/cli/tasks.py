@@ -129,11 +129,6 @@ def _about(frame: Frame | Large, asked: Asked, rows: Rows) -> Document:
 def _found(solution: Solution, costs: Path | None) -> Document:
     """Return values, gap and status of a solution."""
     metric, base = solution.metric, solution.baselines
-    why = None
-    if solution.gap is None and solution.mode != "model":
-        why = "labels prove no bound, nor does a blend with them; --confusion model gives one where the metric has it"
-    elif solution.gap is None:
-        why = f"no bound is known for {metric.name}, whose structure is {metric.structure}"
     return {
         "metric": repr(metric),
         "unit": None if costs is None else "minus the mean cost of a row",
@@ -145,10 +140,9 @@ def _found(solution: Solution, costs: Path | None) -> Document:
         "tuned_on_labels": finite(solution.label_value),
         "upper_bound": finite(solution.upper_bound),
         "gap": finite(solution.gap),
-        "no_gap_because": why,
         "randomization_loss": finite(solution.randomization_loss),
         "status": solution.status.name.lower(),
-        "advice": solution.status.value,
+        "guarantee": solution.guarantee,
         "passes": solution.n_passes,
         "calibration": None if solution.calibration is None else _calibration(solution.calibration),
     }
