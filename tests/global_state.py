@@ -279,9 +279,15 @@ def spark_frames(_):
     tuned = confmax.maximize("macro_f1", frame, y="label", classes=NAMES)
     assert tuned.rule.transform(frame).count() == 60
     yield
+    opened = confmax.open_table(frame, label="label", columns=["probability"])
     session.stop()
     sentence = "the Spark session of this DataFrame was stopped; start a session and make the frame again"
-    for call in (lambda: confmax.maximize("g_mean", frame), lambda: tuned.rule.transform(frame)):
+    calls = (
+        lambda: confmax.maximize("g_mean", frame),
+        lambda: confmax.maximize("g_mean", opened),
+        lambda: tuned.rule.transform(frame),
+    )
+    for call in calls:
         with pytest.raises(ValueError, match=f"^{sentence}$"):
             call()
 

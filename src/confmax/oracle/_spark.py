@@ -28,6 +28,7 @@ from confmax.oracle._spark_columns import (
     probabilities,
     quoted,
     refuse_frames,
+    refuse_stopped,
     shown,
 )
 
@@ -90,6 +91,7 @@ class SparkSource:
 
     def narrowed(self, *, labels_only: bool = False) -> Any:
         """Return the frame of probabilities as arrays, labels and weights, as far as they are needed."""
+        refuse_stopped(self.frame)
         chosen = [] if labels_only else [probabilities(self.frame, self.columns).alias(PROBA)]
         if self.label is not None:
             chosen.append(label_column(self.frame, self.label).alias(LABEL))
