@@ -97,7 +97,7 @@ def test_what_is_printed():
         "tuned for   an unnamed metric",
         "classes     a, b, c",
         "c is decided from 0.200 against a, from 0.273 against b",
-        "(threshold in a two-way contest: p needed when all remaining probability is on the other class; argmax: 0.500)",
+        "(threshold in a two-way contest: p needed when all remaining probability is on the other class",
         "c is favoured most: its probability counts 4 times that of a",
         "Decided: c, the largest score (*)",
     ):
