@@ -15,8 +15,8 @@ import warnings
 import confmax
 
 project = "confmax"
-author = "the confmax authors"
-copyright = "the confmax authors, BSD-3-Clause"
+author = "the confmax developers"
+copyright = "the confmax developers, BSD-3-Clause"
 version = release = confmax.__version__
 
 extensions = [

@@ -1,8 +1,8 @@
-"""Tune on a Dask array whose blocks stay on the workers, and decide it lazily.
+"""Tune on a Dask array whose blocks stay on the workers, and make its decisions lazily.
 
     python examples/dask_cluster.py [ROWS]
 
-starts a small cluster of two processes on this machine; with a cluster of your own pass its address to `Client`.
+This starts a small cluster of two processes on this machine. To use your own cluster, pass its address to `Client`.
 """
 
 import sys
@@ -17,7 +17,7 @@ CLASSES, BLOCK = 4, 50_000
 
 
 def block_of_rows(block_info=None):
-    """Return made-up probabilities and the true classes beside them, for one block."""
+    """Return generated probabilities, with the true classes in the last column, for one block."""
     (low, high), _ = block_info[None]["array-location"]
     rng = np.random.default_rng(low)
     scores = np.log([0.7, 0.2, 0.07, 0.03]) + 1.3 * rng.standard_normal((high - low, CLASSES))

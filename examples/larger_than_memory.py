@@ -1,9 +1,9 @@
-"""Tune on Parquet files without holding them in memory, and decide new files part by part.
+"""Tune on Parquet files without loading them into memory, and make decisions for new files part by part.
 
     python examples/larger_than_memory.py [ROWS]
 
-writes files of made-up probabilities (default 200 000 rows of five classes) to a temporary folder, tunes a rule for the
-macro F1 on them, and decides a second set of files.
+This writes files of generated probabilities (default: 200 000 rows of five classes) to a temporary folder, tunes a rule
+for macro F1 on them, and makes the decisions for a second set of files.
 """
 
 import sys
@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import confmax
 
 NAMES = ("ham", "newsletter", "order", "phishing", "spam")
-GROUP = 50_000  # rows of a row group; of real files a million
+GROUP = 50_000  # rows of a row group; a million is better for real files
 
 
 def write(path, rows, seed):
-    """Write rows of probabilities that are somewhat overconfident, and true classes, one row group at a time."""
+    """Write somewhat overconfident probabilities and the true classes, one row group at a time."""
     rng, writer = np.random.default_rng(seed), None
     for start in range(0, rows, GROUP):
         n = min(GROUP, rows - start)

@@ -1,9 +1,9 @@
-"""Tune the decisions of a Spark ML classifier where its predictions lie, and put the rule into the model.
+"""Tune the decisions of a Spark ML classifier inside Spark, and put the rule into the model.
 
     python examples/spark_ml.py [ROWS]
 
-starts a local Spark session, fits a logistic regression on made-up imbalanced rows, tunes weights for the G-mean on
-validation rows, and decides test rows in both ways: by the rule, and by the model's own thresholds.
+This starts a local Spark session, fits a logistic regression on generated imbalanced rows, and tunes weights for the
+G-mean on validation rows. It then decides the test rows in two ways: by the rule, and by the model's own thresholds.
 """
 
 import os
@@ -18,7 +18,7 @@ import confmax
 
 
 def made_up(spark, rows):
-    """Return rows of two features and a label, of which class 0 has nine tenths."""
+    """Return rows with two features and a label; nine tenths of the rows have label 0."""
     label = F.when(F.rand(1) < 0.9, 0).otherwise(1 + (F.rand(2) * 2).cast("int"))
     frame = spark.range(0, rows, 1, 4).withColumn("label", label)
     frame = frame.withColumn("x1", F.randn(3) + F.col("label")).withColumn(
@@ -45,7 +45,7 @@ def main(rows):
     model.setThresholds(solution.rule.to_spark_thresholds())
     own = model.transform(test).select("id", F.col("prediction").cast("int").alias("own"))
     same = decided.join(own, "id").where(F.col("decision") == F.col("own")).count()
-    print(f"{same} of {test.count()} decisions of the thresholds are those of the rule")
+    print(f"{same} of {test.count()} decisions are the same with the rule and with the thresholds")
     spark.stop()
 
 

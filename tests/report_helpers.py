@@ -32,12 +32,14 @@ def cross_fit(metric, P, y, *, folds=5, second="accuracy", weight=None, replicat
     """Return figures of rules tuned without each fold."""
     table = make_table(P, y, weight)
 
-    def tune(kept):
+    def tune(kept, kind):
         own = None if weight is None else table.weight[kept]
         names = np.array(table.classes)[table.labels[kept]]
-        return confmax.maximize(metric, P[kept], names, sample_weight=own, classes=table.classes, **settings)
+        return confmax.maximize(
+            metric, P[kept], names, sample_weight=own, classes=table.classes, **{**settings, **kind}
+        )
 
-    solution = tune(np.ones(len(y), bool))
+    solution = tune(np.ones(len(y), bool), {})
     return shown(cross_fitted(table, solution, tune, n_folds=folds, seed=0), second, replicates)
 
 

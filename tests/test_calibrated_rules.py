@@ -281,11 +281,11 @@ def test_what_needs_labels():
     assert confmax.maximize("accuracy", P).calibration is None
     with pytest.warns(UserWarning, match="the log loss of the probabilities is"):  # which calibration would repair
         assert confmax.maximize("accuracy", P, Y, calibration=None).calibration is None
-    with pytest.raises(ValueError, match="calibration='temperature' is fitted on labels and there are none; pass y"):
+    with pytest.raises(ValueError, match="calibration='temperature' is fitted on labels, but there are none; pass y"):
         confmax.maximize("accuracy", P, calibration="temperature")
     fixed = confmax.maximize("accuracy", P, calibration=Temperature(2.0))
     assert fixed.rule.calibrator == Temperature(2.0)
-    with pytest.raises(ValueError, match="for 3 classes and proba has 2"):
+    with pytest.raises(ValueError, match="for 3 classes, but proba has 2"):
         confmax.maximize("accuracy", P[:, :2] / P[:, :2].sum(1, keepdims=True), calibration=VECTOR)
 
 
@@ -314,7 +314,7 @@ def test_the_estimator_passes_it_on():
     assert model.score(X, y) == pytest.approx(metrics.get("macro_f1").value(C), abs=1e-12)
     off = confmax.MetricClassifierCV(GaussianNB(), metric="macro_f1", calibration=None).fit(X, y)
     assert off.rule_.calibrator is None
-    with pytest.raises(ValueError, match="calibration is 'auto'"):
+    with pytest.raises(ValueError, match="calibration must be 'auto'"):
         confmax.MetricClassifierCV(GaussianNB(), calibration="none").fit(X, y)
 
 

@@ -413,7 +413,7 @@ class Gives(Shrink):
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("isotonic", "calibration is 'auto', None, 'temperature', 'vector' or an object with fit and transform"),
+        ("isotonic", "calibration must be 'auto', None, 'temperature', 'vector' or an object with fit and transform"),
         (3, "got 3"),
         (Shrink, "an object with fit and transform; got <class"),
         (
@@ -435,22 +435,22 @@ def test_labels_are_needed():
     assert choose(table) is None
     assert choose(table, None) is None
     for kind, shown in (("vector", "'vector'"), ("temperature", "'temperature'"), (Shrink(), "Shrink")):
-        with pytest.raises(ValueError, match=f"calibration={shown} is fitted on labels and there are none; pass y"):
+        with pytest.raises(ValueError, match=f"calibration={shown} is fitted on labels, but there are none; pass y"):
             choose(table, kind)
     with pytest.raises(ValueError, match="fitted on labels"):
         fit(table, "vector")
-    with pytest.raises(ValueError, match="kind is one of temperature, vector; got 'none'"):
+    with pytest.raises(ValueError, match="kind must be one of temperature, vector; got 'none'"):
         fit(table, "none")
 
 
 def test_parameters_are_bounded():
     for bad in (0.0, -1.0, np.inf, np.nan, 1e7):
-        with pytest.raises(ValueError, match="a temperature lies between"):
+        with pytest.raises(ValueError, match="temperature must lie between"):
             Temperature(bad)
     for a, b in (([1, 2], [1]), ([1], [1]), ([1, np.nan], [0, 0]), ([1, 1], [0, 1e7])):
-        with pytest.raises(ValueError, match="two numbers per class"):
+        with pytest.raises(ValueError, match="vector scaling needs a and b of shape"):
             VectorScaling(a, b)
-    with pytest.raises(ValueError, match="for 2 classes and proba has 3 columns"):
+    with pytest.raises(ValueError, match="for 2 classes, but proba has 3 columns"):
         VectorScaling([1, 2], [0, 0]).transform(np.full((1, 3), 1 / 3))
 
 

@@ -201,7 +201,7 @@ def test_columns_in_the_order_of_sorted_names_beside_a_categorical():
     labels = pd.Categorical(np.array(STATES)[y], categories=STATES, ordered=True)
     with pytest.warns(
         UserWarning,
-        match="taken in the order low, middle, high, and fit the labels better in the order high, low, middle",
+        match="assumed to be in the order low, middle, high, but the order of .*predict_proba, high, low, middle, fits",
     ):
         confmax.maximize("quadratic_kappa", P[:, np.argsort(STATES)], labels)
 

@@ -226,5 +226,5 @@ def test_infinite_values_and_values_that_are_no_numbers():
 
 
 def test_settings_are_checked():
-    with pytest.raises(ValueError, match="starts of CoordinateSearch is an integer of at least 1; got 0"):
+    with pytest.raises(ValueError, match="starts of CoordinateSearch must be an integer of at least 1; got 0"):
         CoordinateSearch(starts=0)

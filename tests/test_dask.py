@@ -362,7 +362,7 @@ def test_decisions_name_the_partition_of_a_bad_row():
         (lambda x, k: (x, k[:-1]), "keys must hold one key per row of proba: 3000"),
         (lambda x, k: (x, np.arange(7)), "keys must hold one key per row of proba: 3000"),
         (lambda x, k: (of_unknown_chunks(x), np.arange(3000)), "pass keys as a Dask array in the same chunks"),
-        (lambda x, k: (of_unknown_chunks(x), k.rechunk(1500)), "keys lie in 2 partitions and proba in 6"),
+        (lambda x, k: (of_unknown_chunks(x), k.rechunk(1500)), "keys has 2 partitions and proba has 6"),
         (lambda x, k: (x.to_dask_dataframe(), k), "keys beside a Dask DataFrame must be a Dask Series"),
         (lambda x, k: (x[:, 0], k), "got an array of shape"),
     ],

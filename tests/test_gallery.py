@@ -22,6 +22,7 @@ NEEDS = {
     "plot_7_text.py": (),
     "plot_8_export.py": ("duckdb",),
     "plot_9_uncertainty.py": (),
+    "plot_theory.py": (),
 }
 # metric, rule, and what the text says of its difference to argmax: the interval lies above zero, below, or around it
 SAID = {
@@ -34,6 +35,7 @@ SAID = {
     "plot_7_text.py": [("macro_f1", "rule", ">"), ("accuracy", "rule", ">")],
     "plot_8_export.py": [("min_recall", "rule", "=")],
     "plot_9_uncertainty.py": [("f_beta(beta=2.0)", "rule", "="), ("accuracy", "rule", "<")],
+    "plot_theory.py": [],
 }
 DRAWN = "; import matplotlib.pyplot as plt; assert plt.get_fignums(), 'no figure'"
 

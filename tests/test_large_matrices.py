@@ -72,7 +72,7 @@ def test_too_large_a_matrix_is_refused_before_the_run(kind):
 
     told = (
         r"the whole confusion matrix of 4097 classes has 16,785,409 entries, more than 16,777,216, and quadratic_kappa "
-        r"reads all of them; take a metric of its diagonal and column sums such as macro_f1, or merge classes"
+        r"reads all of them; use a metric of its diagonal and column sums such as macro_f1, or merge classes"
     )
     with pytest.raises(ValueError, match=told):
         confmax.maximize("quadratic_kappa", kind(P), callback=never)
@@ -81,5 +81,5 @@ def test_too_large_a_matrix_is_refused_before_the_run(kind):
 def test_the_matrices_of_many_constant_rules_are_refused():
     from confmax.optimize import Mixture
 
-    with pytest.raises(ValueError, match="take solver='frank_wolfe', or merge rare classes"):
+    with pytest.raises(ValueError, match="use solver='frank_wolfe', or merge rare classes"):
         Mixture.uniform(np.full(1001, 1 / 1001), 1001, matrix=True)

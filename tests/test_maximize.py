@@ -181,7 +181,7 @@ def test_absent_classes_that_the_metric_does_not_use_are_no_concern():
             metrics.get("balanced_accuracy").over([0, 1]), P3[keep], Y3[keep], classes=[0, 1, 2]
         )
     assert solution.metric.classes == (0, 1)
-    with pytest.raises(ValueError, match="taken over 2 classes, of which y has no weight in 2; at least two"):
+    with pytest.raises(ValueError, match="computed over 2 classes, but y has no weight in 2; at least two"):
         confmax.maximize(metrics.get("g_mean").over([0, 2]), P3[keep], Y3[keep], classes=[0, 1, 2])
 
 
@@ -268,24 +268,24 @@ class BruteForceAfter:
     [
         ({"metric": "macro-f1"}, "did you mean macro_f1"),
         ({"metric": 3}, "a metric's name is a string"),
-        ({"confusion": "truth"}, "confusion is one of auto, model, labels, blend; got 'truth'"),
+        ({"confusion": "truth"}, "confusion must be one of auto, model, labels, blend; got 'truth'"),
         ({"confusion": "labels"}, "needs y"),
         (
             {"calibration": "isotonic"},
-            "calibration is 'auto', None, 'temperature', 'vector' or an object .*; got 'isotonic'",
+            "calibration must be 'auto', None, 'temperature', 'vector' or an object .*; got 'isotonic'",
         ),
         ({"solver": "adam"}, "one of frank_wolfe"),
         ({"solver": FrankWolfe}, "solver must be an instance"),
         ({"solver": 3}, "solver must be an instance"),
-        ({"randomized": "yes"}, "randomized is True, False or 'auto'; got 'yes'"),
+        ({"randomized": "yes"}, "randomized must be True, False or 'auto'; got 'yes'"),
         ({"tol": -1}, "tol must be finite and not negative; got -1"),
         ({"tol": np.nan}, "tol must be finite"),
-        ({"callback": 3}, "callback is a function of the progress, or None; got 3"),
+        ({"callback": 3}, "callback must be a function of the progress, or None; got 3"),
         ({"max_passes": 0}, "max_passes is a positive integer or None; got 0"),
         ({"max_passes": 1.5}, "max_passes is a positive integer"),
-        ({"random_state": 1.5}, "random_state is an integer from 0 to .*, a Generator or None; got 1.5"),
-        ({"random_state": -1}, "random_state is an integer from 0"),
-        ({"random_state": 2**64}, "random_state is an integer from 0"),
+        ({"random_state": 1.5}, "random_state must be an integer from 0 to .*, a Generator or None; got 1.5"),
+        ({"random_state": -1}, "random_state must be an integer from 0"),
+        ({"random_state": 2**64}, "random_state must be an integer from 0"),
     ],
 )
 def test_refusals(kwargs, sentence):

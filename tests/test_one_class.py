@@ -254,10 +254,10 @@ def test_pos_label_is_that_of_the_estimator(positive):
 
 def test_pos_label_refusals():
     P, y = table(K=2, names=["no", "yes"])
-    with pytest.raises(ValueError, match=r"pos_label must be one of two classes and is 'maybe' with 2 classes"):
+    with pytest.raises(ValueError, match=r"pos_label must be one of two classes; got 'maybe' with 2 classes"):
         confmax.maximize("f1", P, y, pos_label="maybe")
     P, y = table()
-    with pytest.raises(ValueError, match=r"is 'VF' with 4 classes .* or a metric of one class, such as f1\[F\]"):
+    with pytest.raises(ValueError, match=r"got 'VF' with 4 classes .* or a metric of one class, such as f1\[F\]"):
         confmax.score("macro_f1", P, y, pos_label="VF")
     with pytest.raises(ValueError, match=r"depends on the order of the classes .* or pos_label= with the latter"):
         confmax.maximize("f1", *table(K=2))

@@ -17,8 +17,9 @@ def test_columns_in_another_order_are_doubted():
     P, y = drawn(4)
     turned = P[:, [1, 2, 3, 0]]
     sentence = (
-        r"the log loss of the probabilities is \d\.\d\d, that of the class shares alone \d\.\d\d: the columns are "
-        r"probably in another order than the classes: as 1, 2, 3, 0 they have \d\.\d\d; name the columns"
+        r"the log loss of the probabilities is \d\.\d\d, larger than that of the class shares, \d\.\d\d: the columns "
+        r"are probably in another order than the classes \(in the order 1, 2, 3, 0 the log loss is \d\.\d\d\); name "
+        r"the columns"
     )
     weight = np.random.default_rng(1).random(N)
     for settings in ({}, {"calibration": None}, {"sample_weight": weight}, {"confusion": "labels"}):
@@ -43,7 +44,9 @@ def test_every_kind_of_table_is_doubted(tmp_path):
     else:
         given.append((torch.from_numpy(turned), torch.from_numpy(y)))
     for proba, labels in given:
-        with pytest.warns(UserWarning, match="columns are probably in another order than the classes: as 1, 2, 0"):
+        with pytest.warns(
+            UserWarning, match=r"columns are probably in another order than the classes \(in the order 1, 2, 0 the"
+        ):
             confmax.maximize("g_mean", proba, labels)
     sparse = pytest.importorskip("scipy.sparse")
     confmax.maximize("g_mean", sparse.csr_array(turned), y)
@@ -93,7 +96,7 @@ def test_the_command_line_doubts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     P, y = drawn(3)
     np.savez("t.npz", p=P[:, [1, 2, 0]], y=y)
-    told = "the columns are probably in another order than the classes: as 1, 2, 0 they have"
+    told = "the columns are probably in another order than the classes (in the order 1, 2, 0 the log loss is"
     _, stderr = run("tune", "t.npz", "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
     assert stderr.count(told) == 1
     assert "give --classes with the names in column order" in stderr

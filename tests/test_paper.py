@@ -86,7 +86,7 @@ def test_smoothing_constants_are_the_erratas():
             assert got.theta == pytest.approx(case[letter]["theta"], rel=1e-12)
             assert got.lipschitz == pytest.approx(case[letter]["L"], rel=1e-12)
             assert got.smoothness == pytest.approx(case[letter]["beta"], rel=1e-12)
-    with pytest.raises(ValueError, match="known for h_mean, q_mean and g_mean; got 'mcc'"):
+    with pytest.raises(ValueError, match="known only for h_mean, q_mean and g_mean; got 'mcc'"):
         smoothing_constants("mcc", 0.1, [0.5, 0.5])
     with pytest.raises(ValueError, match="rho must lie in"):
         smoothing_constants("h_mean", 0.0, [0.5, 0.5])

@@ -1,13 +1,16 @@
 """Displays: the numbers that they hold are computed in another way, and what is drawn is what they hold."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, confusion_matrix
+from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix, f1_score, recall_score
 
 import confmax
-from confmax import DecisionRule
+from confmax import DecisionRule, _palette
 from confmax.confusion import Gains
 from tests.parts_helpers import labelled
 
@@ -62,7 +65,12 @@ def test_confusions_are_those_of_scikit_learn(table, solved):
         np.testing.assert_allclose(found, expected / len(y), atol=1e-12)
     drawn = [np.asarray(panel.get_images()[0].get_array()) for panel in display.ax_]
     np.testing.assert_allclose(drawn[0].sum(axis=1), 1.0)
-    np.testing.assert_allclose(drawn[2], drawn[1] - drawn[0], atol=1e-12)
+    # more on the diagonal is better, more beside it is worse: blue and orange
+    change = drawn[1] - drawn[0]
+    np.testing.assert_allclose(drawn[2], np.where(np.eye(3, dtype=bool), change, -change), atol=1e-12)
+    np.testing.assert_allclose([float(text.get_text()) for text in display.ax_[2].texts], change.ravel(), atol=0.0051)
+    red, _, blue, _ = display.ax_[2].get_images()[0].cmap(1.0)
+    assert blue > red
     assert [label.get_text() for label in display.ax_[0].get_xticklabels()] == names
     assert len(display.ax_[2].texts) == 9
     whole = plotting.ConfusionChangeDisplay.from_solution(solved, P, y, normalize="all", ax=plt.subplots(1, 3)[1])
@@ -91,8 +99,8 @@ def test_weights_of_a_classifier_and_of_its_folds():
     model.fold_rules_ = [DecisionRule.from_weights([1.0, 2.0, 3.0]), DecisionRule.from_weights([1.0, 3.0, 2.0])]
     display = plotting.WeightsDisplay.from_estimator(model)
     assert display.weights.shape == (3, 3)
-    np.testing.assert_allclose(np.exp(np.log(display.weights).mean(axis=1)), 1.0)
-    np.testing.assert_allclose(display.weights[1], np.array([1, 2, 3]) / 6 ** (1 / 3))
+    np.testing.assert_allclose(display.weights.min(axis=1), 1.0)
+    np.testing.assert_allclose(display.weights[1], [1.0, 2.0, 3.0])
     drawn = [line.get_xdata() for line in display.ax_.get_lines() if len(line.get_xdata())]
     np.testing.assert_allclose(drawn, display.weights[[1, 2, 0]])
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["0", "1", "2"]
@@ -106,11 +114,28 @@ def test_weights_of_a_classifier_and_of_its_folds():
 
 
 def test_offsets_have_a_panel_of_their_own():
-    rule = DecisionRule(Gains.reduced([1.0, 2.0, 4.0], [0.0, 0.1, -0.4]), np.ones(1), ("a", "b", "c"))
+    rule = DecisionRule(Gains.reduced([2.0, 4.0, 8.0], [0.0, 0.2, -0.8]), np.ones(1), ("a", "b", "c"))
     display = plotting.WeightsDisplay.from_rule(rule)
     assert len(display.ax_) == 2
-    np.testing.assert_allclose(display.offsets[0], (np.array([0.0, 0.1, -0.4]) + 0.1) / 2)
+    np.testing.assert_allclose(display.offsets[0], [-0.1, 0.0, -0.5])
     np.testing.assert_allclose(display.ax_[1].get_lines()[0].get_xdata(), display.offsets[0])
+    # the numbers that print shows
+    shown = [[float(cell) for cell in line.split()[1:]] for line in str(rule).splitlines()[-3:]]
+    np.testing.assert_allclose(np.column_stack([display.weights[0], display.offsets[0]]), shown)
+
+
+@pytest.mark.parametrize("shape", [None, (1,)])
+def test_a_single_axes_is_shared_by_weights_and_offsets(shape):
+    rule = DecisionRule(Gains.reduced([2.0, 4.0, 8.0], [0.0, 0.2, -0.8]), np.ones(1), ("a", "b", "c"))
+    figure, ax = plt.subplots()
+    display = plotting.WeightsDisplay.from_rule(rule, ax=ax if shape is None else np.array([ax]))
+    assert display.figure_ is figure and not ax.axison and len(display.ax_) == 2
+    figure.draw_without_rendering()
+    left, right = (panel.get_window_extent() for panel in display.ax_)
+    whole = ax.get_window_extent()
+    assert whole.x0 - 1 <= left.x0 < left.x1 < right.x0 < right.x1 <= whole.x1 + 1
+    with pytest.raises(ValueError, match="must hold 2 axes"):
+        plotting.WeightsDisplay.from_rule(rule, ax=plt.subplots(1, 3)[1])
 
 
 def test_regions_are_what_the_rule_decides():
@@ -141,7 +166,7 @@ def test_what_cannot_be_drawn_says_why(table, solved):
     four = DecisionRule.from_weights([1.0, 1.0, 1.0, 1.0])
     full = DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), (0, 1, 2))
     cases = [
-        (lambda: plotting.DecisionRegionsDisplay.from_rule(four), "three classes and the rule has 4"),
+        (lambda: plotting.DecisionRegionsDisplay.from_rule(four), "need three classes and the rule has 4"),
         (lambda: plotting.WeightsDisplay.from_rule(full), "no set of weights"),
         (lambda: plotting.WeightsDisplay.from_estimator(LogisticRegression()), "LogisticRegression has no solution_"),
         (lambda: plotting.ConfusionChangeDisplay.from_solution(solved, P, y, normalize="row"), "normalize is 'true'"),
@@ -151,3 +176,134 @@ def test_what_cannot_be_drawn_says_why(table, solved):
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+# --- two classes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two():
+    P, y, _ = labelled(900, 2, sharp=1.6)
+    return P, np.array(["no", "yes"])[y]
+
+
+@pytest.mark.parametrize(
+    ("metric", "positive"),
+    [("f1", "no"), ("f1", "yes"), ("g_mean", "yes"), ("cohen_kappa", "yes")],
+)
+def test_the_curve_is_the_metric_of_each_threshold(two, metric, positive):
+    P, y = two
+    chosen = confmax.metrics.get(metric)
+    k = ["no", "yes"].index(positive)
+    if metric == "f1":
+        chosen = chosen.over([1 - k, k])
+    solution = confmax.maximize(chosen, P, y, classes=["no", "yes"])
+    display = plotting.ThresholdDisplay.from_solution(solution, P, y)
+    assert display.positive == positive and display.rows == "labels of the 900 tuning rows"
+    reference = {
+        "f1": lambda d: f1_score(y, d, pos_label=positive, zero_division=0),
+        "g_mean": lambda d: np.sqrt(np.prod(recall_score(y, d, average=None, zero_division=0))),
+        "cohen_kappa": lambda d: cohen_kappa_score(y, d),
+    }[metric]
+    other = {"no": "yes", "yes": "no"}[positive]
+    for at in range(0, len(display.thresholds) - 1, 23):
+        decided = np.where(P[:, k] >= display.thresholds[at], positive, other)
+        assert display.values[at] == pytest.approx(reference(decided), abs=1e-12)
+    marks = {mark.name: mark for mark in display.marks}
+    assert marks["argmax"].threshold == 0.5
+    assert marks["p/prior"].threshold == pytest.approx(np.mean(y == positive))
+    for name, decided in (("argmax", np.array(["no", "yes"])[P.argmax(1)]), ("tuned rule", solution.predict(P))):
+        assert marks[name].value == pytest.approx(reference(decided), abs=1e-12)
+    # on the raw probabilities, though the rule calibrates them
+    assert solution.rule.calibrator is not None
+    cut = marks["tuned rule"].threshold
+    np.testing.assert_array_equal(solution.predict(P) == positive, P[:, k] >= cut)
+    drawn = {line.get_label().split(",")[0]: line for line in display.ax_.get_lines()}
+    np.testing.assert_allclose(drawn["tuned rule"].get_xydata(), [[cut, marks["tuned rule"].value]])
+    np.testing.assert_allclose(display.ax_.get_lines()[0].get_ydata(), display.values)
+
+
+def test_a_curve_says_where_it_is_from(two):
+    P, y = two
+    solution = confmax.maximize("g_mean", P[:500], y[:500])
+    held_out = plotting.ThresholdDisplay.from_solution(solution, P[500:], y[500:])
+    assert held_out.rows == "labels of the 400 rows" and "400 rows" in held_out.ax_.get_title()
+    expected = plotting.ThresholdDisplay.from_solution(solution, P[500:])
+    assert expected.rows == "probabilities of the 400 rows"
+    Q = solution.rule.calibrator.transform(P[500:])
+    at = len(expected.thresholds) // 2
+    hit = P[500:, 1] >= expected.thresholds[at]
+    recalls = Q[~hit, 0].sum() / Q[:, 0].sum(), Q[hit, 1].sum() / Q[:, 1].sum()
+    assert expected.values[at] == pytest.approx(np.sqrt(recalls[0] * recalls[1]))
+    weighted = plotting.ThresholdDisplay.from_rule(solution.rule, P, y, sample_weight=np.full(900, 3.0))
+    plain = plotting.ThresholdDisplay.from_rule(solution.rule, P, y, metric="g_mean", ax=plt.subplots()[1])
+    np.testing.assert_allclose(weighted.values, plain.values)
+
+
+def test_a_rule_that_draws_has_a_point_for_each_threshold(two):
+    P, y = two
+    pair = Gains.reduced([[1.0, 1.0], [1.0, 3.0]])
+    rule = DecisionRule(pair, np.array([0.25, 0.75]), ("no", "yes"), "g_mean")
+    display = plotting.ThresholdDisplay.from_rule(rule, P, y)
+    points = [(mark.threshold, mark.share) for mark in display.marks if mark.name == "tuned rule"]
+    np.testing.assert_allclose(points, [(0.5, 0.25), (0.25, 0.75)])
+    never = DecisionRule.from_weights([1.0, 0.0], [0.0, -1.0], classes=["no", "yes"])
+    display = plotting.ThresholdDisplay.from_rule(never, P, y, metric="accuracy")
+    assert display.marks[-1].threshold == 1.0 and display.marks[-1].value == pytest.approx(np.mean(y == "no"))
+
+
+def test_what_has_no_curve_says_why(two, solved, table):
+    P, y = two
+    backwards = DecisionRule(Gains.from_matrix([[0.0, 1.0], [1.0, 0.0]]), np.ones(1), ("no", "yes"), "accuracy")
+    rule = DecisionRule.from_weights([1.0, 2.0], classes=["no", "yes"])
+    for call, message in (
+        (lambda: plotting.ThresholdDisplay.from_solution(solved, *table), "needs two classes"),
+        (lambda: plotting.ThresholdDisplay.from_rule(backwards, P, y), "from some probability on"),
+        (lambda: plotting.ThresholdDisplay.from_rule(rule, P, y), "pass metric="),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+# --- colours ---------------------------------------------------------------------------------------------------------
+
+
+def luminance(colour):
+    parts = np.array(matplotlib.colors.to_rgb(colour))
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colours", [_palette.LIGHT, _palette.DARK], ids=["light", "dark"])
+def test_colours_can_be_read_on_their_background(colours):
+    for name in ("good", "bad", "accent", "quiet", "second"):
+        assert contrast(colours[name], colours["card"]) >= 3.0
+    assert contrast(colours["ink"], colours["card"]) >= 7.0 and contrast(colours["soft"], colours["page"]) >= 4.5
+    # better and worse differ along blue to yellow, which the common colour blindnesses see
+    (r, g, b), (R, G, B) = (matplotlib.colors.to_rgb(colours[name]) for name in ("good", "bad"))
+    assert b - (r + g) / 2 > 0.2 > 0 > B - (R + G) / 2
+    assert set(_palette.LIGHT) == set(_palette.DARK)
+
+
+def test_displays_follow_a_dark_style(table, solved):
+    with plt.style.context("dark_background"):
+        dark = plotting.TradeOffDisplay.from_solution(solved, *table)
+    light = plotting.TradeOffDisplay.from_solution(solved, *table)
+    for display, colours in ((dark, _palette.DARK), (light, _palette.LIGHT)):
+        assert display.ax_.get_lines()[-1].get_color() == colours["accent"]
+
+
+def test_no_colour_is_named_outside_the_palette():
+    root = Path(confmax.__file__).parent
+    for path in [*(root / "plotting").glob("*.py"), *(root / "report").glob("*.py")]:
+        assert not re.search(
+            r"""["'](tab:\w+|#[0-9a-fA-F]{3,8}|black|white|red|blue)["']|cmap="[A-Z]""", path.read_text()
+        ), path
+    screen = (root / "report" / "page.css").read_text().split("@media print")[0]
+    used = set(re.findall(r"var\(--([\w-]+)\)", screen))
+    assert not re.search(r"#[0-9a-f]{3,6}\b", screen.replace("#vg-tooltip-element", "")) and used <= set(_palette.LIGHT)

@@ -197,7 +197,10 @@ def test_labels_of_tensors(names, dtype):
         assert found.device == tensor.device
         assert found.tolist() == witness(P, names)
     else:
-        sentence = r"^a tensor cannot hold class names such as '.*'; predict_index returns their positions in classes$"
+        sentence = (
+            r"^a tensor cannot hold class names such as '.*'; use predict_index, which returns their positions in "
+            r"classes$"
+        )
         with pytest.raises(ValueError, match=sentence):
             rule.predict(tensor)
 

@@ -92,7 +92,7 @@ def test_integers_are_their_own_seed():
 
 @pytest.mark.parametrize("wrong", [-1, 2**64, True, 1.0, "0", np.random, [1]])
 def test_other_states_are_refused(wrong):
-    sentence = r"^random_state is an integer from 0 to 2\*\*64 - 1, a RandomState, a Generator or None; got "
+    sentence = r"^random_state must be an integer from 0 to 2\*\*64 - 1, a RandomState, a Generator or None; got "
     for call in (tuned, scored, lambda state: fitted(state, 3)):
         with pytest.raises(ValueError, match=sentence):
             call(wrong)
@@ -127,5 +127,5 @@ def test_prefit_fits_nothing_whatever_refit_is(refit):
 def test_the_documented_call_of_prefit():
     model = LogisticRegression().fit(P[:100], Y[:100])
     assert confmax.MetricClassifierCV(model, metric="macro_f1", cv="prefit").fit(P[100:], Y[100:]).refit is True
-    with pytest.raises(ValueError, match=r"^refit is True or False; got 'no'$"):
+    with pytest.raises(ValueError, match=r"^refit must be True or False; got 'no'$"):
         confmax.MetricClassifierCV(model, cv="prefit", refit="no").fit(P, Y)

@@ -148,10 +148,12 @@ def test_a_ratio_from_a_function_is_solved_and_certified():
 
 def test_refusals_name_the_metric_and_the_way_out():
     P = [[0.5, 0.3, 0.2]]
-    with pytest.raises(ValueError, match="Dinkelbach maximises ratios of affine functions and macro_f1 is declared"):
+    with pytest.raises(ValueError, match="Dinkelbach maximises ratios of affine functions, but macro_f1 is declared"):
         confmax.maximize("macro_f1", P, solver=Dinkelbach())
     mine = metrics.from_function(lambda C: C[0, 0], structure="ratio", name="mine")
-    with pytest.raises(ValueError, match="Bisection needs numerator and denominator of mine"):
+    with pytest.raises(
+        ValueError, match="Bisection needs the numerator and the denominator of mine, which are not known"
+    ):
         confmax.maximize(mine, P, solver=Bisection())
 
 

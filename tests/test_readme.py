@@ -22,3 +22,22 @@ def test_the_example_stands_in_the_first_35_lines_and_runs(capsys):
 def test_the_test_command_is_the_one_that_ci_runs():
     assert re.search(r"<!-- test -->\n```sh\npython3 .*pytest\n```", README)
     assert re.search(r"<!-- demo -->\n```sh\npython3 .*confmax demo\n```", README)
+
+
+def test_the_gain_and_the_picture_are_those_of_the_benchmark():
+    """Figures of the README stand in the section that its command writes, and the picture beside it."""
+    (gain,) = re.findall(r"## Does it help\?\n(.*?)\n## ", README, re.DOTALL)
+    (section,) = re.findall(
+        r"^## gain$(.*?)<!-- /gain -->", (ROOT / "benchmarks" / "RESULTS.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    measured = [float(figure) for figure in re.findall(r"0\.\d{4}", section)]
+    cited = re.findall(r"(?<![\w.])\.\d{3}\b", gain)
+    assert len(cited) >= 5
+    assert [figure for figure in cited if not any(abs(value - float(figure)) <= 5.1e-4 for value in measured)] == []
+    (picture,) = re.findall(r"!\[.*?\]\((.*?)\)", README)
+    assert "</svg>" in (ROOT / picture).read_text()
+
+
+def test_five_bullets_say_what_is_in_it():
+    (listed,) = re.findall(r"## What is in it\n(.*)", README, re.DOTALL)
+    assert 1 <= len(re.findall(r"^\* ", listed, re.MULTILINE)) <= 5

@@ -5,9 +5,11 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
+from confmax._folds import folds_to_judge
+from confmax._tuning_rows import tuned_on
 from confmax.confusion import Gains
 from confmax.oracle import make_table
-from confmax.report._evidence import pooled, tuned_on
+from confmax.report._evidence import kind_of, pooled
 from confmax.report._figures import pooled_argmax
 from confmax.report._matrices import limits, shown_classes
 from confmax.report._metrics import named
@@ -206,3 +208,42 @@ def test_matrices_show_the_most_changed_classes_and_say_their_limits():
         for d in (P.argmax(1), (P * weights).argmax(1))
     )
     assert limits(found) == pytest.approx((max(before.max(), after.max()), np.abs(after - before).max()))
+
+
+# --- the rules of the folds are of the kept rule's kind ---------------------------------------------------------------
+
+
+def freely_tuned(metric, P, y, K=4):
+    """Return the solutions of the same folds, each of whatever kind it prefers."""
+    fold = folds_to_judge(make_table(P, y), 5, 0)
+    return [confmax.maximize(metric, P[fold != k], y[fold != k], classes=range(K)) for k in range(5)]
+
+
+def test_folds_of_a_deterministic_rule_are_deterministic_and_count_whole_rows():
+    P, y = sample(250, 4, seed=8, sharp=1.3, sizes=[3, 1, 0.6, 0.4])
+    assert all(each.rule.is_randomized for each in freely_tuned("min_recall", P, y))
+    found = cross_fit("min_recall", P, y)
+    assert not found.evidence.rule.is_randomized
+    assert not any(each.rule.is_randomized for each in found.evidence.solutions) and found.single is None
+    assert (found.after == found.after.round()).all() and found.after.sum() == 250
+
+
+def test_folds_are_calibrated_as_the_rule_is():
+    P, y = sample(350, 4, seed=2, sharp=1.3, sizes=[3, 1, 0.6, 0.4])
+    assert {each.calibration.kind for each in freely_tuned("g_mean", P, y)} == {"none", "temperature"}
+    found = cross_fit("g_mean", P, y).evidence
+    assert isinstance(found.rule.calibrator, confmax.calibration.Temperature)
+    temperatures = [each.rule.calibrator.temperature for each in found.solutions]
+    assert len(set(temperatures)) == 5  # fitted without the fold
+
+
+@pytest.mark.parametrize("calibration", [None, "temperature"])
+def test_the_kind_of_a_solution_is_what_makes_it_again(calibration):
+    P, y = sample(400, sharp=1.5)
+    found = confmax.maximize("macro_f1", P, y, calibration=calibration)
+    assert kind_of(found) == {"randomized": False, "calibration": calibration}
+    assert confmax.maximize("macro_f1", P, y, **kind_of(found)).rule == found.rule
+    chosen = confmax.maximize("macro_f1", P, y)
+    assert kind_of(chosen)["calibration"] in ("temperature", "vector")
+    given = confmax.maximize("macro_f1", P, y, calibration=confmax.calibration.Temperature(2.0))
+    assert kind_of(given) == {"randomized": False}

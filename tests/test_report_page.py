@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn import metrics as reference
 
 import confmax
 from confmax.report._format import number
@@ -131,6 +132,46 @@ def test_numbers_of_the_page_are_those_of_score(written):
     assert f"{abs(minus.value):.3f}" in told
 
 
+def header_of(text):
+    return " ".join(re.sub(r"<[^>]+>", " ", re.search(r"<header>(.*?)</header>", text, re.S)[1]).split())
+
+
+def test_the_value_is_said_once_before_the_first_table(written):
+    text, found, P, y = written
+    estimate = confmax.score("macro_f1", P, y, found, n_replicates=199).estimate("rule")
+    assert header_of(text).count(f" {estimate.value:.3f} ") == 1
+    first = re.search(r"<table>.*?</table>", text, re.S)[0]
+    assert first.count("<tr") == 5 and "Macro F1" not in first  # the head, and four other metrics
+    assert "All metrics" in re.search(r"</table>.*?<table>", text, re.S)[0]
+    assert not re.search(r">\s*([A-Za-z][a-z ]+)<small>\1</small>", text, re.I)  # Smallest recall: smallest recall
+
+
+def test_two_classes_have_the_positive_class_and_a_curve(tmp_path):
+    P, y = sample(600, 2, seed=3)
+    names = np.array(["no", "yes"])
+    found = confmax.maximize("f1", P[:300], names[y[:300]], classes=["no", "yes"])
+    found.report(tmp_path / "page.html", P[300:], names[y[300:]], n_replicates=99)
+    text = (tmp_path / "page.html").read_text()
+    first = re.search(r"<table>.*?</table>", text, re.S)[0]
+    decided, truth = found.predict(P[300:]), names[y[300:]]
+    for name, value in (("Precision of yes", reference.precision_score(truth, decided, pos_label="yes")),
+                        ("Recall of yes", reference.recall_score(truth, decided, pos_label="yes"))):  # fmt: skip
+        assert re.search(rf"{name}</th>.*?{value:.3f}", first)
+    chart = specs(text)["curve"]
+    marks = {row["what"]: row for row in chart["layer"][1]["data"]["values"]}
+    assert marks["argmax"]["t"] == 0.5 and marks["p/prior"]["t"] == pytest.approx(np.mean(truth == "yes"), abs=1e-5)
+    assert marks["tuned rule"]["y"] == pytest.approx(reference.f1_score(truth, decided, pos_label="yes"), abs=1e-5)
+    assert "counted on the labels of the 300 rows of this report" in text and "optimistic" not in header_of(text)
+    confmax.report.write_cross_fitted(tmp_path / "page.html", "f1", P, names[y], classes=["no", "yes"], n_replicates=99)
+    told = (tmp_path / "page.html").read_text()
+    assert "so its point on the line is optimistic" in told and "curve" in specs(told)
+
+
+def test_blue_is_better_in_the_difference(written):
+    for row in specs(written[0])["confusion-difference"]["data"]["values"]:
+        assert row["good"] == (row["value"] if row["true"] == row["decided"] else -row["value"])
+
+
 def test_every_number_of_a_chart_stands_in_a_table(written):
     text = written[0]
     told = " ".join(Page(text).text)
@@ -215,7 +256,7 @@ def test_what_cannot_be_reported_is_refused(tmp_path, change, message):
 
 def test_a_rule_that_names_no_metric_needs_one(tmp_path):
     P, y = sample(300)
-    with pytest.raises(ValueError, match="pass metric=, what to judge it by"):
+    with pytest.raises(ValueError, match="pass metric=, what to evaluate it by"):
         confmax.report.write(tmp_path / "page.html", DecisionRule.from_weights([1, 2, 3]), P, y)
 
 

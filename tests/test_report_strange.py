@@ -1,6 +1,7 @@
 """Reports of strange input: what is said stays true, what cannot be said is refused before anything is written."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,15 @@ from confmax.report._evidence import cross_fitted
 from confmax.report._format import metric_name, probability
 from confmax.report._matrices import limits, shown_classes
 from confmax.report._metrics import applicable
-from confmax.report._words import certificate, class_sentence, fold_range, how_it_decides, price, threshold_text
+from confmax.report._words import (
+    certificate,
+    class_sentence,
+    fold_range,
+    how_it_decides,
+    outside_folds,
+    price,
+    threshold_text,
+)
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample, shown
 
@@ -38,7 +47,7 @@ def test_an_abstaining_rule_says_how_often_it_abstains(abstaining):
     P, y = sample(400, seed=4)
     found = judge(abstaining, P, y, confmax.metrics.get("linear", cost=COST), replicates=0)
     share = np.mean(abstaining.rule.predict(P) == 3)
-    assert f"Beside the classes it decides 3, for {100 * share:.1f} % of the rows." in (how_it_decides(found))
+    assert f"It decides 3, which is not a class, for {100 * share:.1f} % of rows." in (how_it_decides(found))
     expected = -np.mean(np.array(COST)[y, abstaining.rule.predict(P)])
     assert found.main.tuned.value == pytest.approx(expected)
     # the trade-off counts the same costs, and passes through the rule
@@ -65,7 +74,7 @@ def test_what_is_proved_is_told_of_the_metric_that_it_was_proved_for():
     P, y = sample(400)
     proved = confmax.maximize("g_mean", P, y, confusion="model", calibration=None)
     found = judge(proved, *sample(400, seed=5), metric="macro_f1", replicates=0)
-    assert "in expected G-mean" in certificate(found) and "macro" not in certificate(found)
+    assert "reaches a G-mean above" in certificate(found) and "macro" not in certificate(found)
     axis = charts(found)["convergence"].spec["layer"][0]["encoding"]["y"]["title"]
     assert axis == "G-mean"
 
@@ -83,8 +92,8 @@ def test_without_replicates_nothing_is_said_of_chance(tmp_path):
     found = judge(rule, P, y, replicates=0)
     assert price(found) == ""
     text = written(tmp_path / "page.html", rule, P, y, metric="macro_f1", n_replicates=0)
-    assert "chance explains" not in text and "could be chance" not in text and "bars are intervals" not in text
-    assert "% intervals" not in text and "More rows would tell" not in text and "more than 20 classes" not in text
+    assert "chance explains" not in text and "could be noise" not in text and "Bars are intervals" not in text
+    assert "% intervals" not in text and "More rows would show" not in text and "more than 20 classes" not in text
 
 
 def test_a_rule_that_is_argmax_has_no_price_and_no_way(tmp_path):
@@ -92,7 +101,7 @@ def test_a_rule_that_is_argmax_has_no_price_and_no_way(tmp_path):
     rule = DecisionRule.from_weights([1.0, 1.0, 1.0])
     assert "trade" not in charts(judge(rule, P, y, replicates=99))
     text = written(tmp_path / "page.html", rule, P, y, metric="macro_f1", n_replicates=99)
-    assert "No row is decided otherwise." in text and "as argmax does" in text and "0.00000" not in text
+    assert "No decision changes." in text and "as argmax does" in text and "0.00000" not in text
     assert "1.000 of the probability" not in text
 
 
@@ -111,10 +120,10 @@ def test_a_metric_over_the_present_classes_stands_once():
 
 
 def _without_the_last(P, y):
-    def tune(kept):
-        return confmax.maximize("min_recall", P[kept], y[kept], classes=(0, 1, 2, 3))
+    def tune(kept, kind):
+        return confmax.maximize("min_recall", P[kept], y[kept], classes=(0, 1, 2, 3), **kind)
 
-    solution = tune(slice(None))
+    solution = tune(slice(None), {})
     return shown(cross_fitted(make_table(P, y, None, (0, 1, 2, 3)), solution, tune, n_folds=3, seed=0))
 
 
@@ -127,13 +136,19 @@ def test_matrices_of_many_classes_of_which_few_are_there():
     charts(found)
 
 
-def test_draws_of_the_folds_are_not_those_of_the_rule():
+def test_draws_without_a_clear_benefit():
     P, y = sample(60, 4)
     found = cross_fit("min_recall", P, y, randomized=True)
-    assert told.useless_draws(found).startswith("The rule draws at random and gains nothing")
-    rule = DecisionRule.from_weights(np.ones(4))
-    object.__setattr__(found.evidence, "rule", rule)
-    assert told.useless_draws(found).startswith("Rules of some folds draw at random and gain nothing")
+    assert told.useless_draws(found).startswith("The rule decides at random with no clear benefit")
+
+
+def test_a_threshold_outside_the_range_of_the_folds_is_named():
+    found = cross_fit("macro_f1", *sample(300), replicates=0)
+    row = found.classes[1]
+    assert "outside" not in outside_folds(replace(found, classes=(replace(row, folds=(0.0, 1.0)),) * 3))
+    folds = [(0.0, 1e-9), (0.0, 1.0), (0.0, 1.0)]
+    moved = tuple(replace(row, name=f"class {k}", folds=span) for k, span in enumerate(folds))
+    assert outside_folds(replace(found, classes=moved)).endswith("lies outside this range for class 0.")
 
 
 def test_thresholds_in_words():
@@ -146,14 +161,16 @@ def test_thresholds_in_words():
     assert class_sentence(never, 0) == "0 is always decided, whatever its probability."
     assert class_sentence(never, 1) == "1 is never decided, whatever its probability."
     late = judge(DecisionRule.from_weights([1.0, 3e-4]), P, y, replicates=0)
-    assert class_sentence(late, 1) == "1 is decided when its probability exceeds 0.9997 (argmax: 0.500)."
+    assert (
+        class_sentence(late, 1) == "1 is decided when its probability exceeds 0.9997 (argmax: 0.500), and 0 otherwise."
+    )
     assert all(" to " in fold_range(row) or row.folds[0] == row.folds[1] for row in cross_fit("f1", P, y).classes)
 
 
 def test_it_may_take_more_than_the_largest_class():
     P, y = sample(900, sizes=[4, 1, 1])
     found = judge(DecisionRule.from_weights([2.0, 1.0, 4.0]), P, y, replicates=0)
-    assert "it takes 2.000 times the probability of 0" in class_sentence(found, 1)
+    assert "it needs 2.000 times the probability of 0" in class_sentence(found, 1)
     assert "0.500 of the probability of 0 is enough" in class_sentence(found, 2)
 
 
@@ -190,7 +207,7 @@ def test_an_order_that_nobody_gave_is_asked_for(tmp_path):
 @pytest.mark.filterwarnings("ignore:the log loss of the probabilities")  # labels without any relation to them
 def test_rows_that_no_fold_can_tell_apart():
     P = np.eye(3)[np.arange(90) % 3]
-    with pytest.raises(ValueError, match="those of each class hold the same probabilities, in whatever order"):
+    with pytest.raises(ValueError, match="all rows of a class hold the same probabilities, in some order"):
         cross_fit("macro_f1", P, np.arange(90) // 30)
 
 

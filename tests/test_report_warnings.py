@@ -10,10 +10,11 @@ import confmax
 from confmax.confusion import Gains
 from confmax.populations import atoms_example
 from confmax.report import _warnings as told
-from confmax.report._figures import verdict_of
+from confmax.report._figures import is_as_good, verdict_of
 from confmax.report._format import number
 from confmax.report._words import (
     against_prior,
+    basis,
     certificate,
     class_sentence,
     headline,
@@ -45,7 +46,7 @@ def test_tuning_rows():
     P, y = sample(500)
     found = confmax.maximize("macro_f1", P, y)
     assert "rows that the rule was tuned on" in told.seen_rows(judge(found, P, y))
-    assert "very 500 rows that the rule was tuned on" in headline(judge(found, P, y))
+    assert "the 500 rows that the rule was tuned on" in basis(judge(found, P, y))
     assert told.seen_rows(judge(found, *sample(500, seed=1))) == ""
 
 
@@ -67,7 +68,9 @@ def test_over_fitting():
     P = rng.dirichlet(np.ones(3), 90)
     y = rng.integers(0, 3, 90)  # no relation: what is found on labels is chance
     found = cross_fit("macro_f1", P, y, confusion="labels", calibration=None, solver="coordinate_search")
-    assert told.over_fitting(found).startswith("Over-fitting") and "Expect the second" in told.over_fitting(found)
+    assert told.over_fitting(found).startswith(
+        "Over-fitting"
+    ) and "Expect the value on held-out rows" in told.over_fitting(found)
     assert found.evidence.solution.label_value > found.main.tuned.value + 0.05
     P, y = sample(3000)
     assert told.over_fitting(cross_fit("macro_f1", P, y)) == ""
@@ -85,7 +88,7 @@ def test_thresholds_that_vary():
 
 def test_miscalibration(calm):
     P, y = sample(2000, sharp=3.0)
-    assert "do not mean what they say: the most" in told.miscalibrated(judge(RULE, P, NAMES[y]))
+    assert "are poorly calibrated: the most" in told.miscalibrated(judge(RULE, P, NAMES[y]))
     corrected = confmax.maximize("macro_f1", P[:1000], NAMES[y[:1000]], calibration="temperature")
     assert told.miscalibrated(judge(corrected, P[1000:], NAMES[y[1000:]])) == ""
     assert told.miscalibrated(calm) == ""
@@ -95,8 +98,8 @@ def test_draws_that_gain_nothing(calm):
     P, y = sample(800)
     pair = Gains.reduced([[1.0, 1.7, 2.9], [1.0, 1.71, 2.9]])
     found = judge(DecisionRule(pair, np.array([0.5, 0.5]), tuple(NAMES)), P, NAMES[y])
-    assert "draws at random and gains nothing" in told.useless_draws(found)
-    assert "draws between 2 rules" in " ".join(how_it_decides(found))
+    assert "decides at random with no clear benefit" in told.useless_draws(found)
+    assert "draws one of 2 rules" in " ".join(how_it_decides(found))
     # both classes half of the time, of rows that cannot be told apart: only a draw has a smallest recall above zero
     alike, labels = np.full((400, 2), 0.5), np.arange(400) % 2
     coin = DecisionRule(Gains.constant(2, [0, 1]), np.array([0.5, 0.5]), (0, 1))
@@ -106,7 +109,7 @@ def test_draws_that_gain_nothing(calm):
 
 def test_copies(calm):
     P, y = sample(100)
-    assert "same probabilities as another row (100 rows differ)" in told.copies(
+    assert "same probabilities as another row (100 rows are distinct)" in told.copies(
         judge(RULE, np.repeat(P, 2, axis=0), NAMES[np.repeat(y, 2)])
     )
     assert told.copies(calm) == ""
@@ -115,9 +118,45 @@ def test_copies(calm):
 def test_a_search_that_ended_early():
     P, y = sample(500)
     rushed = confmax.maximize("g_mean", P, y, confusion="model", solver="frank_wolfe", max_passes=3)
-    assert "ended before it converged" in told.unfinished(judge(rushed, *sample(500, seed=2), metric="g_mean"))
+    assert "ended early, and a better rule may exist" in told.unfinished(
+        judge(rushed, *sample(500, seed=2), metric="g_mean")
+    )
     done = confmax.maximize("g_mean", P, y, confusion="model")
     assert told.unfinished(judge(done, *sample(500, seed=2), metric="g_mean")) == ""
+
+
+@pytest.mark.parametrize(
+    ("minus", "expected"),
+    [
+        ((0.002, -0.004, 0.008), True),
+        ((0.004, -0.002, 0.013), False),  # the middle of the interval decides, not the value
+        ((-0.03, -0.08, 0.02), True),
+        ((0.002, 0.001, 0.003), False),  # small, and no noise
+        ((-0.02, -0.03, -0.01), False),
+        ((0.0, 0.0, 0.0), True),
+        ((0.002, None, None), False),
+        ((0.0, 0.001, 0.003), False),  # an interval of replicates that lack a class
+    ],
+)
+def test_another_rule_is_as_good_iff_the_interval_holds_zero_and_its_middle_is_small(minus, expected):
+    assert is_as_good(Difference(*minus, None)) == expected
+
+
+def test_the_simplest_rule_that_is_as_good_is_recommended(calm):
+    def said(to_argmax, to_prior):
+        main = replace(calm.main, difference=Difference(*to_argmax, 1.0), to_prior=Difference(*to_prior, 1.0))
+        found = replace(calm, metrics=(main, *calm.metrics[1:]))
+        return headline(found), verdict(found)[1], against_prior(found)
+
+    better, equal, loose = (0.03, 0.01, 0.05), (0.001, -0.003, 0.006), (0.03, -0.01, 0.07)
+    head, first, second = said(better, equal)
+    assert head == "Macro F1: p/prior is as good as the tuned rule" and "is better than argmax" in first
+    assert "interval that contains zero, and its middle is below 0.005. Use p/prior" in second
+    head, first, second = said(equal, equal)
+    assert head == "Macro F1: argmax is as good as the tuned rule"
+    assert "its middle is below 0.005. Use argmax" in first and "Use p/prior" not in second
+    head, first, second = said(loose, better)
+    assert "too few rows to say" in head and "could be noise" in first and "Use" not in first + second
 
 
 def test_replicates_without_a_class_move_intervals_away_from_the_value():
@@ -129,7 +168,7 @@ def test_replicates_without_a_class_move_intervals_away_from_the_value():
     found = judge(DecisionRule.from_weights(np.ones(25)), P, y)
     rows = {row.name: row.tuned for row in found.metrics}
     assert rows["macro_f1"].high < rows["macro_f1"].value
-    assert "wholly above or below the value" in told.lost_classes(found)
+    assert "may not contain the value itself" in told.lost_classes(found)
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------
@@ -158,25 +197,29 @@ def test_a_difference_is_beyond_chance_iff_its_interval_excludes_zero_on_its_own
 def test_an_interval_that_leaves_the_value_out_is_said_to_be_useless(calm):
     main = replace(calm.main, difference=Difference(0.0, 0.1, 0.3, 1.0))
     kind, sentence = verdict(replace(calm, metrics=(main, *calm.metrics[1:])))
-    assert kind == "unclear" and "says nothing here" in sentence and "zero lies within" not in sentence
+    assert kind == "unclear" and "unusable interval" in sentence and "contains zero" not in sentence
     same = replace(calm.main, to_prior=Difference(0.0, 0.0, 0.0, 0.0))
-    assert "exactly as p/prior" in against_prior(replace(calm, metrics=(same, *calm.metrics[1:])))
+    assert "scores exactly as the tuned rule" in against_prior(replace(calm, metrics=(same, *calm.metrics[1:])))
 
 
 def test_a_rule_that_is_worse_is_called_worse():
     P, y = sample(2000)
     found = judge(DecisionRule.from_weights([1.0, 30.0, 1.0]), P, y)
     kind, sentence = verdict(found)
-    assert kind == "worse" and "WORSE than argmax" in sentence and "Do not use it" in sentence
-    assert " falls from " in headline(found) and found.main.difference.high < 0
-    assert "does better than the tuned rule" in against_prior(found)
+    assert kind == "worse" and "WORSE than argmax" in sentence and "Do not use the rule" in sentence
+    assert headline(found) == "Macro F1: the tuned rule is worse than argmax" and found.main.difference.high < 0
+    assert "is better than the tuned rule" in against_prior(found)
 
 
 def test_a_rule_that_is_better_is_called_better_and_its_price_is_named():
     P, y = sample(3000, sizes=[6, 1, 0.7])
     found = judge(DecisionRule.from_weights([1.0, 4.0, 6.0]), P, y, "g_mean")
     kind, sentence = verdict(found)
-    assert kind == "better" and "more than chance explains" in sentence and " rises from " in headline(found)
+    assert (
+        kind == "better"
+        and "more than chance explains" in sentence
+        and headline(found).endswith("p/prior is as good as the tuned rule")
+    )
     worse = [row.name for row in found.metrics if row.verdict == "worse"]
     assert "accuracy" in worse and "accuracy from" in price(found)
     assert found.main.difference.low > 0
@@ -187,13 +230,13 @@ def test_what_chance_could_do_is_not_called_better():
     for weights in ([1.0, 1.02, 1.0], [1.0, 1.0, 1.05]):
         found = judge(DecisionRule.from_weights(weights), P, y)
         kind, sentence = verdict(found)
-        assert kind == "unclear" and ("chance could explain" in sentence or "exactly as argmax" in sentence)
+        assert kind == "unclear" and is_as_good(found.main.difference) and "Use argmax" in sentence
 
 
 def test_without_replicates_nothing_is_said_about_chance():
     P, y = sample(200)
     found = judge(RULE, P, NAMES[y], replicates=0)
-    assert "nothing can be said about chance" in verdict(found)[1] and "[" not in headline(found)
+    assert "cannot say whether the difference to argmax is noise" in verdict(found)[1]
     assert told.warnings_of(found) is not None
 
 
@@ -203,7 +246,10 @@ def test_what_the_rule_does_in_words():
     two, labels = P[:, :2] / P[:, :2].sum(1, keepdims=True), np.array(["no", "yes"])[np.minimum(y, 1)]
     found = judge(rule, two, labels)
     # 4 p > 1 - p
-    assert class_sentence(found, 1) == "yes is decided when its probability exceeds 0.200 (argmax: 0.500)."
+    assert (
+        class_sentence(found, 1)
+        == "yes is decided when its probability exceeds 0.200 (argmax: 0.500), and no otherwise."
+    )
     three = judge(RULE, P, NAMES[y])
     largest = int(np.argmax([row.share for row in three.classes]))
     k = 2 if largest != 2 else 0
@@ -231,7 +277,6 @@ def test_a_rule_tuned_on_training_rows_shows_both_values():
         figures = judge(found, clf.predict_proba(X), y, "g_mean")
         assert told.tuned_on_training_rows(figures) in told.warnings_of(figures)
         assert told.tuned_on_training_rows(figures).endswith(
-            f"the rule was tuned on the final model's probabilities of these rows. There its G-mean is "
-            f"{number(found.value)}, which is in-sample; on the labels with out-of-fold probabilities it is "
-            f"{number(found.label_value)}."
+            f"Its G-mean there is {number(found.value)}, which is in-sample. With out-of-fold probabilities, on the "
+            f"labels, it is {number(found.label_value)}."
         )

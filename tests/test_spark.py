@@ -246,7 +246,9 @@ def test_a_missing_vector_is_one_sentence(spark):
     with pytest.raises(ValueError, match=r"^partition 2: row 3 of proba has no probabilities; drop such rows$"):
         confmax.maximize("g_mean", vectors, y="label")
     out = confmax.DecisionRule.from_weights([1, 2, 3]).transform(vectors)
-    with pytest.raises(PySparkException, match="partition 2, counted from its row 0: row 3 of proba has no probabil"):
+    with pytest.raises(
+        PySparkException, match="partition 2, rows counted from its row 0: row 3 of proba has no probabil"
+    ):
         out.collect()
 
 
@@ -421,7 +423,7 @@ def test_transform_refuses_in_one_sentence(spark):
     from pyspark.errors import PySparkException
 
     bad = frame_of(spark, with_row(columns_of(P), "probability", 3, [0.5, 0.1, 0.1]), at=(2,))
-    with pytest.raises(PySparkException, match="partition 1, counted from its row 0: row 1 of proba sums to"):
+    with pytest.raises(PySparkException, match="partition 1, rows counted from its row 0: row 1 of proba sums to"):
         rule.transform(bad).collect()
 
 
@@ -467,12 +469,12 @@ def test_thresholds_of_rules_that_have_none():
     scaled = confmax.calibration.Temperature(0.5)
     gains = Gains.reduced([1.0, 2.0, 3.0])
     for rule, sentence in (
-        (make([1, 2, 3], [0, 0.1, 0]), "cannot hold a rule with offsets; use rule.transform"),
+        (make([1, 2, 3], [0, 0.1, 0]), "cannot express a rule with offsets; use rule.transform"),
         (make([1, 0, 3]), "weights that are not positive"),
         (make([1, 1], [0.0, 3.0]), "always decides one class"),
         (
             confmax.DecisionRule(Gains.reduced(np.ones((2, 3))), np.array([0.5, 0.5]), (0, 1, 2)),
-            "draws between several",
+            "rule that decides at random",
         ),
         (confmax.DecisionRule(gains, np.ones(1), (0, 1, 2), calibrator=scaled), "calibrates the probabilities first"),
         (confmax.DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), (0, 1, 2)), "more than one weight per class"),

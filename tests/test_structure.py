@@ -11,7 +11,7 @@ import confmax
 
 ROOT = Path(confmax.__file__).parent
 LAYERS = [
-    {"_version", "_softmax", "_seed", "confusion", "places"},
+    {"_version", "_softmax", "_seed", "_palette", "confusion", "places"},
     {"formulas", "bounds", "ratios", "_autodiff", "_structure", "_constants", "_sampling", "_bootstrap"},
     {"_metric", "_user_metric"},
     {"metrics"},
@@ -22,11 +22,12 @@ LAYERS = [
     {"_export_sql", "_export_onnx"},
     {"_export_methods"},
     {"optimize", "calibration", "blend", "_rule_file", "_rule_text", "_spark_rule", "theory", "populations"},
-    {"_html", "_report_method"},
+    {"_html", "_report_method", "_guarantee"},
     {"rule", "_polish"},
+    {"_solution"},
     {"solution"},
     {"checks", "_estimator_steps", "uncertainty"},
-    {"_estimator_base", "_estimator_table"},
+    {"_estimator_base", "_estimator_table", "_threshold_curve", "_tuning_rows"},
     {"estimators"},
     {"plotting", "report"},
     {"cli"},

@@ -56,7 +56,7 @@ def test_no_warning_and_no_absurd_number(metric, K, dtype):
 @pytest.mark.parametrize("name", ["g_mean", "balanced_accuracy", "min_recall"])
 def test_a_class_of_nearly_no_share_is_left_out(name):
     P, _ = table(0, 3, np.float64, 1e-310)
-    with pytest.warns(UserWarning, match="proba has no weight in class 2: the metric is taken over the 2 classes"):
+    with pytest.warns(UserWarning, match="proba has no weight in class 2: the metric is computed over the 2 classes"):
         solution = confmax.maximize(name, P)
     plain = P[:, :2] / P[:, :2].sum(axis=1, keepdims=True)
     assert solution.value == pytest.approx(confmax.maximize(name, plain).value, abs=1e-6)

@@ -101,7 +101,7 @@ def test_ratio_factor_refutes_the_printed_one():
     assert ratio_factor("f1", [0.8, 0.2]) == pytest.approx(6.0)
     assert ratio_factor("micro_f1", [0.4, 0.35, 0.25]) == pytest.approx(1.6 / 0.6)
     assert ratio_factor("jaccard", [0.75, 0.25]) == pytest.approx(4.0)
-    with pytest.raises(ValueError, match="xi is known for f1, jaccard"):
+    with pytest.raises(ValueError, match="xi is known only for f1, jaccard"):
         ratio_factor("mcc", [0.5, 0.5])
 
 
@@ -310,17 +310,20 @@ def test_split_sizes_are_exact():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: smoothing_constants("h_mean", 0.1, [0.5, 0.6]), "priors are K >= 2 non-negative numbers"),
-        (lambda: smoothing_constants("h_mean", 0.1, [0.5, 0.5], form="loose"), "form is 'tightened' or 'printed'"),
-        (lambda: rho_schedule("mcc", 100, 3), "the schedule of Corollary 13 is for"),
+        (lambda: smoothing_constants("h_mean", 0.1, [0.5, 0.6]), "priors must be K >= 2 non-negative numbers"),
+        (lambda: smoothing_constants("h_mean", 0.1, [0.5, 0.5], form="loose"), "form must be 'tightened' or 'printed'"),
+        (lambda: rho_schedule("mcc", 100, 3), "the schedule of Corollary 13 is known only for"),
         (lambda: rho_schedule("h_mean", 2, 3), "needs m >= 3"),
         (lambda: split_sizes(10, 1.0), r"alpha in \(0, 1\)"),
         (lambda: confusion_radius(1, 2), "n_rows >= 2"),
-        (lambda: confusion_radius(10, 2, constant="blumer"), "constant is 'vapnik' or a positive number"),
-        (lambda: confusion_radius(10, 2, constant=-1.0), "constant is 'vapnik' or a positive number"),
-        (lambda: linear_regret_bound([1.0, 2.0], 0.1), "gain is a finite matrix"),
-        (lambda: linear_regret_bound(1.0, 2.1), "from 0 to 2; got 2.1"),
-        (lambda: frank_wolfe_bound(1.0, 0), "rounds are at least 1"),
+        (lambda: confusion_radius(10, 2, constant="blumer"), "constant must be 'vapnik' or a positive number"),
+        (lambda: confusion_radius(10, 2, constant=-1.0), "constant must be 'vapnik' or a positive number"),
+        (lambda: linear_regret_bound([1.0, 2.0], 0.1), "gain must be a finite matrix"),
+        (
+            lambda: linear_regret_bound(1.0, 2.1),
+            "eta_error is an expected l1 distance and must lie between 0 and 2; got 2.1",
+        ),
+        (lambda: frank_wolfe_bound(1.0, 0), "rounds must be at least 1"),
         (lambda: frank_wolfe_bound(-1.0, 3), "smoothness must be positive and finite"),
         (lambda: brute_force_bound(1.0, math.inf, 0.1, m=10, n_classes=2), "factor must be positive and finite"),
         (

@@ -387,7 +387,7 @@ def test_dict_frame_and_text(sample):
         ({"n_replicates": 10}, "ask for at least 39"),
         ({"level": 95}, "between 0 and 1; got 95"),
         ({"stratified": "yes"}, "stratified is True or False; got 'yes'"),
-        ({"random_state": 1.5}, "random_state is an integer"),
+        ({"random_state": 1.5}, "random_state must be an integer"),
         ({"metric": []}, "metric is a name, a Metric, a function, or a list"),
         ({"metric": ["accuracy", "f1_micro"]}, "two metrics are called accuracy"),
         ({"metric": "f1"}, "f1 is a metric of two classes"),

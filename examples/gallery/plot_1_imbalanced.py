@@ -3,8 +3,8 @@ Imbalanced classes: published predictions
 =========================================
 
 3467 jobs on a computing cluster are very fast (VF), fast (F), moderate (M) or long (L); one in seventeen is long. The
-table of probabilities ships with confmax: out-of-fold predictions of somebody else's classifier. So there is no model
-to fit here, and two parts are enough: the folds that the rule is tuned on, and the folds that it is judged on.
+table of probabilities comes with confmax and holds the out-of-fold predictions of a published classifier. There is no
+model to fit, so two parts of the data are enough: folds for tuning the rule, and folds for evaluating it.
 """
 
 from importlib.resources import files
@@ -23,29 +23,29 @@ print(table["obs"].value_counts().to_dict())
 # %%
 # Tune for the geometric mean of the recalls
 # ------------------------------------------
-# ``argmax`` finds nine in ten of the very fast jobs and one in five of the moderate ones. The G-mean punishes that: it
-# is zero as soon as one recall is.
+# ``argmax`` finds nine in ten of the very fast jobs and one in five of the moderate ones. The G-mean penalises this
+# imbalance: it is zero as soon as one recall is zero.
 
 solution = confmax.maximize("g_mean", P[~test], y[~test], classes=classes)
 print(solution)
 
 # %%
-# On the folds that the rule has not seen, with intervals. ``p/prior`` divides every probability by the size of its
-# class: a strong rule for this metric that needs no tuning, so the question is whether tuning beats *it*.
+# Evaluate the rule on the held-out folds, with intervals. ``p/prior`` divides every probability by the size of its
+# class. It is a strong rule for this metric and needs no tuning, so the question is whether tuning improves on *it*.
 
-judged = confmax.score(["g_mean", "accuracy"], P[test], y[test], solution, classes=classes)
-print(judged)
-beyond = judged.difference("rule", "p/prior", "g_mean")
+result = confmax.score(["g_mean", "accuracy"], P[test], y[test], solution, classes=classes)
+print(result)
+beyond = result.difference("rule", "p/prior", "g_mean")
 print(f"beyond p/prior: {beyond.value:+.3f}, interval {beyond.low:+.3f} to {beyond.high:+.3f}")
 
 # %%
-# The gain over ``argmax`` is real on these rows: its interval lies above zero. It is paid for with five points of
-# accuracy. The last interval holds zero: 1040 rows cannot tell the tuned rule from ``p/prior``.
+# The gain over ``argmax`` is significant: its interval lies above zero. It costs five points of accuracy. The last
+# interval contains zero: 1040 rows are too few to distinguish the tuned rule from ``p/prior``.
 #
 # What moved
 # ----------
-# Moderate jobs are found more than twice as often, and jobs that were called fast by mistake are called moderate. The
-# recall of the long ones does not change; very fast ones pay the price.
+# The rule finds more than twice as many moderate jobs: jobs that ``argmax`` called fast by mistake are now called
+# moderate. The recall of the long jobs does not change. The recall of the very fast jobs is lower.
 
 from confmax.plotting import ConfusionChangeDisplay
 
@@ -55,9 +55,9 @@ display.figure_.set_size_inches(11, 4)
 # %%
 # Another metric, and no gain
 # ---------------------------
-# Macro F1 counts false alarms as well as misses. Tuning for it gained nothing on this table: on the test folds the rule
-# tuned for macro F1 is a little below ``argmax``, within the noise. Keep ``argmax`` here if macro F1 is what you are
-# judged by.
+# Macro F1 counts false alarms as well as misses. Tuning for it gained nothing on this table: on the test folds, the
+# rule tuned for macro F1 is slightly worse than ``argmax``, within the noise. Keep ``argmax`` here if you are evaluated
+# on macro F1.
 
 macro = confmax.maximize("macro_f1", P[~test], y[~test], classes=classes)
 both = {"for g_mean": solution, "for macro_f1": macro}

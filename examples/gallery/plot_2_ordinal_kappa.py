@@ -2,9 +2,9 @@
 Ordered grades: quadratic kappa
 ===============================
 
-The progression of diabetes in 442 patients (scikit-learn's data), cut into five ordered grades as a doctor might.
-Being two grades off is four times as bad as one: the quadratically weighted kappa. ``argmax`` decides the most
-probable grade and never asks how far off it would be.
+The data are the progression of diabetes in 442 patients (from scikit-learn), divided into five ordered grades. The
+metric is the quadratically weighted kappa: an error of two grades is four times as bad as an error of one grade.
+``argmax`` decides the most probable grade and ignores how large an error would be.
 """
 
 import numpy as np
@@ -26,9 +26,9 @@ print("patients per grade:", np.bincount(grade).tolist())
 # %%
 # Few rows: cross-validation instead of a hold-out
 # ------------------------------------------------
-# 442 rows are too few to give a third away. Every fold is decided by a model *and a rule* that have not seen it:
+# 442 rows are too few to set a third aside. Every fold is decided by a model *and a rule* that did not use its rows:
 # ``MetricClassifierCV`` tunes on out-of-fold probabilities of its training rows only. The labels are numbers, so their
-# order is known; with names, ``labels=`` gives it.
+# order is known. If they were names, ``labels=`` would give the order.
 
 model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
 tuned = confmax.MetricClassifierCV(model, metric="quadratic_kappa", fold_rules=False)
@@ -37,21 +37,21 @@ decided = cross_val_predict(tuned, X, grade, cv=folds)
 P = cross_val_predict(model, X, grade, cv=folds, method="predict_proba")
 
 # %%
-# ``score`` takes decisions that were made elsewhere, here those of five different rules. The probabilities are the
-# model's own out-of-fold ones, for ``argmax`` and ``p/prior``. A fourth rule stands beside them that many would write
-# first: round the expected grade.
+# ``score`` accepts decisions that were made elsewhere, here by five different rules. It computes ``argmax`` and
+# ``p/prior`` from the model's out-of-fold probabilities. The fourth rule is an obvious alternative: round the expected
+# grade.
 
 expected = np.rint(P @ np.arange(5)).astype(int)
 rules = {"tuned": decided, "rounded mean": expected}
-judged = confmax.score(["quadratic_kappa", "accuracy"], P, grade, rules=rules)
-print(judged)
+result = confmax.score(["quadratic_kappa", "accuracy"], P, grade, rules=rules)
+print(result)
 
 # %%
-# Tuning gains over ``argmax``. It costs about four points of accuracy here, which chance could explain: the interval
-# reaches just above zero. The rounded mean, which minimises the expected squared error, gains nothing: kappa also asks
-# that the grades be used as often as they occur.
+# Tuning gains over ``argmax``. Accuracy is about four points lower, which may be chance: the interval reaches just
+# above zero. The rounded mean minimises the expected squared error, but it gains nothing, because kappa also rewards
+# using each grade as often as it occurs.
 
-beyond = judged.difference("tuned", "rounded mean", "quadratic_kappa")
+beyond = result.difference("tuned", "rounded mean", "quadratic_kappa")
 print(
     f"tuned minus rounded mean: {beyond.value:+.3f}, interval {beyond.low:+.3f} to {beyond.high:+.3f}"
 )
@@ -59,9 +59,9 @@ print(
 # %%
 # Where the decisions went
 # ------------------------
-# ``argmax`` never decides grade 4 and seldom grade 2; the rounded mean avoids both ends. The rule does not weigh single
-# probabilities. Its score of a grade is the expected squared distance to it, with a factor and an offset: a patient who
-# is torn between grades 1 and 3 can get 2, and grade 4 is not forgotten.
+# ``argmax`` never decides grade 4 and rarely grade 2. The rounded mean avoids both ends. The tuned rule does not weight
+# single probabilities: its score for a grade is the expected squared distance to that grade, times a factor, plus an
+# offset. It can decide grade 2 for a patient with probability on grades 1 and 3, and it also uses grade 4.
 
 import matplotlib.pyplot as plt
 
@@ -76,17 +76,17 @@ axes.legend()
 # %%
 # Other folds, other grades, other figures
 # ----------------------------------------
-# The intervals above are about patients, not about how they were divided, or where the grades were cut. With 442 of
-# them that matters too. Grades of equal width are few at both ends, where ``argmax`` fails; with five grades of equal
-# size there is less to gain:
+# The intervals above account for the choice of patients, but not for the division into folds or the limits of the
+# grades. With 442 patients, these matter too. Grades of equal width have few patients at both ends, where ``argmax``
+# fails. With five grades of equal size, there is less to gain:
 
 
 def gain(grade, seed):
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     decided = cross_val_predict(tuned, X, grade, cv=folds)
     P = cross_val_predict(model, X, grade, cv=folds, method="predict_proba")
-    found = confmax.score("quadratic_kappa", P, grade, decided).difference("rule", "argmax")
-    return f"{found.value:+.3f}, interval {found.low:+.3f} to {found.high:+.3f}"
+    result = confmax.score("quadratic_kappa", P, grade, decided).difference("rule", "argmax")
+    return f"{result.value:+.3f}, interval {result.low:+.3f} to {result.high:+.3f}"
 
 
 for seed in (1, 2, 3):

@@ -2,8 +2,8 @@
 No class left behind: the smallest recall
 =========================================
 
-Handwritten digits (scikit-learn's data, 1797 of them) and a naive Bayes classifier: right nine times out of ten, but
-not for every digit. Here the digit that is read worst is what counts.
+A naive Bayes classifier reads 1797 handwritten digits (scikit-learn's data). It is right nine times out of ten, but not
+for every digit. In this example, the metric is the recall of the worst digit.
 """
 
 import numpy as np
@@ -25,17 +25,18 @@ P_tune, P_test = model.predict_proba(X_tune), model.predict_proba(X_test)
 # %%
 # Tune
 # ----
-# Naive Bayes is far too sure of itself, so the probabilities are corrected first: cross-validated log loss says by
-# what. ``randomized=False`` asks for one decision per row; the best rule for this metric may draw between several.
+# Naive Bayes is strongly overconfident, so confmax corrects the probabilities first; cross-validated log loss chooses
+# the correction. ``randomized=False`` requests one fixed decision per row; the best rule for this metric may draw
+# between several.
 
 solution = confmax.maximize("min_recall", P_tune, y_tune, randomized=False)
 print(solution.calibration)
 print(confmax.score(["min_recall", "accuracy"], P_test, y_test, solution))
 
 # %%
-# The gain is as large as on the tuning rows, and its interval holds zero all the same: the smallest of ten recalls, of
-# some 65 rows each, is a noisy quantity. Accuracy gains too, which is the calibration's doing: these probabilities were
-# so far off that ``argmax`` was not even the most accurate decision.
+# The gain is as large as on the tuning rows, but its interval contains zero: the smallest of ten recalls, of about 65
+# rows each, is a noisy quantity. Accuracy rises too. This is an effect of the calibration: the raw probabilities were
+# so wrong that ``argmax`` was not the most accurate decision.
 
 recalls = {
     "argmax": recall_score(y_test, P_test.argmax(axis=1), average=None),
@@ -67,8 +68,9 @@ axes.legend(loc="upper right", ncols=2)
 # %%
 # What is the best there is?
 # --------------------------
-# With ``confusion="model"`` the question has a provable answer: how large could the smallest recall be *if the
-# probabilities were right*? The gap is the distance to the best of all rules, mixtures included.
+# How large could the smallest recall of the expected confusion matrix be *if the probabilities were right*? With
+# ``confusion="model"``, confmax gives an answer with a proof. The gap bounds the distance to the best of all rules,
+# mixtures included.
 
 ideal = confmax.maximize(
     "min_recall", P_tune, y_tune, confusion="model", calibration="vector", randomized=True

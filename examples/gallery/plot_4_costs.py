@@ -2,9 +2,9 @@
 A cost table, with a second opinion
 ===================================
 
-A tumour is malignant or benign (scikit-learn's breast cancer data, 569 patients). Overlooking a malignant one costs 20,
-a needless biopsy 3, and there is a third decision: ask a second reader, for 1. The cheapest decision for each patient
-follows from the probabilities alone; what can go wrong is the probabilities.
+A tumour is malignant or benign (scikit-learn's breast cancer data, 569 patients). Missing a malignant tumour costs 20,
+and an unnecessary biopsy costs 3. There is a third decision: ask a second reader, which costs 1. If the probabilities
+are right, the cheapest decision for each patient follows from them directly. But the probabilities may be wrong.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ model = GaussianNB().fit(X_fit, y_fit)
 P_tune, P_test = model.predict_proba(X_tune), model.predict_proba(X_test)
 
 # %%
-# The table: one row per true class, one column per decision. The third column is no class.
+# The cost table has one row per true class and one column per decision. The third column is not a class.
 
 cost = [
     #  benign  malignant  second reader
@@ -40,23 +40,23 @@ print(solution)
 # %%
 # What it costs per patient
 # -------------------------
-# The value of the metric is minus the mean cost. ``expected`` decides the cheapest by the raw probabilities, as a
-# textbook would; naive Bayes counts ten correlated measurements as if each were news, and is too sure.
+# The value of the metric is minus the mean cost. ``expected`` is the textbook rule: it takes the cheapest decision
+# under the raw probabilities. Naive Bayes treats ten correlated measurements as independent, so it is overconfident.
 
 raw = confmax.maximize(metric, P_tune, classes=classes, confusion="model")
-judged = confmax.score(
+result = confmax.score(
     metric, P_test, y_test, rules={"expected": raw, "calibrated": solution}, classes=classes
 )
-print(judged)
-gain = judged.difference("calibrated", "expected")
+print(result)
+gain = result.difference("calibrated", "expected")
 print(
     f"calibrated minus expected: {gain.value:+.3f} per patient, interval {gain.low:+.3f} to {gain.high:+.3f}"
 )
 
 # %%
-# The mean cost falls by a third: one malignant tumour of the test rows is called benign instead of four, and 28
-# patients see a second reader instead of ten. The interval of the difference holds zero all the same. Three patients
-# at 20 each make the difference, and 171 rows hold too few of them to prove it.
+# The mean cost falls by a third. On the test rows, one malignant tumour is called benign instead of four, and 28
+# patients see a second reader instead of ten. The interval of the difference still contains zero: the difference is
+# due to three patients at a cost of 20 each, and 171 rows hold too few such patients to prove a gain.
 #
 # Who is sent where
 # -----------------
@@ -85,7 +85,7 @@ for axis, (title, rule) in zip(
     )
 
 # %%
-# Other prices need no new data: the rule of another table is another call of ``maximize``, with the same probabilities.
+# Other prices need no new data. Call ``maximize`` with another cost table and the same probabilities.
 
 for price in (0.2, 1, 3):
     table = confmax.metrics.get("linear", cost=[[0, 3, price], [20, 0, price]])

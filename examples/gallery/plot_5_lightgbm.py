@@ -2,8 +2,9 @@
 A LightGBM model: macro F1 on rare digits
 =========================================
 
-Gradient boosting on handwritten digits of which some are rare: of 1, 3, 8 and 9 one in six is kept, in every part of
-the data, as in life. Any model with ``predict_proba`` will do; nothing here is special to LightGBM but the import.
+Gradient boosting reads handwritten digits, some of which are rare: only one in six of the digits 1, 3, 8 and 9 is kept,
+in every part of the data. Any model with ``predict_proba`` works in the same way; only the import is specific to
+LightGBM.
 """
 
 import numpy as np
@@ -20,10 +21,10 @@ print("rows per digit:", np.bincount(y).tolist())
 X_fit, X_test, y_fit, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
 
 # %%
-# One estimator that does it all
-# ------------------------------
-# ``MetricClassifierCV`` fits the model on five splits, tunes the rule on the out-of-fold probabilities, and fits the
-# model again on all rows. No row is given away for tuning.
+# One estimator for all steps
+# ---------------------------
+# ``MetricClassifierCV`` fits the model on five splits, tunes the rule on the out-of-fold probabilities, and refits the
+# model on all rows. You need not set rows aside for tuning.
 
 booster = LGBMClassifier(
     n_estimators=40, num_leaves=7, learning_rate=0.1, n_jobs=1, random_state=0, verbose=-1
@@ -39,17 +40,17 @@ P_test = tuned.predict_proba(X_test)
 print(confmax.score(["macro_f1", "min_recall", "accuracy"], P_test, y_test, tuned.rule_))
 
 # %%
-# Tuning gained nothing: the rule is .003 *below* ``argmax`` in macro F1 on the test rows. The boosted trees are right
-# on nineteen rows of twenty, the rules differ in the decision of a few rows, and the rare digits have some fifteen test
-# rows each. The values on the rows that the rule was tuned on, printed above, promised a small gain; that is why the
-# figures to believe are those of other rows. Keep ``argmax`` here.
+# Tuning gained nothing: in macro F1 on the test rows, the rule is .003 *below* ``argmax``. The boosted trees are right
+# on nineteen rows of twenty, the rules differ on few rows, and each rare digit has about fifteen test rows. The values
+# on the tuning rows, printed above, suggested a small gain. This is why you should rely only on figures from other
+# rows. Keep ``argmax`` here.
 #
 # Is the rule stable?
 # -------------------
-# The rules tuned without each fold answer that. They are compared by thresholds: the probability from which a digit is
-# decided, the others sharing the rest in proportion to their mean probabilities. One of the five rules chose to
-# calibrate, so weights could not be compared. The thresholds of the rare digits vary by a factor of two and more, and
-# that is what the test rows have shown: the weights of the rare digits were largely luck.
+# The rules tuned without each fold show this. Compare them by their thresholds: the probability from which a digit is
+# decided if the other digits share the rest in proportion to their mean probabilities. One of the five rules
+# calibrates, so their weights are not comparable. The thresholds of the rare digits vary by a factor of two or more.
+# This agrees with the test rows: the weights of the rare digits were largely due to chance.
 
 import matplotlib.pyplot as plt
 

@@ -2,10 +2,10 @@
 PyTorch logits
 ==============
 
-A small network on handwritten digits, trained until it is sure of itself. The table of probabilities stays a tensor:
-scans, gains and decisions are made where it lies, on a CPU or a GPU.
+A small network learns to read handwritten digits; it is trained until it is overconfident. The table of probabilities
+stays a tensor: confmax scans it and makes the decisions on the tensor's device, a CPU or a GPU.
 
-This example is run where PyTorch is installed, else it is shown without its output.
+This example runs only if PyTorch is installed. Otherwise it is shown without its output.
 """
 
 import numpy as np
@@ -41,8 +41,8 @@ for _ in range(1000):
     optimizer.step()
 
 # %%
-# Logits become probabilities by ``softmax``. If cross-validated log loss says so, a temperature fitted on the tuning
-# rows corrects their overconfidence, and the rule applies it by itself.
+# ``softmax`` turns logits into probabilities. If cross-validated log loss favours it, confmax fits a temperature on the
+# tuning rows to correct the overconfidence. The rule then applies the temperature automatically.
 
 with torch.no_grad():
     P_tune, P_test = network(tensor(X_tune)).softmax(1), network(tensor(X_test)).softmax(1)
@@ -58,9 +58,10 @@ print(decided.dtype, decided.device, decided[:10].tolist())
 print(confmax.score(["g_mean", "accuracy"], P_test.numpy(), y_test, solution))
 
 # %%
-# When this was written (torch 2.13), the tuned rule decided the test rows as ``p/prior`` does, .016 above ``argmax``,
-# with an interval that touches zero. Of a network that ranks the digits this well there is little more to gain than the
-# class sizes; what tuning adds here is a temperature, and the knowledge that nothing more is to be had.
+# When this was written (torch 2.13), the tuned rule made the same decisions on the test rows as ``p/prior``. Its G-mean
+# was .016 above ``argmax``, with an interval that touches zero. This network ranks the digits so well that there is
+# little to gain beyond correcting for the class sizes. Tuning adds a temperature here, and the evidence that nothing
+# more can be gained.
 
 import matplotlib.pyplot as plt
 

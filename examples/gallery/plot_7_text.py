@@ -2,8 +2,9 @@
 A text classifier
 =================
 
-Real text that is on every machine: the docstrings of Python's standard library. Which package does a docstring come
-from? Packages differ in size, and the small ones count as much as the large: macro F1.
+The texts are the docstrings of Python's standard library, which are on every machine. The task is to decide which
+package a docstring comes from. Packages differ in size, but small ones count as much as large ones: the metric is
+macro F1.
 """
 
 import ast
@@ -46,7 +47,7 @@ texts, y = np.array(texts), np.array(y)
 print({package: int(np.sum(y == package)) for package in packages})
 
 # %%
-# A third to fit, a third to tune, a third to judge.
+# A third of the texts is for fitting, a third for tuning, and a third for evaluation.
 
 fit, rest = train_test_split(np.arange(len(y)), train_size=1 / 3, stratify=y, random_state=0)
 tune, test = train_test_split(rest, test_size=0.5, stratify=y[rest], random_state=0)
@@ -55,18 +56,18 @@ model = make_pipeline(words, LogisticRegression(C=3.0, max_iter=500)).fit(texts[
 P_tune, P_test = model.predict_proba(texts[tune]), model.predict_proba(texts[test])
 
 # %%
-# Tune and judge
-# --------------
-# Regularised regression on few texts per package leans to the large packages, and is not sure enough of itself: the
-# powers of the calibration are above one.
+# Tune and evaluate
+# -----------------
+# Regularised regression on few texts per package favours the large packages and is underconfident: the powers of the
+# calibration are above one.
 
 solution = confmax.maximize("macro_f1", P_tune, y[tune], classes=model.classes_)
 print(solution)
 print(confmax.score(["macro_f1", "accuracy"], P_test, y[test], solution))
 
 # %%
-# Here tuning pays: macro F1 and accuracy both rise, and the intervals of both differences lie above zero. That of macro
-# F1 is wide because ``json`` has a handful of test rows and a tenth of the weight.
+# Tuning pays here: macro F1 and accuracy both rise, and the intervals of both differences lie above zero. The interval
+# for macro F1 is wide because ``json`` has only a few test rows but a tenth of the weight.
 #
 # Package by package
 # ------------------

@@ -2,8 +2,8 @@
 Into production: SQL, ONNX, plain Python
 ========================================
 
-A tuned rule is a few numbers per class. It can be saved as JSON for confmax itself, or written down for places that
-have no confmax. All of them decide alike, and this example checks it.
+A tuned rule is a few numbers per class. You can save it as JSON for confmax, or export it to systems without confmax.
+All exports make the same decisions, and this example checks that they do.
 """
 
 import json
@@ -33,11 +33,11 @@ rule = confmax.maximize("min_recall", P_fit, y_fit, classes=[0, 1, 2], randomize
 print(confmax.score("min_recall", P_test, y_test, rule))
 
 # %%
-# 72 test rows: the interval is wide, and this example is about the export, not about a gain.
+# With 72 test rows, the interval is wide. This example shows the export, not a gain.
 #
 # JSON
 # ----
-# Versioned, checked when it is read, and never pickle.
+# The file has a version number and is checked when it is loaded. It is never a pickle.
 
 path = Path(tempfile.mkdtemp()) / "rule.json"
 rule.save(path)
@@ -47,7 +47,7 @@ print(json.dumps(json.loads(path.read_text()), indent=1)[:400], "...")
 # %%
 # SQL
 # ---
-# One scalar expression, for DuckDB and SQLite as it is, for other dialects through sqlglot.
+# The rule is one scalar expression: for DuckDB and SQLite directly, for other dialects through sqlglot.
 
 scores = pd.DataFrame(P_test, columns=["p0", "p1", "p2"])
 expression = rule.to_sql("duckdb", columns=["p0", "p1", "p2"])
@@ -57,7 +57,7 @@ in_sql = duckdb.sql(f"SELECT {expression} AS decision FROM scores").df()["decisi
 # %%
 # Plain Python
 # ------------
-# The source of a function that needs nothing but Python.
+# The rule is the source of a function that needs only Python.
 
 source = rule.to_python("decide")
 print(source)
@@ -68,7 +68,7 @@ in_python = np.array([namespace["decide"](row) for row in P_test.tolist()])
 # %%
 # ONNX
 # ----
-# A model from probabilities to indices, to be put behind the ONNX model of the classifier.
+# The rule is a model that maps probabilities to class indices. Append it to the ONNX model of your classifier.
 
 expected = rule.predict(P_test)
 ways = {"JSON": loaded.predict(P_test), "SQL": in_sql, "Python": in_python}
@@ -83,15 +83,15 @@ except ImportError:
     print("onnx or onnxruntime is not installed")
 
 # %%
-# All alike
-# ---------
+# Compare the decisions
+# ---------------------
 
 for name, decided in ways.items():
     print(f"{name}: {np.sum(decided != expected)} of {len(expected)} rows decided differently")
 assert all(np.array_equal(decided, expected) for decided in ways.values())
 
 # %%
-# What the rule decides, on the triangle of all probabilities: corners are sure rows, dots the test rows.
+# The decision regions of the rule, on the triangle of all probabilities. Corners are certain rows; dots are test rows.
 
 from confmax.plotting import DecisionRegionsDisplay
 

@@ -1,10 +1,10 @@
 """
-How sure is that? Intervals, folds and displays
-===============================================
+How certain is a gain? Intervals, folds and displays
+====================================================
 
-A gain on some rows is an estimate. This example looks at one from three sides: bootstrap intervals of the figures,
-the rules of the folds, and what the tuned metric costs in another one. Breast cancer again (569 patients), all 30
-measurements: a task that is nearly solved, which is where tuning deceives most easily.
+A gain on some rows is an estimate. This example examines a gain in three ways: bootstrap intervals, the rules of the
+folds, and the cost in another metric. The data are breast cancer again (569 patients), with all 30 measurements. The
+classifier is nearly perfect here, and in this case an apparent gain from tuning is most likely to be noise.
 """
 
 from importlib.resources import files
@@ -31,26 +31,27 @@ tuned = confmax.MetricClassifierCV(model, metric=confmax.metrics.get("f_beta", b
 # %%
 # Intervals
 # ---------
-# ``score`` draws the rows again, a thousand times, the same rows for every rule: differences are paired.
+# ``score`` resamples the rows a thousand times. It uses the same rows for every rule, so the differences are paired.
 
 P_test = tuned.predict_proba(X_test)
-judged = confmax.score([tuned.solution_.metric, "accuracy"], P_test, y_test, tuned.rule_)
-print(judged)
+result = confmax.score([tuned.solution_.metric, "accuracy"], P_test, y_test, tuned.rule_)
+print(result)
 
 # %%
-# Tuning gained nothing: F2 is .011 *below* that of ``argmax``, with an interval that holds zero, and accuracy is lower
-# by more than its interval. Two more points of recall were bought with twelve points of precision.
+# Tuning gained nothing: F2 is .011 *below* that of ``argmax``, with an interval that contains zero. Accuracy is lower,
+# and its interval excludes zero. Recall is two points higher, and precision is twelve points lower.
 #
 # Rules of the folds
 # ------------------
-# ``fold_rules_`` are tuned without each split's test rows. Their thresholds could have warned us.
+# ``fold_rules_`` are tuned without each split's test rows. Their thresholds could have warned you.
 
 print("threshold of the rule:", np.round(tuned.thresholds_[1], 3))
 print("of the folds' rules: ", np.round(tuned.fold_thresholds_[:, 1], 3))
 print("spread of the log odds:", np.round(tuned.fold_spread_[1], 2))
 
 # %%
-# The jackknife turns the spread into a standard error of the threshold's log odds, ``(F - 1) / sqrt(F)`` times it.
+# The jackknife turns the spread into a standard error of the threshold's log odds: ``(F - 1) / sqrt(F)`` times the
+# spread.
 
 F = len(tuned.fold_rules_)
 error = (F - 1) / np.sqrt(F) * tuned.fold_spread_[1]
@@ -59,24 +60,25 @@ low, high = (1 / (1 + np.exp(-(odds + sign * 2 * error))) for sign in (-1, 1))
 print(f"threshold {tuned.thresholds_[1]:.2f}, two standard errors: {low:.2f} to {high:.2f}")
 
 # %%
-# A threshold that may lie anywhere between a twelfth and two fifths is not known: 284 rows hold too few between these
-# two, and ``argmax`` or a threshold from the costs is the safer choice.
+# The threshold may lie anywhere between a twelfth and two fifths, so it is practically unknown: too few of the 284 rows
+# lie between these values. ``argmax``, or a threshold computed from the costs, is the safer choice.
 
 # %%
 # Trade-off
 # ---------
-# On the way from ``argmax`` to the rule and beyond, on test rows.
+# The figure shows both metrics on the way from ``argmax`` to the rule and beyond, on test rows.
 
 TradeOffDisplay.from_estimator(tuned, X_test, y_test, other="accuracy").figure_.set_size_inches(
     6, 4
 )
 
 # %%
-# And the certificate
-# -------------------
-# The bootstrap is about rows; the gap is about rules. If the model's probabilities are right, no rule for these rows
-# exceeds the bound, which needs no labels. Whether they are right is what intervals are about. Here for the table of
-# computing jobs that comes with confmax (four classes), and the smallest recall:
+# The certificate
+# ---------------
+# The bootstrap measures the uncertainty from the choice of rows. The gap compares the rule with all other rules: if the
+# model's probabilities are right, no rule has an expected confusion matrix with a value above the bound. The gap needs
+# no labels, and it does not show whether the probabilities are right. Here it is for the smallest recall on the table
+# of computing jobs that comes with confmax (four classes):
 
 table = pd.read_csv(files("confmax") / "data" / "hpc_cv.csv")[["VF", "F", "M", "L"]].to_numpy()
 certified = confmax.maximize("min_recall", table, confusion="model", randomized=True)

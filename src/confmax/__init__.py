@@ -1,7 +1,7 @@
 """confmax: decision rules that maximise any function of the confusion matrix.
 
-Take class probabilities, name the metric that you are judged by, and get the decision rule that is best for it, with
-a bound on how much better any rule could be.
+Pass class probabilities and the metric that you are evaluated on. You get the decision rule that is best for this
+metric, with a bound on how much better any rule could be.
 """
 
 from importlib import import_module

@@ -8,7 +8,7 @@ _EXTRA = ("click", "rich", "pyarrow")
 
 
 def main() -> None:
-    """Run the command line; without its libraries say how to get them."""
+    """Run the command line. If its libraries are missing, say how to install them."""
     try:
         from confmax.cli import confmax
     except ModuleNotFoundError as error:

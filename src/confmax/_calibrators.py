@@ -18,21 +18,25 @@ LARGEST = 1e6  # of any parameter
 
 @dataclass(frozen=True)
 class Temperature:
-    """``softmax(log(p + floor) / T)``: above one flattens, below one sharpens, neither changes which class is largest.
+    """Temperature scaling: ``softmax(log(p + floor) / T)``.
 
-    Source: Guo, Pleiss, Sun and Weinberger, *On Calibration of Modern Neural Networks* (2017); the floor is confmax's.
+    A T above 1 flattens the probabilities, and a T below 1 sharpens them. Neither changes which class is the most
+    probable.
+
+    Source: Guo, Pleiss, Sun and Weinberger, *On Calibration of Modern Neural Networks* (2017). The floor is an addition
+    of confmax.
 
     Attributes
     ----------
     temperature : float
         T, between 1e-6 and 1e6.
     floor : float
-        Added to every probability, between 1e-12 and 1: how sure the model can be at most.
+        Number between 1e-12 and 1 that is added to every probability; it limits how certain the model can be.
 
     Raises
     ------
     ValueError
-        If they are not such numbers.
+        If a number is out of range.
 
     Examples
     --------
@@ -47,14 +51,14 @@ class Temperature:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.temperature) and 1 / LARGEST <= self.temperature <= LARGEST):
-            raise ValueError(f"a temperature lies between {1 / LARGEST:g} and {LARGEST:g}; got {self.temperature!r}")
+            raise ValueError(f"temperature must lie between {1 / LARGEST:g} and {LARGEST:g}; got {self.temperature!r}")
         object.__setattr__(self, "temperature", float(self.temperature))
         object.__setattr__(self, "floor", _checked_floor(self.floor))
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; of a tensor, on its device.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
 
-        T = 1 with the lowest floor returns it as it is.
+        With T = 1 and the lowest floor, the result is ``proba`` itself.
         """
         P = _floats(proba)
         if self.temperature == 1.0 and self.floor == FLOOR:
@@ -63,7 +67,7 @@ class Temperature:
         return transform(P, np.full(K, 1.0 / self.temperature), np.zeros(K), self.floor)
 
     def reordered(self, index: Sequence[int]) -> Temperature:
-        """Return the calibrator for columns ``index`` (K,) of the present ones: the same."""
+        """Return the calibrator for the columns in the order ``index`` (K,): the same one."""
         return self
 
     def __str__(self) -> str:
@@ -72,21 +76,21 @@ class Temperature:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorScaling:
-    """``softmax(a_k log(p_k + floor) + b_k)``: a power and an offset per class.
+    """Vector scaling: ``softmax(a_k log(p_k + floor) + b_k)``, a power and an offset per class.
 
     Source: Guo et al. (2017), as for `Temperature`, on logarithms of probabilities.
 
     Attributes
     ----------
     a, b : ndarray (K,)
-        Powers, and offsets in nats; at most 1e6 in size.
+        Powers, and offsets in nats; at most 1e6 in absolute value.
     floor : float
-        Added to every probability, between 1e-12 and 1: how sure the model can be at most.
+        Number between 1e-12 and 1 that is added to every probability; it limits how certain the model can be.
 
     Raises
     ------
     ValueError
-        If they are not K such numbers each, K at least 2.
+        If ``a`` and ``b`` are not K such numbers each, with K at least 2, or the floor is out of range.
 
     Examples
     --------
@@ -105,8 +109,8 @@ class VectorScaling:
         fits = a.ndim == 1 and len(a) >= 2 and a.shape == b.shape
         if not (fits and (np.abs(a) <= LARGEST).all() and (np.abs(b) <= LARGEST).all()):
             raise ValueError(
-                f"vector scaling takes two numbers per class, a and b of shape (K,), K >= 2, of size at most "
-                f"{LARGEST:g}; got shapes {a.shape}, {b.shape}"
+                f"vector scaling needs a and b of shape (K,), K >= 2, with numbers of at most {LARGEST:g} in absolute "
+                f"value; got shapes {a.shape}, {b.shape}"
             )
         for name, part in (("a", a), ("b", b)):
             part.flags.writeable = False
@@ -119,19 +123,20 @@ class VectorScaling:
         return len(self.a)
 
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; of a tensor, on its device.
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
 
-        a = 1, b = 0 with the lowest floor returns it as it is. A `ValueError` if the number of columns is another.
+        With a = 1, b = 0 and the lowest floor, the result is ``proba`` itself. Raise a ValueError if the number of
+        columns is another one than K.
         """
         P = _floats(proba)
         if P.shape[1] != len(self.a):
-            raise ValueError(f"this calibration is for {len(self.a)} classes and proba has {P.shape[1]} columns")
+            raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {P.shape[1]} columns")
         if (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR:
             return P
         return transform(P, self.a, self.b, self.floor)
 
     def reordered(self, index: Sequence[int]) -> VectorScaling:
-        """Return the calibrator for columns ``index`` (K,) of the present ones."""
+        """Return the calibrator for the columns in the order ``index`` (K,)."""
         return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor)
 
     def __eq__(self, other: object) -> bool:
@@ -152,7 +157,7 @@ class VectorScaling:
 
 def _checked_floor(floor: float) -> float:
     if not FLOOR <= floor <= 1.0:
-        raise ValueError(f"the floor of a calibration lies between {FLOOR:g} and 1; got {floor!r}")
+        raise ValueError(f"the floor of a calibration must lie between {FLOOR:g} and 1; got {floor!r}")
     return float(floor)
 
 

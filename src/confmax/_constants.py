@@ -21,7 +21,7 @@ MEANS = ("h_mean", "q_mean", "g_mean")
 
 
 class SmoothingConstants(NamedTuple):
-    """Constants of a smoothed metric psi_rho, l1 norm on confusion matrices.
+    """Constants of a smoothed metric psi_rho, in the l1 norm on confusion matrices.
 
     Attributes
     ----------
@@ -32,12 +32,13 @@ class SmoothingConstants(NamedTuple):
     smoothness : float
         Smoothness beta of psi_rho: the gradient's Lipschitz constant, l1 norm to max norm.
     plug_in : float or None
-        What may stand for L where probabilities are off: half the largest difference within a row of the gradient,
-        as only such differences decide (remark after E11). None: L.
+        Constant that may replace L in the cost of the class probabilities: half the largest difference within a row of
+        the gradient, because only such differences affect decisions (remark after E11). None means L.
     curvature : float or None
-        Bound on the curvature constant C_psi over the attainable matrices. None: ``4 beta`` (E16).
+        Bound on the curvature constant C_psi over the attainable matrices. None means ``4 beta`` (E16).
     false : tuple of str
-        The printed constants that are false for this ``rho`` and these priors, being below the exact supremum.
+        Names of the printed constants that are false for this ``rho`` and these priors: they are below the exact
+        supremum.
     """
 
     theta: float
@@ -51,7 +52,7 @@ class SmoothingConstants(NamedTuple):
 def checked_form(form: Form) -> bool:
     """Return whether the form is the tightened one; refuse other words."""
     if form not in ("tightened", "printed"):
-        raise ValueError(f"form is 'tightened' or 'printed'; got {form!r}")
+        raise ValueError(f"form must be 'tightened' or 'printed'; got {form!r}")
     return form == "tightened"
 
 
@@ -59,7 +60,7 @@ def checked_priors(priors: ArrayLike) -> Array:
     """Return class priors as an array (K,); refuse what is no distribution over at least two classes."""
     pi = np.asarray(priors, dtype=np.float64)
     if pi.ndim != 1 or len(pi) < 2 or not np.isfinite(pi).all() or pi.min() < 0 or abs(pi.sum() - 1) > 1e-6:
-        raise ValueError(f"priors are K >= 2 non-negative numbers that sum to one; got {pi.tolist()}")
+        raise ValueError(f"priors must be K >= 2 non-negative numbers that sum to one; got {pi.tolist()}")
     return pi
 
 
@@ -75,25 +76,25 @@ def smoothing_constants(name: str, rho: float, priors: ArrayLike, *, form: Form 
     priors : array-like (K,)
         Class priors; they sum to one.
     form : {"tightened", "printed"}
-        The exact values of errata E8-E11 with the sharper ones for fixed rows, or the paper's Table 2. The printed
-        L and the printed beta of H and Q are valid and loose; the printed theta of Q (E8) and of G (E9, where
-        ``pi_min + rho < 2**-K``) and the printed beta of G (E10, for large rho) can be false, which the field
-        ``false`` names. Table 2's beta is meant; the appendix prints others.
+        "tightened" gives the exact values of errata E8-E11, with the sharper ones for fixed rows. "printed" gives the
+        paper's Table 2; for beta, the appendix prints other values. The printed L, and the printed beta of H and Q, are
+        valid but loose. The printed theta of Q (E8), the printed theta of G (E9, if ``pi_min + rho < 2**-K``) and the
+        printed beta of G (E10, for large rho) can be false. The field ``false`` names those that are.
 
     Returns
     -------
     SmoothingConstants
-        The range of these metrics is 1: a theta of 1 or more says nothing.
+        The constants. These metrics lie in [0, 1], so a theta of 1 or more is uninformative.
 
     Raises
     ------
     ValueError
-        If the metric has no such constants, rho is outside (0, 1), or the priors are no distribution.
+        If no constants are known for the metric, rho is outside (0, 1), or the priors are not a distribution.
 
     Notes
     -----
-    ``plug_in`` holds for every row sums, as the gradient is taken at the row sums of the sample; ``curvature`` is for
-    the row sums ``priors``.
+    ``plug_in`` holds for any row sums, because the gradient is evaluated at the row sums of the sample. ``curvature``
+    holds for the row sums ``priors``.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def smoothing_constants(name: str, rho: float, priors: ArrayLike, *, form: Form 
     ('theta',)
     """
     if name not in MEANS:
-        raise ValueError(f"smoothing constants are known for h_mean, q_mean and g_mean; got {name!r}")
+        raise ValueError(f"smoothing constants are known only for h_mean, q_mean and g_mean; got {name!r}")
     if not 0 < rho < 1:
         raise ValueError(f"rho must lie in (0, 1); got {rho!r}")
     tightened, pi = checked_form(form), checked_priors(priors)
@@ -152,8 +153,9 @@ def _printed(name: str, rho: float, pi: Array) -> SmoothingConstants:
 def ratio_factor(name: str, priors: ArrayLike) -> float:
     """Return the xi of Theorem 7 for a ratio of affine functions, corrected (E15).
 
-    ``psi(C*) - psi(C) <= xi <grad psi(C*), C* - C>`` at the optimum C*, where alone it is needed and can hold. The
-    printed values (``1 / pi_1`` for F1, ``1 / (1 - pi_1)`` for micro F1) are false and not offered.
+    The factor satisfies ``psi(C*) - psi(C) <= xi <grad psi(C*), C* - C>`` at the optimum C*. The theorem needs this
+    inequality only there, and it can hold only there. The printed values (``1 / pi_1`` for F1, ``1 / (1 - pi_1)`` for
+    micro F1) are false, so confmax does not offer them.
 
     Parameters
     ----------
@@ -165,7 +167,7 @@ def ratio_factor(name: str, priors: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If the metric has no such factor, or the priors are none.
+        If no factor is known for the metric, or the priors are not a distribution.
 
     Examples
     --------
@@ -179,7 +181,7 @@ def ratio_factor(name: str, priors: ArrayLike) -> float:
     elif name in ("micro_f1", "micro_f1_once"):
         part, most = 1.0 - float(pi[0]), 2.0 - float(pi[0])
     else:
-        raise ValueError(f"xi is known for f1, jaccard, micro_f1 and micro_f1_once; got {name!r}")
+        raise ValueError(f"xi is known only for f1, jaccard, micro_f1 and micro_f1_once; got {name!r}")
     return most / part if part > 0 else math.inf
 
 
@@ -191,11 +193,11 @@ def rho_schedule(name: str, m: float, n_classes: int, *, scale: float = 1.0) -> 
     name : {"h_mean", "q_mean", "g_mean"}
         The metric.
     m : float
-        Rows of the whole sample, at least 3.
+        Number of rows of the whole sample, at least 3.
     n_classes : int
         K.
     scale : float
-        Any positive factor; consistency does not depend on it, the value for a given m does.
+        Any positive factor. Consistency does not depend on it, but the value for a given m does.
 
     Returns
     -------
@@ -210,12 +212,12 @@ def rho_schedule(name: str, m: float, n_classes: int, *, scale: float = 1.0) -> 
 
     Notes
     -----
-    The paper says only that a schedule exists. Theorem 12 needs ``theta(rho)``, ``L(rho) E``, ``beta(rho) r(m)`` and
-    ``beta(rho) / m`` to vanish, with E the error of the class probabilities and ``r(m) ~ sqrt(log m / m)``. As beta is
-    of order ``rho**-2`` and theta of order ``rho**p`` (p = 1; 1/K for the G-mean), ``rho = r ** (1 / (2 + p))``
-    balances the two largest terms. It also needs ``E = o(rho(m))``: true for well-specified parametric estimators
-    (``m ** -1/2``); with slower ones take a slower schedule. Here rho is a fraction of all weight: keep it well below
-    the smallest prior by ``scale``, or the smoothing dominates.
+    The paper only states that a schedule exists. Theorem 12 needs ``theta(rho)``, ``L(rho) E``, ``beta(rho) r(m)`` and
+    ``beta(rho) / m`` to vanish, where E is the error of the class probabilities and ``r(m) ~ sqrt(log m / m)``. As beta
+    is of order ``rho**-2`` and theta of order ``rho**p`` (p = 1; 1/K for the G-mean), ``rho = r ** (1 / (2 + p))``
+    balances the two largest terms. Consistency also needs ``E = o(rho(m))``. This holds for well-specified parametric
+    estimators (``m ** -1/2``); slower ones need a slower schedule. Here rho is a fraction of all weight: choose
+    ``scale`` so that rho is well below the smallest prior, or the smoothing dominates.
 
     Examples
     --------
@@ -224,7 +226,7 @@ def rho_schedule(name: str, m: float, n_classes: int, *, scale: float = 1.0) -> 
     0.3119
     """
     if name not in MEANS:
-        raise ValueError(f"the schedule of Corollary 13 is for h_mean, q_mean and g_mean; got {name!r}")
+        raise ValueError(f"the schedule of Corollary 13 is known only for h_mean, q_mean and g_mean; got {name!r}")
     if not (m >= 3 and n_classes >= 2 and 0 < scale < math.inf):
         raise ValueError(
             f"rho_schedule needs m >= 3, n_classes >= 2 and a positive scale; got {m!r}, {n_classes!r}, {scale!r}"

@@ -44,11 +44,11 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n, d)
-            Whatever the wrapped estimator takes.
+            Features, in any form that the wrapped estimator accepts.
         y : array-like (n,)
             True classes: strings, integers or booleans.
         sample_weight : array-like (n,) or None
-            Non-negative weights; the class's notes say what they are used for.
+            Non-negative weights. The notes of the class say how they are used.
         **params : dict
             Further metadata for the estimator's ``fit`` and the splitter's ``split``, with metadata routing enabled.
 
@@ -60,17 +60,17 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         Raises
         ------
         ValueError
-            For bad parameters or data, in one sentence: what, where, and the way out.
+            If a parameter or the data are invalid. The message says what is wrong, where, and how to correct it.
         """
         name, wrapped = type(self).__name__, type(self.estimator).__name__
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
-                f"estimator needs the methods fit and predict_proba and this {wrapped} does not have both; pass a "
-                f"classifier that gives probabilities, or wrap it in CalibratedClassifierCV"
+                f"estimator must have the methods fit and predict_proba, but this {wrapped} does not have both; pass a "
+                f"classifier that returns probabilities, or wrap it in CalibratedClassifierCV"
             )
         if params and not get_config()["enable_metadata_routing"]:
             raise ValueError(
-                f"{name}.fit passes on {', '.join(sorted(params))} by metadata routing only; call "
+                f"{name}.fit passes {', '.join(sorted(params))} on only by metadata routing; call "
                 f"sklearn.set_config(enable_metadata_routing=True) and have the estimator or splitter request it"
             )
         # of an ordered categorical, which scikit-learn turns into an array
@@ -110,18 +110,18 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
 
     @property
     def n_features_in_(self) -> int:
-        """Number of features d, where the wrapped estimator counts them."""
+        """Number of features d, if the wrapped estimator counts them."""
         return self.estimator_.n_features_in_
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Feature names (d,), where the wrapped estimator keeps them."""
+        """Feature names (d,), if the wrapped estimator keeps them."""
         return self.estimator_.feature_names_in_
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class (n,) that the rule decides for every row of X (n, d); lazily for Dask probabilities.
+        """Return the class (n,) that the rule decides for every row of X (n, d); lazy for Dask probabilities.
 
-        A randomised rule draws from the row's probabilities, so that equal rows get equal classes in any batch.
+        A randomised rule computes its draw from the row's probabilities, so equal rows get equal classes in any batch.
         """
         check_is_fitted(self, "estimator_")
         return taken(self.classes_, on_host(self.rule_.predict_index(self.estimator_.predict_proba(X))))
@@ -129,8 +129,8 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
     def decision_probabilities(self, X: Any) -> NDArray[Any]:
         """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.
 
-        Columns in the order of ``rule_.classes``; zeros and ones where the rule is deterministic. Lazy for Dask
-        probabilities.
+        The columns have the order of ``rule_.classes``. All entries are 0 or 1 if the rule is deterministic. The result
+        is lazy for Dask probabilities.
         """
         check_is_fitted(self, "estimator_")
         return self.rule_.decision_probabilities(self.estimator_.predict_proba(X))
@@ -149,7 +149,7 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
 
     @_if_wrapped_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return the wrapped estimator's decision values, which the rule does not look at."""
+        """Return the wrapped estimator's decision values. The rule does not use them."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.decision_function(X)
 

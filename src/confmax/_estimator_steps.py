@@ -42,8 +42,8 @@ def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, An
         return params
     if not isinstance(estimator, FrozenEstimator):  # which fits nothing
         warnings.warn(
-            f"{type(estimator).__name__}.fit names no parameter sample_weight: it is fitted without weights and they "
-            f"are used for tuning only; metadata routing can pass them further in",
+            f"{type(estimator).__name__}.fit has no parameter sample_weight: it is fitted without weights, and they "
+            f"are used for tuning only; metadata routing can pass them to an inner estimator",
             UserWarning,
             stacklevel=5,
         )
@@ -113,7 +113,7 @@ def refuse_unknown(y: NDArray[Any], classes: list[Any]) -> None:
     if unknown:
         row = next(row for row, label in enumerate(y.tolist()) if label in unknown)
         raise ValueError(
-            f"row {row} of y holds {y.tolist()[row]!r}, which is none of the classes of the model ({_shown(classes)}); "
+            f"row {row} of y holds {y.tolist()[row]!r}, which is not a class of the model ({_shown(classes)}); "
             f"leave such rows out, or fit the model on rows of this class too"
         )
 
@@ -123,8 +123,8 @@ def refuse_other_classes(model: Any, classes: list[Any]) -> None:
     own = np.asarray(model.classes_).tolist()
     if own != classes:
         raise ValueError(
-            f"the fitted {type(model).__name__} has the classes ({_shown(own)}) and y has ({_shown(classes)}); it must "
-            f"be fitted on rows of every class and keep them sorted"
+            f"the fitted {type(model).__name__} has the classes ({_shown(own)}), but y has ({_shown(classes)}); fit it "
+            f"on rows of every class, with sorted classes_"
         )
 
 
@@ -276,7 +276,9 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
     if isinstance(rule, (str, os.PathLike)):
         rule = DecisionRule.load(rule)
     if not isinstance(rule, DecisionRule):
-        raise ValueError(f"rule is a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}")
+        raise ValueError(
+            f"rule must be a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}"
+        )
     names = list(rule.class_names)
     fits = rule.n_classes == rule.n_decisions == len(classes)  # a rule that abstains has more decisions than classes
     found = find([str(plain(name)) for name in names], classes) if fits else None
@@ -286,6 +288,6 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
     if fits and names == list(range(len(classes))):
         return replace(rule, class_names=tuple(classes))
     raise ValueError(
-        f"the rule decides between ({_shown(names)}) and the estimator's classes are ({_shown(classes)}); pass a rule "
-        f"for these classes, or one of classes 0..{len(classes) - 1} to apply it by position"
+        f"the rule decides between ({_shown(names)}), but the estimator's classes are ({_shown(classes)}); pass a rule "
+        f"for these classes, or a rule of classes 0..{len(classes) - 1} to apply by position"
     )

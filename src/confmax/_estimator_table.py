@@ -107,8 +107,8 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: Table, refitted:
     ):
         warnings.warn(
             f"{metric!r} of the rule is {before:.4g} on out-of-fold probabilities and {after:.4g} on those of the "
-            f"final model: the rule does not suit that model; keep one model for tuning and deciding, with cv=0.25 and "
-            f"refit=False, or with cv='prefit' and other rows than it was fitted on",
+            f"final model: the rule does not suit that model; use one model for tuning and deciding: cv=0.25 with "
+            f"refit=False, or cv='prefit' with rows that the model was not fitted on",
             UserWarning,
             stacklevel=5,
         )
@@ -138,14 +138,14 @@ def _is_more_than_chance(rule: DecisionRule, metric: Metric, out_of_fold: Table,
 
 
 class MeanOfModels:
-    """Fold models as one: their mean probabilities.
+    """A classifier that averages the probabilities of the fold models.
 
     Parameters
     ----------
     models : sequence of estimators
         Fitted classifiers.
     classes : ndarray (K,)
-        Class labels, sorted; a model that does not know one of them gives it probability zero.
+        Class labels, sorted. A model that was not fitted on a class gives it probability zero.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ def folds_to_judge(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]:
     names, fold = np.unique(stratified_folds(table, n_folds, seed), return_inverse=True)
     if len(names) < 2:
         raise ValueError(
-            "cross-fitting needs rows that differ, and those of each class hold the same probabilities, in whatever "
-            "order; judge a rule on other rows"
+            "cross-fitting needs rows that differ, but all rows of a class hold the same probabilities, in some order; "
+            "evaluate the rule on other rows"
         )
     return fold.reshape(-1).astype(np.int64)

@@ -41,12 +41,7 @@ def solution_table(solution: Any) -> str:
     """Return a solution's value beside the plain rules, what is proved of it, and its rule, as HTML."""
     values = [(name, f"{value:.6g}") for name, value in solution.baselines.items()]
     values.append(("tuned rule", f"{solution.value:.6g}"))
-    proved = (
-        "no certificate"
-        if solution.gap is None
-        else f"gap {solution.gap:.2g}: no rule exceeds {solution.upper_bound:.6g}"
-    )
-    notes = [proved, f"{solution.n_passes} scans of the table, {solution.status.value}"]
+    notes = [solution.guarantee, f"{solution.n_passes} scans of the table"]
     if solution.calibration is not None:
         notes.append(str(solution.calibration))
     caption = f"{solution.metric!r} on the tuning rows, by {solution.mode}"

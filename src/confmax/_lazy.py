@@ -51,8 +51,8 @@ def taken(names: NDArray[Any], decisions: Any) -> Any:
 def _taken_on_device(names: NDArray[Any], decisions: Any) -> Any:
     if names.dtype not in (np.int64, np.bool_, np.float64):
         raise ValueError(
-            f"a tensor cannot hold class names such as {str(names[0])!r}; predict_index returns their positions in "
-            f"classes"
+            f"a tensor cannot hold class names such as {str(names[0])!r}; use predict_index, which returns their "
+            f"positions in classes"
         )
     import torch
 
@@ -151,7 +151,7 @@ def _keys_beside(keys: Any, proba: Any) -> Any:
             raise ValueError(f"keys must hold one key per row of proba: {proba.shape[0]}; got shape {keys.shape}")
         keys = keys.rechunk((rows,))
     if keys.numblocks[0] != len(rows):
-        raise ValueError(f"keys lie in {keys.numblocks[0]} partitions and proba in {len(rows)}; give both the same")
+        raise ValueError(f"keys has {keys.numblocks[0]} partitions and proba has {len(rows)}; use the same for both")
     # blocks lie beside each other; that their lengths agree is checked where they are
     return da.Array(keys.dask, keys.name, (rows,), meta=keys._meta)[:, None]
 
@@ -181,7 +181,7 @@ def _over_partitions(work: Callable[..., Any], frame: Any, keys: Any, names: Seq
         )
     if keys is not None and keys.npartitions != frame.npartitions:
         raise ValueError(
-            f"keys lie in {keys.npartitions} partitions and proba in {frame.npartitions}; give both the same"
+            f"keys has {keys.npartitions} partitions and proba has {frame.npartitions}; use the same for both"
         )
     if keys is not None and keys.divisions != frame.divisions:
         frame, keys = frame.clear_divisions(), keys.clear_divisions()

@@ -53,7 +53,7 @@ def doubt_of_order(
     >>> doubt_of_order(make_table([[0.9, 0.1], [0.2, 0.8]] * 50, [0, 1] * 50))
     ''
     >>> print(doubt_of_order(make_table([[0.9, 0.1], [0.2, 0.8]] * 50, [1, 0] * 50)))  # doctest: +ELLIPSIS
-    the log loss of the probabilities is 1.96, that of the class shares alone 0.69: the columns are probably in ...
+    the log loss of the probabilities is 1.96, larger than that of the class shares, 0.69: the columns are probably ...
     """
     rows = table.at_hand()
     if rows.labels is None or rows.backend == "sparse":
@@ -64,23 +64,23 @@ def doubt_of_order(
         there = _losses(rows.probability_of(np.asarray(likely)[labels]))
         if _exceeds(loss, there, weight):
             return (
-                f"the columns were taken in the order {_shown(rows.classes)}, and fit the labels better in the order "
-                f"{_named(rows.classes, likely)} (log loss {_mean(there, weight):.2f} instead of "
-                f"{_mean(loss, weight):.2f}), in which scikit-learn's predict_proba has them; {WAY_OUT}"
+                f"the columns were assumed to be in the order {_shown(rows.classes)}, but the order of scikit-learn's "
+                f"predict_proba, {_named(rows.classes, likely)}, fits the labels better (log loss "
+                f"{_mean(there, weight):.2f} instead of {_mean(loss, weight):.2f}); {WAY_OUT}"
             )
     shares = -np.log(np.maximum(rows.label_weight(), FLOOR))[labels]
     if not _exceeds(loss, shares, weight):
         return ""
     told = (
-        f"the log loss of the probabilities is {_mean(loss, weight):.2f}, that of the class shares alone "
+        f"the log loss of the probabilities is {_mean(loss, weight):.2f}, larger than that of the class shares, "
         f"{_mean(shares, weight):.2f}: "
     )
     order = _best_order(np.asarray(on_host(rows.proba)), labels, weight)
     there = loss if order is None else _losses(rows.probability_of(np.asarray(order)[labels]))
     if _exceeds(loss, there, weight, 2 + math.sqrt(2 * math.lgamma(rows.n_classes + 1))):
         return told + (
-            f"the columns are probably in another order than the classes: as {_named(rows.classes, order or ())} they "
-            f"have {_mean(there, weight):.2f}; {WAY_OUT}"
+            f"the columns are probably in another order than the classes (in the order "
+            f"{_named(rows.classes, order or ())} the log loss is {_mean(there, weight):.2f}); {WAY_OUT}"
         )
     if of_model or (calibrated is not None and calibrated <= _mean(shares, weight)):
         return ""

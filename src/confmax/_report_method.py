@@ -1,4 +1,4 @@
-"""The method by which a solution writes a report; `Solution` inherits it."""
+"""The method `report`, which `Solution` inherits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 
 class Reports:
-    """What writes a page about itself."""
+    """A class with a method that writes a report."""
 
     def report(
         self,
@@ -22,17 +22,17 @@ class Reports:
     ) -> None:
         """Write one HTML page that says what the rule gains, what it costs, and whether to trust it.
 
-        The page needs no network. It holds every metric of argmax, p/prior and the rule with bootstrap intervals and
-        paired differences, what the rule does in words, confusion matrices, gap, calibration, the trade-off with
-        another metric, and warnings; that the rule is worse than argmax on these rows is said first.
+        The page needs no network. Its first line says whether the rule is better than argmax and than p/prior on these
+        rows. Below that it shows the metrics with bootstrap intervals and paired differences, the rule in words,
+        confusion matrices, the trade-off with another metric, gap and calibration, and warnings.
 
         Parameters
         ----------
         path : path
-            Where the page goes; it appears whole or not at all.
+            Where to write the page. It is written whole or not at all.
         proba : array-like (n, K)
-            Raw class probabilities, on rows that the rule was not tuned on. If they are those rows, the page warns;
-            `confmax.report.write_cross_fitted` takes the figures from rules that have not seen the row.
+            Raw class probabilities of rows that the rule was not tuned on. The page warns if these are the tuning rows.
+            If you have no other rows, use `confmax.report.write_cross_fitted`.
         y : array-like (n,)
             True classes: names or column numbers.
         sample_weight : array-like (n,) or None
@@ -57,5 +57,5 @@ class Reports:
         >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
         >>> solution.report("report.html", P[1::2], y[1::2])  # doctest: +SKIP
         """
-        # reports stand above solutions, so this one is asked for by name
+        # reports import solutions, so solutions import reports only when one is written
         import_module("confmax.report").write(path, self, proba, y, sample_weight, **settings)

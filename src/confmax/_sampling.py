@@ -14,7 +14,7 @@ def split_sizes(m: int, alpha: float) -> tuple[int, int]:
     Parameters
     ----------
     m : int
-        Rows of the whole sample.
+        Number of rows of the whole sample.
     alpha : float
         Share of S'', in (0, 1).
 
@@ -30,7 +30,7 @@ def split_sizes(m: int, alpha: float) -> tuple[int, int]:
     (63, 27)
     """
     if not (m >= 2 and 0 < alpha < 1):
-        raise ValueError(f"a sample is split with m >= 2 rows and alpha in (0, 1); got {m!r} and {alpha!r}")
+        raise ValueError(f"to split a sample, m must be at least 2 and alpha in (0, 1); got {m!r} and {alpha!r}")
     second = math.ceil(round(alpha * m, 9))
     return m - second, second
 
@@ -47,13 +47,14 @@ def confusion_radius(n_rows: int, n_classes: int, *, delta: float = 0.05, consta
     delta : float
         Probability of failure, in (0, 1).
     constant : "vapnik" or float
-        A number is put for the lemma's unknown C. "vapnik": the explicit
-        ``sqrt(8 (d ln(2 e M / d) + ln(4 K^2 / delta)) / M)``, ``d = 2 K^2 log2(3 K)``, for every entry (errata, end).
+        A number is used as the lemma's unknown constant C. "vapnik" uses the explicit radius
+        ``sqrt(8 (d ln(2 e M / d) + ln(4 K^2 / delta)) / M)`` with ``d = 2 K^2 log2(3 K)``, which holds for every entry
+        (errata, end).
 
     Returns
     -------
     float
-        An entry of a confusion matrix lies in [0, 1]: a radius of 1 or more says nothing.
+        The radius. The entries of a confusion matrix lie in [0, 1], so a radius of 1 or more is uninformative.
 
     Raises
     ------
@@ -80,5 +81,5 @@ def confusion_radius(n_rows: int, n_classes: int, *, delta: float = 0.05, consta
             growth = min(growth, d * math.log(2 * math.e * M / d))
         return math.sqrt(8 * (growth + math.log(4 * K * K / delta)) / M)
     if isinstance(constant, str) or not 0 < constant < math.inf:
-        raise ValueError(f"constant is 'vapnik' or a positive number; got {constant!r}")
+        raise ValueError(f"constant must be 'vapnik' or a positive number; got {constant!r}")
     return constant * math.sqrt((K * K * math.log(K) * math.log(M) + math.log(K * K / delta)) / M)

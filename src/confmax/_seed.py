@@ -30,6 +30,7 @@ def as_seed(random_state: Any) -> int:
     whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
     if not (whole and 0 <= random_state < 1 << 64):
         raise ValueError(
-            f"random_state is an integer from 0 to 2**64 - 1, a RandomState, a Generator or None; got {random_state!r}"
+            f"random_state must be an integer from 0 to 2**64 - 1, a RandomState, a Generator or None; "
+            f"got {random_state!r}"
         )
     return int(random_state)

@@ -30,7 +30,7 @@ def with_decisions(
     if keys is not None and keys not in kinds:
         raise ValueError(f"the Spark DataFrame has no column {keys!r}; its columns are {shown(kinds)}")
     if output in kinds:
-        raise ValueError(f"the Spark DataFrame has a column {output!r}; choose another output, or drop it")
+        raise ValueError(f"the Spark DataFrame already has a column {output!r}; choose another output, or drop it")
     numbered = tuple(names) == tuple(range(len(names)))
     chosen = chosen_columns(kinds, columns, set() if keys is None else {keys}, names)
     stated = columns is not None or not is_number(kinds[chosen[0]])
@@ -77,7 +77,7 @@ def _decider(rule: Any, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[An
                 try:
                     found = rule.predict_index(array_of_lists(lists), keys=given)
                 except ValueError as error:
-                    raise ValueError(f"partition {number}, counted from its row {start}: {error}") from None
+                    raise ValueError(f"partition {number}, rows counted from its row {start}: {error}") from None
             start += len(lists)
             yield names.take(pa.array(found))
 
@@ -105,20 +105,20 @@ def thresholds(gains: Gains, *, calibrated: bool, cut: float | None) -> list[flo
     """
     way_out = "use rule.transform(df)"
     if len(gains) > 1:
-        raise ValueError(f"Spark's thresholds cannot hold a rule that draws between several; {way_out}")
+        raise ValueError(f"Spark's thresholds cannot express a rule that decides at random; {way_out}")
     weights_only = gains.full is None and not gains.power and not calibrated
     a, b = (part[0] for part in gains.coefficients()) if weights_only else (np.zeros(0), np.zeros(0))
     if cut is not None and not (weights_only and b[0] == b[1]):
         if not 0 < cut < 1:
-            raise ValueError(f"Spark's thresholds cannot hold a rule that always decides one class; {way_out}")
+            raise ValueError(f"Spark's thresholds cannot express a rule that always decides one class; {way_out}")
         largest = max(cut, 1.0 - cut)
         return [(1.0 - cut) / largest, cut / largest]
     if calibrated:
-        raise ValueError(f"Spark's thresholds cannot hold a rule that calibrates the probabilities first; {way_out}")
+        raise ValueError(f"Spark's thresholds cannot express a rule that calibrates the probabilities first; {way_out}")
     if not weights_only:
-        raise ValueError(f"Spark's thresholds cannot hold a rule that is more than one weight per class; {way_out}")
+        raise ValueError(f"Spark's thresholds cannot express a rule with more than one weight per class; {way_out}")
     if (b != b[0]).any():
-        raise ValueError(f"Spark's thresholds cannot hold a rule with offsets; {way_out}")
+        raise ValueError(f"Spark's thresholds cannot express a rule with offsets; {way_out}")
     if (a <= 0).any():
-        raise ValueError(f"Spark's thresholds cannot hold a rule with weights that are not positive; {way_out}")
+        raise ValueError(f"Spark's thresholds cannot express a rule with weights that are not positive; {way_out}")
     return [float(each) for each in a.min() / a]  # no rule's weights differ by more than a float holds

@@ -1,10 +1,11 @@
-"""How much to trust the model against the labels: the weight of a shrinkage estimate of the confusion matrix.
+"""The weight of the model against the labels, in a shrinkage estimate of the confusion matrix.
 
-Labels count what happened: unbiased, but with the variance of few rows. The model's probabilities have little variance,
-but a bias where they are not calibrated. For a class's recall at a fixed rule the average of the two with the smallest
-mean squared error gives the model the weight ``V / (V + bias^2)``, V the variance of the difference D between the two.
-As ``E D^2 = V + bias^2``, the data tell. One weight is used for all classes: D is taken at two fixed rules, argmax and
-p / prior, on probabilities that every row was calibrated to without it, and pooled.
+Counts of labels are unbiased, but have the variance of few rows. The model's probabilities have little variance, but
+are biased if they are not calibrated. Consider the recall of a class at a fixed rule. The average of the two estimates
+with the smallest mean squared error gives the model the weight ``V / (V + bias^2)``, where V is the variance of the
+difference D between the two. The data estimate this weight, because ``E D^2 = V + bias^2``. All classes share one
+weight: D is pooled over the classes and over two fixed rules, argmax and p / prior. For D, each row has probabilities
+that were calibrated without it.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide a
 def model_share(table: Table, fraction: float = 1.0) -> float:
     """Return the weight of the model, from 0 to 1, in the blend of model and label confusion.
 
-    ``min(1, sum w V / sum w D^2)`` with ``w = 1 / (V + 1e-4)``, over classes and rules. If the rows are a sample, what
-    ``sum w D^2`` has beyond ``sum w V`` is the bias of all rows, and their variance is smaller than V.
+    The weight is ``min(1, sum w V / sum w D^2)`` with ``w = 1 / (V + 1e-4)``, summed over classes and rules. If the
+    rows are a sample, the excess of ``sum w D^2`` over ``sum w V`` is the bias on all rows, whose variance is smaller
+    than V.
 
     Parameters
     ----------
     table : Table
-        Labelled rows with probabilities that were calibrated without them (`confmax.calibration.held_out`). The rules
+        Labelled rows whose probabilities were calibrated without them (`confmax.calibration.held_out`). The rules
         decide on the raw probabilities.
     fraction : float
-        Number of these rows, as a fraction of those that the blend is for.
+        Number of these rows, as a fraction of all rows that the blend is used for.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Upper bounds on a metric over all attainable confusion matrices, from what one exact oracle answer proves.
+"""Upper bounds on a metric over all attainable confusion matrices, derived from one exact oracle answer.
 
 An oracle answer is the maximum of one linear function over the attainable set. For each kind of metric that number
 bounds the metric itself. Weights (..., K) and heights (...) may be batches. All bounds hold for the model confusion

@@ -1,10 +1,10 @@
-"""Calibration: a map of the probabilities, fitted on labels, that makes them mean what they say.
+"""Calibration: corrections of the probabilities, fitted on labels.
 
-Rules are optimal for the probabilities that they are given, so correcting those is often worth more than any solver.
-Two families are enough for that: a temperature, ``softmax(log p / T)``, and vector scaling, ``softmax(a_k log p_k +
-b_k)`` (Guo et al., *On Calibration of Modern Neural Networks*, 2017), both of ``p + floor``, which bounds what a
-confident mistake can do. `choose` takes the simplest one whose log loss on rows that are left out is within one
-standard error of the smallest, and what it finds is stored in the rule.
+A rule is optimal for the probabilities that it is given, so calibrating them often gains more than any solver. Two
+families are enough: a temperature, ``softmax(log p / T)``, and vector scaling, ``softmax(a_k log p_k + b_k)`` (Guo et
+al., *On Calibration of Modern Neural Networks*, 2017). Both use ``p + floor``, which limits the effect of a confident
+mistake. `choose` takes the simplest family whose log loss on held-out rows is within one standard error of the
+smallest, and the rule stores the result.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _Fold = Callable[[NDArray[np.bool_], NDArray[np.bool_]], Array]
 
 @dataclass(frozen=True)
 class Calibration:
-    """What `choose` found.
+    """The result of `choose`.
 
     Attributes
     ----------
     kind : {"none", "temperature", "vector", "given"}
-        "given": a calibrator from the caller.
+        "given" is a calibrator that you passed.
     calibrator : object or None
-        What to apply; None when the probabilities stay as they are.
+        The calibrator to apply; None if the probabilities stay unchanged.
     log_loss_before, log_loss_after : float or None
-        Mean log loss in nats on all rows, those that the calibrator was fitted on: ``after`` flatters it.
+        Mean log loss in nats on all rows. The calibrator was fitted on these rows, so ``log_loss_after`` is optimistic.
     cv_log_loss : dict
-        Log loss by kind on rows that are left out of the fit; "none" is that of the probabilities as they are. Empty
-        where nothing was cross-validated: too few distinct rows, or a calibrator that was given fitted.
+        Log loss of each kind on rows that were left out of its fit; "none" stands for the raw probabilities. Empty if
+        nothing was cross-validated: there were too few distinct rows, or you passed a fitted calibrator.
     """
 
     kind: str
@@ -67,12 +67,12 @@ class Calibration:
 
     @property
     def cv_log_loss_before(self) -> float | None:
-        """Log loss of the probabilities as they are, on the rows of the cross-validation."""
+        """Log loss of the raw probabilities on the rows of the cross-validation."""
         return self.cv_log_loss.get("none")
 
     @property
     def cv_log_loss_after(self) -> float | None:
-        """Log loss of the kind that was chosen, on rows that are left out of the fit."""
+        """Log loss of the chosen kind on rows that were left out of its fit."""
         return self.cv_log_loss.get(self.kind)
 
     def __str__(self) -> str:
@@ -94,18 +94,18 @@ class Calibration:
 def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     """Return the calibrator of a kind that minimises the penalised log loss on a labelled table.
 
-    The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` and
-    ``b_k``: worth as much as four rows at even odds, it keeps small samples, separable classes and classes without
-    rows finite, and fades with the number of rows. The floor is the one of seven, from 1e-12 to 0.01, under which a
-    temperature fits best, or the lowest unless that one saves two nats. Weights are
-    relative: they sum to ``(sum w)^2 / sum w^2`` rows, whatever their unit.
+    The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` and ``b_k``.
+    It counts as much as four rows at even odds. It keeps the fit finite for small samples, separable classes and
+    classes without rows, and its effect fades with the number of rows. The floor is one of seven values from 1e-12 to
+    0.01: the lowest, or the one with which a temperature fits best if that saves two nats. Weights are relative: they
+    count as ``(sum w)^2 / sum w^2`` rows, whatever their unit.
 
     Parameters
     ----------
     table : Table
         From `make_table`, with labels.
     kind : {"temperature", "vector"}
-        Which family.
+        The family.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     True
     """
     if kind not in KINDS:
-        raise ValueError(f"kind is one of {', '.join(KINDS)}; got {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     _need_labels(table, kind)
     rows = labelled(table, 0)
     rows, theta = _first_fit(rows, kind)
@@ -130,44 +130,47 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
 def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | None:
     """Return the calibration of a labelled table: of the kind asked for, or the simplest that is as good as any.
 
-    "auto" compares none, temperature and vector by the log loss of rows that are left out: each row, with its copies of
-    the same class, is scored by the fit without them, which a Newton step gives. It takes the simplest kind whose mean
-    loss exceeds the smallest by at most one standard error of the paired difference. No folds are drawn for this, so
-    that neither a seed nor the last digit of a probability decides. Above 128 classes the fits leave out one of five
-    folds instead, which are drawn from a hash of the rows' probabilities and the seed. On more than 4M entries the
-    comparison is made on a sample of rows, chosen by their hash; the chosen calibrator is always fitted on all rows.
+    "auto" compares no calibration, temperature and vector scaling by the log loss of held-out rows. Each row, with its
+    copies of the same class, is evaluated by the fit without them, which one Newton step gives. "auto" takes the
+    simplest kind whose mean loss exceeds the smallest by at most one standard error of the paired difference. No folds
+    are drawn for this comparison, so it does not depend on a seed or on the last digit of a probability. With more than
+    128 classes the fits leave out one of five folds instead; the folds are drawn from a hash of the rows' probabilities
+    and the seed. With more than 4M entries the comparison uses a sample of rows, chosen by their hash. The chosen
+    calibrator is always fitted on all rows.
 
-    A sparse table is never calibrated. Its zeros are probabilities that were left out, of which a floor would make a
-    dense table of equal ones, and the log loss of a row whose true class was left out says nothing: calibrate before
-    the largest probabilities are kept.
+    A sparse table is never calibrated. Its zeros are probabilities that were left out. A floor would turn them into a
+    dense table of equal values, and the log loss of a row whose true class was left out has no meaning. Calibrate
+    before you drop the small probabilities.
 
     Parameters
     ----------
     table : Table
         From `make_table`.
     kind : "auto", "temperature", "vector", object or None
-        An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted with column numbers as ``y``,
-        and ``sample_weight`` if its ``fit`` names it; a `Temperature` or `VectorScaling` is used as it is.
+        An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. It gets column numbers as ``y``,
+        and ``sample_weight`` if its ``fit`` has that parameter. A `Temperature` or `VectorScaling` is used without
+        fitting.
     seed : int
         Seed of the folds.
 
     Returns
     -------
     Calibration or None
-        None for None, and for "auto" without labels or on a sparse table.
+        The calibration, or None: if ``kind`` is None, and for "auto" without labels or on a sparse table.
 
     Raises
     ------
     ValueError
-        If the kind is none of these, needs labels that are not there, or its transform gives no probabilities.
+        If the kind is unknown, if it needs labels and there are none, or if its ``transform`` does not return
+        probabilities.
     """
     check_calibration(kind)
     if kind is None or (_is_word(kind, "auto") and (table.labels is None or table.backend == "sparse")):
         return None
     if table.backend == "sparse":
         raise ValueError(
-            "a sparse table is not calibrated, its zeros being no information; calibrate the probabilities before the "
-            "largest are kept, or pass calibration=None"
+            "a sparse table cannot be calibrated, because its zeros are probabilities that were left out; calibrate "
+            "before you drop the small probabilities, or pass calibration=None"
         )
     before = log_loss(table)
     if isinstance(kind, (Temperature, VectorScaling)):
@@ -206,20 +209,20 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
 
 
 def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
-    """Return the rows that have weight, each calibrated by what was fitted on the other folds, and their folds (n,).
+    """Return the rows that have weight, calibrated by fits on the other folds, and their folds (n,).
 
-    Of more than 4M entries a sample, the one that `choose` compares kinds on.
+    With more than 4M entries, return a sample: the one on which `choose` compares the kinds.
 
     Parameters
     ----------
     table : Table
-        As it was given to `choose`, with labels.
+        The labelled table that `choose` got.
     found : Calibration
-        What `choose` returned; its kind is fitted again on every fold's complement.
+        The result of `choose`. Its kind is fitted again without each fold.
     seed : int
-        Seed of the folds; that of `choose` gives the same.
+        Seed of the folds. The seed of `choose` gives the same folds.
     given : object or None
-        The caller's calibration, where ``found.kind`` is "given".
+        The caller's calibration, if ``found.kind`` is "given".
     """
     rows = labelled(table, seed)
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
@@ -242,7 +245,9 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
 
 
 def log_loss(table: Table) -> float | None:
-    """Return the weighted mean log loss of a table in nats, entries below 1e-12 counting as 1e-12; None unlabelled.
+    """Return the weighted mean log loss of a table in nats, or None if it has no labels.
+
+    Probabilities below 1e-12 count as 1e-12.
 
     Parameters
     ----------
@@ -263,14 +268,15 @@ def log_loss(table: Table) -> float | None:
 
 
 def check_calibration(kind: Any) -> None:
-    """Refuse (ValueError) a ``kind`` that is neither a word, None, nor an object with ``fit`` and ``transform``."""
+    """Raise a ValueError unless ``kind`` is a known word, None, or an object with ``fit`` and ``transform``."""
     if kind is None or isinstance(kind, (Temperature, VectorScaling)):
         return
     word = isinstance(kind, str) and kind in ("auto", *KINDS)
     methods = not isinstance(kind, (str, type)) and all(callable(getattr(kind, m, None)) for m in ("fit", "transform"))
     if not (word or methods):
         raise ValueError(
-            f"calibration is 'auto', None, 'temperature', 'vector' or an object with fit and transform; got {kind!r}"
+            f"calibration must be 'auto', None, 'temperature', 'vector' or an object with fit and transform; "
+            f"got {kind!r}"
         )
 
 
@@ -284,7 +290,7 @@ def _is_word(kind: Any, word: str) -> bool:
 def _need_labels(table: Table, kind: Any) -> None:
     if table.labels is None:
         shown = repr(kind) if isinstance(kind, str) else type(kind).__name__
-        raise ValueError(f"calibration={shown} is fitted on labels and there are none; pass y, or calibration=None")
+        raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")
 
 
 def _of_truth(proba: NDArray[Any], labels: NDArray[np.int64]) -> Array:

@@ -1,8 +1,8 @@
 """scikit-learn estimators: tune a decision rule by cross-validation, or apply a rule that is already known.
 
-Both classes leave the wrapped model's probabilities as they are and decide behind them, so that
-``rule_.predict(predict_proba(X))`` is what `predict` returns. ``classes_`` stays sorted, as scikit-learn
-requires; a metric that depends on the order of the classes gets that order itself (`Metric.classes`).
+Both classes leave the wrapped model's probabilities unchanged and apply a rule to them: `predict` returns
+``rule_.predict(predict_proba(X))``. ``classes_`` is sorted, as scikit-learn requires. A metric that depends on the
+order of the classes stores that order itself (`Metric.classes`).
 """
 
 from __future__ import annotations
@@ -67,92 +67,92 @@ class MetricClassifierCV(RuleClassifier):
     metric : str, Metric or callable
         A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, K).
     cv : None, int, float, splitter, iterable of splits or "prefit"
-        None or an integer: that many stratified folds, five by default. A number in (0, 1): one stratified hold-out of
-        that share. A splitter or iterable may leave rows out or repeat them; every test row of every split is a row
-        of the table that the rule is tuned on. "prefit": the estimator is fitted, and all rows given are for tuning;
-        they may be Dask collections if its ``predict_proba`` gives one for them.
+        An integer: that many stratified folds. None: five of them. A number in (0, 1): one stratified hold-out of that
+        share. A splitter or an iterable may leave rows out or repeat them; the rule is tuned on the test rows of all
+        splits. "prefit": the estimator is already fitted, and all rows that you pass are for tuning; they may be Dask
+        collections if its ``predict_proba`` returns one for them.
     refit : bool
-        Whether to fit the estimator again, on all rows. False keeps the model of the only split. "prefit" fits
-        nothing, whatever is given here.
+        Whether to fit the estimator again on all rows. False keeps the model of the only split. With "prefit" nothing
+        is fitted, and this parameter has no effect.
     ensemble : bool
-        True keeps the model of every split instead, and decides by their mean probabilities; nothing is fitted again.
-        This helps models that vary much with their training rows, such as trees and forests, and takes as many times
-        the prediction time as there are splits. It needs more than one split.
-    calibration, confusion, randomized : str, bool or object
-        As for `confmax.maximize`.
+        True keeps the models of all splits instead and decides by their mean probabilities; nothing is fitted again.
+        This helps models that depend strongly on their training rows, such as trees and forests. It needs at least two
+        splits, and multiplies the prediction time by their number.
+    calibration, confusion, solver, randomized : str, bool or object
+        As in `confmax.maximize`.
     labels : sequence or None
-        All class labels in the order that a metric such as ``quadratic_kappa`` counts them in; needed where such a
-        metric meets string labels. The default is the order of an ordered ``pandas.Categorical`` that is passed as
-        ``y``.
+        All class labels in order. String labels need it if the metric depends on the order of the classes, as
+        ``quadratic_kappa`` does. By default, the order is that of ``y`` if it is an ordered ``pandas.Categorical``.
     pos_label : label or None
         The positive class of a metric of two classes, such as ``f1``; the same as ``labels=[other, pos_label]``.
     fold_rules : bool
-        Whether to tune the rule again without each split's test rows, to see how much it varies. It fits no estimator
-        again; it costs about as many tunings as there are splits.
+        Whether to tune the rule again without the test rows of each split, to show how much it varies. No estimator is
+        fitted again; this takes about one more tuning per split.
     n_jobs : int or None
-        Splits that are fitted at the same time, as in joblib.
+        Number of splits that are fitted in parallel, as in joblib.
     random_state : int, RandomState, Generator or None
-        Seed of a randomised rule's draws, and of the hold-out when ``cv`` is a number. None: seeds from the operating
-        system; that of the draws is stored in ``rule_``.
+        Seed of a randomised rule's draws, and of the hold-out if ``cv`` is a number. None takes seeds from the
+        operating system; ``rule_`` stores that of the draws.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted model that probabilities come from.
+        The fitted model that computes the probabilities.
     rule_ : DecisionRule
         The tuned rule; its columns are ``classes_``.
     solution_ : Solution
-        What the tuning found.
+        The result of the tuning.
     tuned_on_ : {"folds", "refit", "given"}
-        Which probabilities the rule was tuned on: the out-of-fold ones, those of the final model on its own training
-        rows (see the notes), or with ``cv="prefit"`` those of the given model.
+        The probabilities that the rule was tuned on: "folds" for the out-of-fold ones, "refit" for those of the final
+        model on its own training rows (see the notes), "given" for those of the fitted model with ``cv="prefit"``.
     refit_loss_ : float or None
-        The metric of the rule on labels with out-of-fold probabilities, minus that with the final model's, on the same
-        rows. Negative where all is well, because the final model was fitted on these rows. None where the final model
-        has not seen them.
+        The metric of the rule on the labels with out-of-fold probabilities, minus the metric with the final model's
+        probabilities on the same rows. It is negative if all is well, because the final model was fitted on these rows.
+        None if it was not fitted on them.
     thresholds_ : ndarray (K,)
-        The smallest probability at which each class is decided where the others share the rest in proportion to their
-        mean probabilities; of two classes, the threshold. 0 where it is always decided, infinite where never. A
-        randomised rule decides what it draws with probability 1/2 or more.
+        The smallest probability at which each class is decided if the other classes share the rest in proportion to
+        their mean probabilities; with two classes, the threshold. 0 if the class is always decided, infinite if it
+        never is. A randomised rule counts as deciding a class that it draws with probability 1/2 or more.
     fold_rules_ : list of DecisionRule
-        For each of several splits, the rule tuned on all rows of the table but its test rows; a split without which
-        fewer than two classes are left has none. Empty for one split, "prefit", and ``fold_rules=False``.
+        For each split, the rule tuned on all rows of the table except its test rows. A split is skipped if fewer than
+        two classes remain without its test rows. Empty with one split, with "prefit", and with ``fold_rules=False``.
     fold_thresholds_ : ndarray (F, K)
-        ``thresholds_`` of the F rules of the folds.
+        ``thresholds_`` of the F rules in ``fold_rules_``.
     fold_spread_ : ndarray (K,)
-        Standard deviation over the folds of ``log(t / (1 - t))``, t the thresholds.
+        Standard deviation over the folds of ``log(t / (1 - t))``, where t are the thresholds.
     classes_ : ndarray (K,)
         Class labels, sorted.
     n_features_in_, feature_names_in_
-        Those of the wrapped model, where it has them.
+        Those of the wrapped model, if it has them.
 
     Warns
     -----
     UserWarning
-        If ``refit_loss_`` is above .01, or with fewer than 1000 rows above .02 and beyond chance: the rule does not
-        suit the final model.
+        If ``refit_loss_`` is above .01 or, with fewer than 1000 rows, above .02 and significantly positive. The rule
+        then does not suit the final model.
 
     Notes
     -----
-    Where rows repeat (categorical features, trees), a rule must not be tuned on out-of-fold probabilities: every fold
-    model gives the same row a slightly different probability, and a rule can tell the fold models apart, which imitates
-    a draw between two rules and is lost with the final model. So if the metric can gain by drawing (its structure is
-    concave or general), and the final model's probabilities of the n rows have d distinct rows, d at most n / 20 and
-    at most the number of rows of the rarest class, the rule is tuned on these probabilities. Calibration and the share
-    of the model in a blend are still chosen out of fold, and ``solution_.label_value`` is the out-of-fold value.
+    If rows repeat (categorical features, trees), a rule must not be tuned on out-of-fold probabilities. Every fold
+    model gives the same row a slightly different probability, so a rule can distinguish the fold models. It then
+    imitates a draw between two rules, an effect that is lost with the final model. The rule is therefore tuned on the
+    final model's probabilities of the n rows if two conditions hold. First, the metric can gain by drawing (its
+    structure is concave or general). Second, these probabilities have at most n / 20 distinct rows, and no more than
+    the rarest class has rows. Calibration and the share of the model in a blend are still chosen out of fold, and
+    ``solution_.label_value`` is the out-of-fold value.
 
-    A class without rows in the training part of a split has probability zero on the test part.
+    A class without rows in the training part of a split has probability zero on its test part.
 
-    ``sample_weight`` weighs the rows of the tuning table and is passed to the estimator's ``fit``. For the tuning only
-    the ratios of weights matter: a weight of 2 does not say that a row was seen twice; repeat such rows. An estimator
-    whose ``fit`` names no such parameter (a `Pipeline`, nearest neighbours) is fitted without weights, with a
-    `UserWarning`.
-    ``cv="prefit"`` fits nothing, so the weights are for tuning only. With metadata routing the tuning still uses
-    ``sample_weight`` and the estimator gets what it requests: ``set_fit_request(sample_weight=False)`` tunes only,
-    ``set_fit_request(sample_weight="w")`` with ``fit(X, y, w=...)`` fits only. ``groups`` reach a splitter by routing.
+    ``sample_weight`` weights the rows of the tuning table and is passed to the estimator's ``fit``. For the tuning,
+    only the ratios of the weights matter: a weight of 2 does not mean that a row was seen twice; repeat the row to say
+    that. An estimator whose ``fit`` has no such parameter (a `Pipeline`, nearest neighbours) is fitted without weights,
+    with a `UserWarning`. With ``cv="prefit"`` nothing is fitted, so the weights are for tuning only. With metadata
+    routing, the tuning still uses ``sample_weight`` and the estimator gets what it requests:
+    ``set_fit_request(sample_weight=False)`` tunes only, ``set_fit_request(sample_weight="w")`` with
+    ``fit(X, y, w=...)`` fits only. ``groups`` are passed to a splitter by routing.
 
-    For two classes, and for rules that are weights only, ``fold_spread_`` is the standard deviation of the log of a
-    class's weight relative to that of its strongest rival. The rules of the folds share most of their rows: by the
+    For two classes, and for rules with class weights only, ``fold_spread_`` is the standard deviation of the log of a
+    class's weight relative to that of its strongest rival. The rules of the folds share most of their rows. By the
     jackknife, the standard error of the log odds of ``thresholds_`` is about ``(F - 1) / sqrt(F)`` times the spread.
 
     Examples
@@ -177,6 +177,7 @@ class MetricClassifierCV(RuleClassifier):
         ensemble: bool = False,
         calibration: Any = "auto",
         confusion: str = "auto",
+        solver: Any = "auto",
         randomized: bool | str = "auto",
         labels: Sequence[Any] | None = None,
         pos_label: Any = None,
@@ -186,7 +187,7 @@ class MetricClassifierCV(RuleClassifier):
     ) -> None:
         self.estimator, self.metric, self.cv = estimator, metric, cv
         self.refit, self.ensemble = refit, ensemble
-        self.calibration, self.confusion, self.randomized = calibration, confusion, randomized
+        self.calibration, self.confusion, self.solver, self.randomized = calibration, confusion, solver, randomized
         self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
 
@@ -196,7 +197,7 @@ class MetricClassifierCV(RuleClassifier):
         check_settings(self.confusion, self.calibration, self.randomized)
         for name in ("fold_rules", "ensemble"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} is True or False; got {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         model = self._model()
         classes = known_classes(model, y)
         order = None if self._order is None else [name for name in self._order if name in classes]
@@ -206,6 +207,7 @@ class MetricClassifierCV(RuleClassifier):
         settings = {
             "confusion": self.confusion,
             "calibration": self.calibration,
+            "solver": self.solver,
             "randomized": self.randomized,
             "random_state": seed,
         }
@@ -288,9 +290,10 @@ class MetricClassifierCV(RuleClassifier):
 
     @property
     def fold_spread_(self) -> Array:
-        """How much each class's threshold varies between folds (K,): standard deviation of its log odds.
+        """Standard deviation over the folds of the log odds of each class's threshold (K,).
 
-        NaN with fewer than two folds, infinite where only some of the rules ever decide the class, or always.
+        NaN with fewer than two folds. Infinite if some of the rules, but not all, never decide the class or always
+        decide it.
         """
         check_is_fitted(self, "estimator_")
         return spread_of(self.fold_thresholds_)
@@ -302,12 +305,12 @@ class MetricClassifierCV(RuleClassifier):
     def _model(self) -> Any:
         """Return the estimator to work with: the fitted one itself, or a clone."""
         if not isinstance(self.refit, (bool, np.bool_)):
-            raise ValueError(f"refit is True or False; got {self.refit!r}")
+            raise ValueError(f"refit must be True or False; got {self.refit!r}")
         if not self._is_prefit:
             return clone(self.estimator)
         if self.ensemble:
             raise ValueError(
-                "ensemble=True averages fold models and cv='prefit' fits none; pass cv=5, or ensemble=False"
+                "ensemble=True averages fold models, but cv='prefit' fits none; pass cv=5, or ensemble=False"
             )
         if not hasattr(self.estimator, "classes_"):
             raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
@@ -318,27 +321,28 @@ class MetricClassifierCV(RuleClassifier):
         cv: Any = self.cv
         if isinstance(cv, Real) and not isinstance(cv, Integral):
             if not 0 < float(cv) < 1:
-                raise ValueError(f"cv as a number is the share of a hold-out, between 0 and 1; got {cv!r}")
+                raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
             state = self.random_state
             if not isinstance(state, np.random.RandomState):
                 state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
             cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
         splits = splits_of(cv, X, y, params)
         if not splits:
-            raise ValueError("cv gave no splits; a generator of splits can be used once only: pass a list of them")
+            raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
         if self.ensemble and len(splits) == 1:
             raise ValueError(
-                "ensemble=True averages several fold models and cv gave one split; pass cv=5, or ensemble=False"
+                "ensemble=True averages several fold models, but cv gave one split; pass cv=5, or ensemble=False"
             )
         if len(splits) > 1 and not (self.refit or self.ensemble):
-            raise ValueError(f"cv gave {len(splits)} splits, so refit cannot be False; pass refit=True, or one split")
+            raise ValueError(f"refit=False needs one split, but cv gave {len(splits)}; pass refit=True, or one split")
         return splits
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the tuned metric on rows ``X`` (n, d) with true classes ``y`` (n,); ValueError for unknown ones.
+        """Return the tuned metric on rows ``X`` (n, d) with true classes ``y`` (n,).
 
-        It is ``solution_.metric`` of the confusion matrix with these labels, weighted by ``sample_weight`` (n,); of
-        the expected matrix, without any draw, if the rule is randomised.
+        This is ``solution_.metric`` of the confusion matrix with these labels, weighted by ``sample_weight`` (n,). For
+        a randomised rule it is the metric of the expected matrix, without any draw. Raise a ValueError for unknown
+        classes.
         """
         check_is_fitted(self, "estimator_")
         metric, classes, labels = self.solution_.metric, self.classes_.tolist(), y
@@ -350,7 +354,7 @@ class MetricClassifierCV(RuleClassifier):
         return float(metric.values(confusion))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return who gets which metadata: this estimator (tuning), the wrapped one's ``fit``, the splitter."""
+        """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         if not self._is_prefit:
             router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
@@ -363,22 +367,22 @@ class FixedRuleClassifier(RuleClassifier):
     Parameters
     ----------
     estimator : estimator
-        A classifier with ``predict_proba``; it gets the ``sample_weight`` of `fit`.
+        A classifier with ``predict_proba``. Its ``fit`` gets the ``sample_weight`` of `fit`.
     rule : DecisionRule, path or "argmax"
-        The rule, or the file that ``rule.save`` wrote. A rule with the class labels in another order is reordered; one
-        that names its classes 0..K-1 is applied by position in ``classes_``. "argmax" decides the most probable
-        class, ties to the last.
+        The rule, or the path of a file that ``rule.save`` wrote. A rule with the class labels in another order is
+        reordered. A rule with the classes 0..K-1 is applied by position in ``classes_``. "argmax" decides the most
+        probable class, and the last of tied ones.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted model that probabilities come from.
+        The fitted model that computes the probabilities.
     rule_ : DecisionRule
         The rule for the columns ``classes_``.
     classes_ : ndarray (K,)
         Class labels, sorted.
     n_features_in_, feature_names_in_
-        Those of the wrapped model, where it has them.
+        Those of the wrapped model, if it has them.
 
     Examples
     --------
@@ -409,6 +413,6 @@ class FixedRuleClassifier(RuleClassifier):
         return False
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return who gets which metadata: the wrapped estimator's ``fit`` gets all."""
+        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)

@@ -1,16 +1,16 @@
-"""Populations whose class probabilities are known, on which the theory can be tried out.
+"""Populations with known class probabilities, for experiments with the theory.
 
-A population knows ``eta(x)``, draws samples, and lists points with weights that stand for all of it: its atoms when it
-is finite, a fixed quasi-random grid when it is continuous. The table of probabilities at these points is what every
-solver takes with the model confusion: the conditional gradient on it is the paper's Algorithm 3, and a certified
-solver's value on it is the optimum that a regret is measured against.
+A population computes ``eta(x)``, draws samples, and lists points with weights that represent it: its atoms if it is
+finite, a fixed quasi-random grid if it is continuous. Every solver can run on the table of probabilities at these
+points, with the model confusion. The conditional gradient on this table is the paper's Algorithm 3. The value of a
+certified solver on it is the optimum from which regrets are measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,29 +39,29 @@ class Population(Protocol):
         """Draw ``n`` points X (n, d) and their classes y (n,) with a generator or seed ``rng``."""
 
     def points(self, per_class: int = PER_CLASS) -> tuple[Array, Array]:
-        """Return points (N, d) and weights (N,) that stand for the distribution of X, ``per_class`` of each class."""
+        """Return points (N, d) and weights (N,) representing the distribution of X, ``per_class`` per class."""
 
     def table(self, per_class: int = PER_CLASS) -> Table:
-        """Return the table of eta at these points, ``per_class`` of each class, with their weights."""
+        """Return the table of eta at these points, ``per_class`` points per class, with their weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class FinitePopulation:
-    """A population of N points (atoms), for which everything is exact.
+    """A population of N points (atoms). All its results are exact.
 
     Parameters
     ----------
     proba : array-like (N, K)
         Class probabilities of each point.
     weight : array-like (N,) or None
-        Probability of each point, in any unit; None: all alike.
+        Probability of each point, in any unit. None means that all are equal.
     features : array-like (N, d) or None
-        The points, all different; None: the numbers 0..N-1 as one feature.
+        The points, all different. None means the numbers 0..N-1 as one feature.
 
     Raises
     ------
     ValueError
-        If shapes do not belong together, or numbers are no probabilities.
+        If the shapes do not match, or the numbers are not probabilities.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class FinitePopulation:
         found = index[place[n:]]
         if (found < 0).any():
             row = int(np.argmax(found < 0))
-            raise ValueError(f"row {row} of X is no point of the population; its points are in `features`")
+            raise ValueError(f"row {row} of X is not a point of the population; `features` holds its points")
         return self.proba[found]
 
     def sample(self, n: int, rng: np.random.Generator | int) -> tuple[Array, NDArray[np.int64]]:
@@ -138,12 +138,13 @@ class GaussianMixture:
     means : array-like (K, d)
         Mean of each class.
     covariances : array-like (d, d) or (K, d, d) or None
-        Covariance, shared or of each class; None: the identity, for which logistic regression is well specified.
+        One covariance for all classes, or one per class. None means the identity, for which logistic regression is well
+        specified.
 
     Raises
     ------
     ValueError
-        If shapes do not belong together, or a number is out of range.
+        If the shapes do not match, or a number is out of range.
 
     Examples
     --------
@@ -163,12 +164,12 @@ class GaussianMixture:
         K, d = mu.shape
         if K < 2 or pi.shape != (K,) or not (pi > 0).all() or not abs(pi.sum() - 1) <= 1e-9:
             raise ValueError(
-                f"priors are K >= 2 positive numbers that sum to one, one per row of means; got {pi.tolist()} for "
+                f"priors must be K >= 2 positive numbers that sum to one, one per row of means; got {pi.tolist()} for "
                 f"means of shape {mu.shape}"
             )
         S = np.eye(d) if covariances is None else np.asarray(covariances, dtype=np.float64)
         if S.shape not in ((d, d), (K, d, d)) or not np.isfinite(S).all():
-            raise ValueError(f"covariances are finite, of shape {(d, d)} or {(K, d, d)}; got shape {S.shape}")
+            raise ValueError(f"covariances must be finite and of shape {(d, d)} or {(K, d, d)}; got shape {S.shape}")
         S = np.broadcast_to(S, (K, d, d)).copy()
         if not np.allclose(S, S.transpose(0, 2, 1)) or np.linalg.eigvalsh(S).min() <= 0:
             raise ValueError("every covariance must be symmetric with positive eigenvalues")
@@ -180,8 +181,9 @@ class GaussianMixture:
     def satisfies_continuity(self) -> bool:
         """Whether the paper's Assumption A holds: the log ratios of the classes vary in K - 1 directions.
 
-        They are polynomials in x: where their derivative has rank K - 1 at one point it has so almost everywhere, and
-        eta(X) has a density on the simplex. Too few dimensions, or a class that equals another, forbid it.
+        The log ratios are polynomials in x. If their derivative has rank K - 1 at one point, it has this rank almost
+        everywhere, and eta(X) has a density on the simplex. The assumption fails if there are too few dimensions, or if
+        two classes have the same distribution.
         """
         K, d = self.means.shape
         x = self.means.mean(axis=0) + np.sqrt(np.arange(2.0, d + 2.0))  # a point in no special place
@@ -210,13 +212,15 @@ class GaussianMixture:
     def points(self, per_class: int = PER_CLASS) -> tuple[Array, Array]:
         """Return a fixed quasi-random grid: ``per_class`` Sobol points (a power of two) of every class's Gaussian.
 
-        Each class's points share its prior, so that rare classes are covered as well as frequent ones.
+        The points of a class share its prior equally, so the grid covers rare classes as well as frequent ones.
         """
         from scipy.special import ndtri
         from scipy.stats import qmc  # heavy, and needed here only
 
         if not (isinstance(per_class, (int, np.integer)) and per_class >= 1 and per_class & (per_class - 1) == 0):
-            raise ValueError(f"per_class is a power of two, as the grid is a Sobol sequence; got {per_class!r}")
+            raise ValueError(
+                f"per_class must be a power of two, because the grid is a Sobol sequence; got {per_class!r}"
+            )
         K, d = self.means.shape
         unit = qmc.Sobol(d, scramble=False).random(per_class) + 0.5 / per_class
         z = ndtri(unit)
@@ -225,7 +229,7 @@ class GaussianMixture:
         return X, np.repeat(self.priors / per_class, per_class)
 
     def table(self, per_class: int = PER_CLASS) -> Table:
-        """Return eta at the points, with their weights; sums over it are integrals up to the grid's error."""
+        """Return eta at the weighted points as a table; sums over it equal integrals up to the grid's error."""
         X, weight = self.points(per_class)
         return make_table(self.eta(X), None, weight)
 
@@ -235,12 +239,12 @@ def population_confusion(
 ) -> Array:
     """Return the confusion matrix (K, M) of a rule on a population: ``C[i, j] = E eta_i(X) h_j(X)``.
 
-    The paper's ``conf[h, D]`` (Section 2).
+    This is the paper's ``conf[h, D]`` (Section 2).
 
     Parameters
     ----------
     population : Population
-        Exact where it is finite, else up to its grid's error.
+        The population. The result is exact if it is finite, and otherwise has the error of its grid.
     decide : callable
         Maps points (N, d) to decision probabilities (N, M), for instance
         ``lambda X: rule.decision_probabilities(model.predict_proba(X))``.
@@ -250,7 +254,7 @@ def population_confusion(
     Raises
     ------
     ValueError
-        If ``decide`` returns anything but distributions, one per point.
+        If ``decide`` does not return one distribution per point.
 
     Examples
     --------
@@ -266,8 +270,56 @@ def population_confusion(
     return (population.eta(X) * weight[:, None]).T @ h
 
 
+def eta_error(population: Population, model: Any, *, per_class: int = PER_CLASS) -> float:
+    """Return the error of a model's probabilities, ``E |eta_hat(X) - eta(X)|_1``, from 0 to 2.
+
+    The paper's regret bounds depend on this error (Lemma 8, Theorem 10). Pass it to
+    `confmax.theory.linear_regret_bound` and the other bounds.
+
+    Parameters
+    ----------
+    population : Population
+        The population, with classes 0..K-1. The result is exact if it is finite, and otherwise has the error of its
+        grid.
+    model : classifier or callable
+        A classifier with ``predict_proba``, or a function from points (N, d) to probabilities (N, K). If the classifier
+        has ``classes_``, they must be among 0..K-1; a class that it lacks has probability zero.
+    per_class : int
+        Grid points per class of a continuous population.
+
+    Raises
+    ------
+    ValueError
+        If the model does not return K probabilities per point, or has other classes.
+
+    Examples
+    --------
+    >>> from confmax.populations import coin, eta_error
+    >>> round(eta_error(coin(), lambda X: [[0.4, 0.6]] * len(X)), 6)
+    0.2
+    """
+    X, weight = population.points(per_class)
+    eta = population.eta(X)
+    n, K = eta.shape
+    predict: Callable[[Array], ArrayLike] = getattr(model, "predict_proba", model)
+    given = np.asarray(predict(X), dtype=np.float64)
+    classes = np.asarray(getattr(model, "classes_", np.arange(K)))
+    if not set(classes.tolist()) <= set(range(K)):
+        raise ValueError(f"the population's classes are 0..{K - 1}, but the model has {classes.tolist()[:8]}")
+    if given.shape != (n, len(classes)):
+        raise ValueError(
+            f"the model returned an array of shape {given.shape} for {n} points; return one probability per class, "
+            f"shape ({n}, {len(classes)})"
+        )
+    estimate = np.zeros((n, K))
+    estimate[:, classes.astype(np.intp)] = checked_probabilities(given)
+    return float(weight @ np.abs(estimate - eta).sum(axis=1) / weight.sum())
+
+
 def continuous_example() -> GaussianMixture:
-    """Return three classes, priors .6, .3, .1, that satisfy the paper's Assumption A (unit Gaussians in the plane).
+    """Return a population of three classes, with priors .6, .3 and .1, that satisfies the paper's Assumption A.
+
+    The classes are unit Gaussians in the plane.
 
     Examples
     --------
@@ -279,9 +331,10 @@ def continuous_example() -> GaussianMixture:
 
 
 def atoms_example() -> FinitePopulation:
-    """Return three classes on three points: Assumption A fails, and mixtures win by .09 (Theorem 2 needs A).
+    """Return a population of three classes on three points that violates Assumption A, which Theorem 2 needs.
 
-    The points are unit vectors, so that a linear model can learn eta exactly.
+    The best mixture exceeds the best deterministic rule by .09 in the Q-mean, and by more in the H- and G-mean. The
+    points are unit vectors, so that a linear model can learn eta exactly.
 
     Examples
     --------
@@ -295,7 +348,7 @@ def atoms_example() -> FinitePopulation:
 def coin() -> FinitePopulation:
     """Return the population of the paper's remark: one point, ``eta = (1/2, 1/2)``.
 
-    The H-mean's optimum 1/2 needs a coin; every deterministic rule has 0.
+    The optimal H-mean is 1/2 and needs a random decision. Every deterministic rule has an H-mean of 0.
 
     Examples
     --------
@@ -311,7 +364,7 @@ def _points(X: ArrayLike, width: int | None = None) -> Array:
     found = np.asarray(X, dtype=np.float64)
     if found.ndim != 2 or found.shape[1] == 0 or (width is not None and found.shape[1] != width):
         shape = "(n, d)" if width is None else f"(n, {width})"
-        raise ValueError(f"points have shape {shape}, one per row; got shape {found.shape}")
+        raise ValueError(f"points must have shape {shape}, one point per row; got shape {found.shape}")
     if not np.isfinite(found).all():
         raise ValueError("points must be finite numbers")
     return found
@@ -319,7 +372,7 @@ def _points(X: ArrayLike, width: int | None = None) -> Array:
 
 def _size(n: int) -> int:
     if not (isinstance(n, (int, np.integer)) and n >= 1):
-        raise ValueError(f"a sample has n >= 1 rows; got {n!r}")
+        raise ValueError(f"n must be an integer of at least 1; got {n!r}")
     return int(n)
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from confmax._aligned import aligned as aligned
 from confmax._aligned import extra_names, with_positive
-from confmax._html import solution_table
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax._polish import polished
-from confmax._report_method import Reports
 from confmax._seed import RandomState, as_seed
+from confmax._solution import Solution
 from confmax.blend import model_share
 from confmax.calibration import Calibration, check_calibration, held_out
 from confmax.calibration import choose as choose_calibration
@@ -32,6 +31,7 @@ from confmax.optimize import (
     baselines,
     best_cut,
     choose,
+    passes_allowed,
     run,
     warm_start,
 )
@@ -41,113 +41,14 @@ from confmax.oracle._columns import column_names, stated_order
 from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
+__all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels"]
+
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
 MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Solution(Reports):
-    """What `maximize` found.
-
-    Attributes
-    ----------
-    rule : DecisionRule
-        The rule to apply.
-    value : float
-        The metric of the rule on the table, under the confusion estimate used.
-    upper_bound, gap : float or None
-        No rule exceeds ``upper_bound``; ``gap = upper_bound - value``. None where nothing is proved: on labels, and
-        for metrics whose structure gives no bound.
-    randomization_loss : float or None
-        What the returned rule loses, being deterministic, to the best mixture of rules found; part of the gap. None
-        where a mixture may be better and the solver looked at single rules only (`CoordinateSearch`, `BruteForce`).
-    status : Status
-        How the run ended and what to do about it.
-    n_passes : int
-        Scans of the table, the final evaluation included.
-    history : tuple of Progress
-        One entry per step.
-    confusion : ndarray (K, M) or None
-        Confusion matrix of the rule, fractions of all weight; None above 1000 classes.
-    statistics : Confusion
-        Its row sums, diagonal and column sums.
-    label_value : float or None
-        The metric of the rule on the labels, where there are any; with ``tuned_on="refit"`` on the out-of-fold
-        probabilities of the rows, not on those that the rule was tuned on.
-    baselines : dict
-        The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities.
-    metric : Metric
-        The metric that was maximised: over the present classes, if some are absent; AMS without a regulariser has a
-        floor of half a row under its background, where it is infinite.
-    mode : {"model", "labels", "blend"}
-        The confusion estimate used.
-    model_share : float
-        Weight of the model in it: 1 for the model, 0 for the labels.
-    calibration : Calibration or None
-        What was done to the probabilities first, with their log loss before and after.
-    tuned_on : {"rows", "refit"}
-        "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows;
-        ``value`` is in-sample. "rows": the rows that were given.
-    """
-
-    rule: DecisionRule
-    value: float
-    upper_bound: float | None
-    randomization_loss: float | None
-    status: Status
-    n_passes: int
-    history: tuple[Progress, ...]
-    statistics: Confusion
-    label_value: float | None
-    baselines: dict[str, float]
-    metric: Metric
-    mode: str
-    model_share: float
-    calibration: Calibration | None = None
-    tuned_on: str = "rows"
-
-    @property
-    def gap(self) -> float | None:
-        """``upper_bound - value``, None without a bound."""
-        return None if self.upper_bound is None else self.upper_bound - self.value
-
-    @property
-    def confusion(self) -> Array | None:
-        """Confusion matrix (K, M), None above 1000 classes."""
-        return self.statistics.matrix
-
-    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) draw.
-
-        It is `DecisionRule.predict` of ``rule``, where ``proba``, ``keys`` and ValueError are described.
-
-        Examples
-        --------
-        >>> import confmax
-        >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], ["no", "no", "yes", "yes"]
-        >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
-        ['yes']
-        """
-        return self.rule.predict(proba, keys=keys)
-
-    def _repr_html_(self) -> str:
-        return solution_table(self)
-
-    def __repr__(self) -> str:
-        known = "no certificate" if self.gap is None else f"gap {self.gap:.2g}"
-        mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
-        rows = [
-            f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
-            *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
-            *([] if self.calibration is None else [f"  {self.calibration}"]),
-            f"  {self.status.value}",
-            str(self.rule),
-        ]
-        return "\n".join(rows)
 
 
 def maximize(
@@ -175,65 +76,67 @@ def maximize(
         A name from ``confmax.metrics.names()``, for one class with its name in brackets (``"recall[VF]"``), a metric,
         or a function of the confusion matrix (K, M).
     proba : array-like, data frame, torch tensor, scipy.sparse matrix or Dask collection (n, K)
-        Class probabilities on rows that the model was not fitted on. A tensor stays on its device. Of very many
-        classes a sparse matrix may hold the largest few of each row, divided by their sum: what a scan costs is its
-        stored entries and K numbers. The result is that of the dense table without calibration. The rows of a Dask
-        array or DataFrame stay on their workers; a pass brings back K numbers per partition and gain.
+        Class probabilities of rows that the model was not fitted on. A tensor stays on its device. With very many
+        classes, pass a sparse matrix that holds only the largest few probabilities of each row, divided by their sum: a
+        scan then costs its stored entries and K numbers. The result is that of the dense table without calibration. The
+        rows of a Dask array or DataFrame stay on their workers; each pass returns K numbers per partition and gain.
     y : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         True classes: names or column numbers.
     sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
-        Non-negative weights. Only their ratios matter: tests and shrinkage see ``(sum w)^2 / sum w^2`` rows. Repeat a
-        row to say that it was seen twice; a weight of 2 does not say that.
+        Non-negative weights. Only their ratios matter: tests and shrinkage count ``(sum w)^2 / sum w^2`` rows. A weight
+        of 2 does not mean that a row was seen twice; repeat the row to say that.
     classes : sequence or None
-        Class names in column order; needed for string labels when the metric depends on the order of the classes. A
-        frame's columns are found by their names. An ordered ``pandas.Categorical`` as ``y`` states the order, too.
+        Class names in column order. You need them for string labels if the metric depends on the order of the classes.
+        The columns of a data frame are matched by name. An ordered ``pandas.Categorical`` as ``y`` also states the
+        order.
     pos_label : label or None
-        The positive one of two classes, for metrics such as ``f1``; by default the second. The same as
-        ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
+        The positive one of two classes, for metrics such as ``f1``; by default the second. The columns of ``proba``
+        keep their order.
     confusion : {"auto", "model", "labels", "blend"}
-        Estimate of the confusion matrix: from the probabilities themselves, where the result is certified but is as
-        good as the probabilities are calibrated; from the labels, unbiased, without a certificate; or an average of the
-        two that shrinks the labels toward the model as far as the data agree with it. "auto" is "blend" when there is
-        a ``y``, else "model".
+        How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
+        is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
+        averages the two and shrinks the labels toward the model as far as the data agree with the model. "auto" is
+        "blend" if there is a ``y``, else "model".
     calibration : {"auto", "temperature", "vector", None} or object
-        How the probabilities are corrected before anything else, see `confmax.calibration.choose`: "auto" lets
-        cross-validated log loss decide, where there is a ``y`` and the table is not sparse; None leaves them as they
-        are. An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the
-        correction itself.
+        How to calibrate the probabilities first, see `confmax.calibration.choose`. "auto" chooses by cross-validated
+        log loss if there is a ``y`` and the table is not sparse. None leaves the probabilities unchanged. An object
+        with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the calibration itself.
     solver : "auto", "polished", str or solver
-        "auto" chooses by the metric's declared structure. "polished" adds a search over one class weight or offset at a
-        time on the labels, if five-fold cross-validation inside the table says that it helps; it costs about twenty
-        times as much.
+        "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
+        printed. "polished" adds a search over one class weight or offset at a time on the labels, if five-fold
+        cross-validation inside the table shows that it helps; it takes about twenty times as long.
     randomized : {"auto", True, False}
-        Whether the rule may draw between several rules; "auto" only where that gains more than 1e-3.
+        Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3.
     tol : float
         Stop when ``gap - randomization_loss`` is at most this (a loss of None counts as zero).
     max_passes : int or None
-        Budget of scans of the table. The starting rules (for two classes the best threshold among them) and the final
-        evaluation are always made, and a round that takes several scans is finished.
+        Maximum number of scans of the table. The starting rules (for two classes they include the best threshold) and
+        the final evaluation are always computed, and a round that takes several scans is finished.
     random_state : int, RandomState, Generator or None
-        Seed of a randomised rule's draws, and of folds and samples. None: a seed from the operating system, stored in
-        the rule, which repeats its draws; the table is tuned again in the same way with ``random_state=rule.seed``.
+        Seed of a randomised rule's draws, and of folds and samples. None takes a seed from the operating system and
+        stores it in the rule, so the rule repeats its draws. Pass ``random_state=rule.seed`` to repeat the tuning.
     callback : callable or None
-        Called with a `Progress` after each step; a true result stops.
+        Called with a `Progress` after each step. The search stops if it returns a true value.
 
     Returns
     -------
     Solution
-        Never worse than ``argmax(p)`` and ``argmax(p / prior)``, of raw and of calibrated probabilities, on the
-        estimate used.
+        The rule and what is proved about it. On the estimate used, it is never worse than ``argmax(p)`` and
+        ``argmax(p / prior)``, on raw and on calibrated probabilities; only a solver with ``returns="last"`` may return
+        a worse rule.
 
     Raises
     ------
     ValueError
-        For bad input, in one sentence: what, where, and the way out.
+        If the input is invalid. The message says what is wrong, where, and how to correct it.
 
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and the metric divides by its prior: it is left out. If a frame's columns
-        are named like no class, with the class that each was taken for. If the log loss of the probabilities is larger
-        than that of the class shares: the columns are probably in another order than the classes.
+        If a class has no weight in ``y`` and the metric divides by its prior; the metric then leaves the class out. If
+        no column of a data frame is named like a class; the message shows the class assumed for each column. If the log
+        loss of the probabilities is larger than that of the class shares; the columns are then probably in another
+        order than the classes.
 
     Examples
     --------
@@ -272,13 +175,14 @@ def tune(
 ) -> Solution:
     """Return the solution of `maximize` on a checked table, ``raw``, for a ``metric`` from `fit_metric`.
 
-    If ``raw`` holds a model's probabilities of its own training rows, ``out_of_fold`` are the labelled out-of-fold
-    probabilities of these rows: the calibration and the share of the model in a blend are chosen on them, and the
-    solution's ``label_value`` is counted on them. The settings ``confusion``, ``calibration``, ``solver``,
-    ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are those of `maximize`, checked; a
-    ValueError if the solver cannot take the metric or the table.
+    If ``raw`` holds a model's probabilities of its own training rows, ``out_of_fold`` holds the labelled out-of-fold
+    probabilities of these rows. The calibration and the share of the model in a blend are then chosen on
+    ``out_of_fold``, and the solution's ``label_value`` is computed on it. The settings ``confusion``, ``calibration``,
+    ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
+    `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
     chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
+    confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
     found = choose_calibration(judged, calibration, seed=random_state)
     mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
     table = oracle.table
@@ -308,7 +212,7 @@ def tune(
         starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
-    budget = (method.budget if max_passes is None else max_passes) - reserved
+    budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
     outcome = run(method, problem, callback)
     if polishing:
@@ -316,11 +220,21 @@ def tune(
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
-        solution = replace(solution, mode=mode, upper_bound=None)
+        status = Status.FINISHED if solution.status is Status.CONVERGED else solution.status
+        solution = replace(solution, mode=mode, upper_bound=None, status=status)
     if out_of_fold is not None:
         value = value_on_labels(solution.rule, chosen, out_of_fold)
         solution = replace(solution, label_value=value, tuned_on="refit")
     return replace(solution, calibration=found)
+
+
+def _as_solver_says(solver: Any, confusion: Any, calibration: Any, randomized: Any) -> tuple[Any, Any, Any]:
+    """Return the settings of `maximize`, with those that a solver prescribes in the place of "auto"."""
+    given = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
+    for name, value in getattr(solver, "settings", {}).items():
+        if isinstance(given[name], str) and given[name] == "auto":
+            given[name] = value
+    return given["confusion"], given["calibration"], given["randomized"]
 
 
 def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
@@ -332,14 +246,15 @@ def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
 def check_settings(
     confusion: Any, calibration: Any, randomized: Any, *, tol: Any = 0.0, max_passes: Any = None
 ) -> None:
-    """Refuse, by a ValueError, settings of `maximize` that are none of the words, or out of range.
+    """Raise a ValueError for settings of `maximize` that are unknown words or out of range.
 
-    ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes`` as there."""
+    These are ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes``.
+    """
     if confusion not in CONFUSIONS:
-        raise ValueError(f"confusion is one of {', '.join(CONFUSIONS)}; got {confusion!r}")
+        raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {confusion!r}")
     check_calibration(calibration)
     if not (isinstance(randomized, (bool, np.bool_)) or (isinstance(randomized, str) and randomized == "auto")):
-        raise ValueError(f"randomized is True, False or 'auto'; got {randomized!r}")
+        raise ValueError(f"randomized must be True, False or 'auto'; got {randomized!r}")
     if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
         raise ValueError(f"tol must be finite and not negative; got {tol!r}")
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
@@ -349,7 +264,7 @@ def check_settings(
 
 def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback is a function of the progress, or None; got {callback!r}")
+        raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
 
 
 def _estimate(
@@ -373,16 +288,18 @@ def _priors(table: Table) -> list[Array]:
 
 
 def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
-    """Return ``metric`` for ``table``: class order known, absent classes left out where it divides by priors.
+    """Return ``metric`` for ``table``, without the absent classes if it divides by priors.
 
-    ``explicit``: whether the order was given; a ValueError where it must be and was not."""
+    ``explicit`` says whether the order of the classes was given. Raise a ValueError if the metric depends on it and it
+    was not given.
+    """
     present = refuse_too_few_classes(table)
     gain = dict(metric.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
             f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
-            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; take a metric of its diagonal and "
+            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
             f"column sums such as macro_f1, or merge classes"
         )
     metric.check_table(table.n_classes, n_decisions)
@@ -408,12 +325,12 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         )
     if len(kept) < 2:
         raise ValueError(
-            f"{metric.name} is taken over {len(used)} classes, of which {source} has no weight in {absent}; at least "
-            f"two must be present"
+            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
+            f"classes must be present"
         )
     warnings.warn(
-        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is taken over "
-        f"the {len(kept)} classes that are present",
+        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
+        f"over the {len(kept)} classes that are present",
         UserWarning,
         stacklevel=3,
     )
@@ -466,23 +383,12 @@ def _finish(
     """
     plain_values = [float(metric.values(rule.confusion)) for rule in plain]
     base = dict(zip(["argmax", "p/prior", "p/mean(p)"], plain_values, strict=False))
-    single_value = float(metric.values(outcome.single.confusion))
-    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
-    mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
-    rule, statistics, value = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
-    if mixed and value < single_value:
-        # the mixture lived on weights of rounding size, which a rule does not keep
-        mixed, loss = False, 0.0
-        rule, statistics, value = _evaluated(metric, table, oracle, outcome.single, seed)
-    for name, each in zip(base, plain, strict=False):
-        if base[name] <= value + 1e-13 * max(1.0, abs(value)):
-            continue
-        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, each, seed)
-        base[name] = again[2]
-        if again[2] > value:
-            loss, mixed = max(loss + single_value - again[2], 0.0), False
-            rule, statistics, value = again
+    if outcome.prescribed:
+        (rule, statistics, value), mixed, loss = _evaluated(metric, table, oracle, outcome.mixture, seed), True, 0.0
+    else:
+        (rule, statistics, value), mixed, loss = _best(
+            metric, table, oracle, outcome, plain, base, randomized=randomized, seed=seed
+        )
     label_value = None
     if table.has_labels:
         label_value = value
@@ -498,8 +404,46 @@ def _finish(
     status = outcome.status
     if status is Status.CONVERGED and upper is not None and upper - value - (paid or 0.0) > tol + 1e-12:
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
-    return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history,
-                    statistics, label_value, base, metric, mode, oracle.model_share)  # fmt: skip
+    multipliers = None
+    if outcome.multipliers is not None:
+        multipliers = np.zeros(table.n_classes)
+        multipliers[list(metric.classes or range(table.n_classes))] = outcome.multipliers
+    return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history, statistics, label_value, base,
+                    metric, mode, oracle.model_share, multipliers=multipliers)  # fmt: skip
+
+
+def _best(
+    metric: Metric,
+    table: Table,
+    oracle: CountingOracle,
+    outcome: Outcome,
+    plain: Sequence[Mixture],
+    base: dict[str, float],
+    *,
+    randomized: bool | str,
+    seed: int,
+) -> tuple[tuple[DecisionRule, Confusion, float], bool, float]:
+    """Return the best rule with its statistics and value, whether it is the mixture, and what it loses to it.
+
+    ``base`` are the values of ``plain``, which are set to those of one kind of scan where rounding could matter.
+    """
+    single_value = float(metric.values(outcome.single.confusion))
+    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
+    mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
+    best = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
+    if mixed and best[2] < single_value:
+        # the mixture lived on weights of rounding size, which a rule does not keep
+        mixed, loss = False, 0.0
+        best = _evaluated(metric, table, oracle, outcome.single, seed)
+    for name, rule in zip(base, plain, strict=False):
+        if base[name] <= best[2] + 1e-13 * max(1.0, abs(best[2])):
+            continue
+        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
+        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, rule, seed)
+        base[name] = again[2]
+        if again[2] > best[2]:
+            loss, mixed, best = max(loss + single_value - again[2], 0.0), False, again
+    return best, mixed, loss
 
 
 def _evaluated(

@@ -1,17 +1,18 @@
-"""The paper's regret bounds, corrected, and how far they are from saying anything.
+"""The paper's regret bounds, corrected, and whether they are informative.
 
-Every bound is a sum of up to four terms: what the error of the class probabilities costs, what measuring confusion
-matrices on a sample costs, what stopping after finitely many rounds costs, and what smoothing costs. ``form`` chooses
-between two readings, both true:
+Every bound is a sum of up to four terms: the costs of the error of the class probabilities, of measuring confusion
+matrices on a sample, of stopping after finitely many rounds, and of smoothing. ``form`` chooses between two valid
+versions:
 
-* ``"printed"``: the statement as the paper has it, with what makes it false repaired by the least change (E14's
-  missing ``n^2``; E17's initial rule), and factors that are merely loose kept;
+* ``"printed"``: the paper's statement. False parts are repaired by the smallest change (E14's missing ``n^2``; E17's
+  initial rule), and loose factors are kept;
 * ``"tightened"``: the same argument without the loose factors (E18: ``eps`` for ``2 eps``, ``theta`` for
   ``2 theta``), with the sharper constants for fixed rows (E11), and with ``|C - C'|_1 <= 2``.
 
-Bounds that rest on a printed constant that is false (E8-E10) are refused. The paper's C in Lemma 6 is never given;
-``constant="vapnik"`` uses a proved, explicit radius, a number puts that number for C. Almost always the sampling term
-makes the bounds vacuous at sizes that occur: they tell rates, they are no guarantee to show a user.
+Bounds that use a false printed constant (E8-E10) are refused. The paper never gives the C of Lemma 6:
+``constant="vapnik"`` uses an explicit radius that is proved, and a number is used as the value of C. At realistic
+sample sizes the sampling term almost always makes the bounds vacuous. They describe rates; do not present them to a
+user as a guarantee.
 """
 
 from __future__ import annotations
@@ -56,15 +57,15 @@ class Bound:
     Attributes
     ----------
     estimation : float
-        From the error of the class probabilities, or of the linear step in general.
+        Cost of the error of the class probabilities or, in general, of the linear step.
     sampling : float
-        From confusion matrices measured on a sample.
+        Cost of measuring confusion matrices on a sample.
     optimization : float
-        From finitely many rounds.
+        Cost of stopping after finitely many rounds.
     smoothing : float
-        From a smoothed metric in the place of the metric.
+        Cost of maximising a smoothed metric in place of the metric.
     limit : float
-        The largest regret there can be: 1 for metrics with values in [0, 1].
+        The largest possible regret: 1 for metrics with values in [0, 1].
     """
 
     estimation: float = 0.0
@@ -80,7 +81,7 @@ class Bound:
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether the bound says nothing, being no smaller than any regret can be."""
+        """Whether the bound is uninformative, because it is at least the largest possible regret."""
         return self.value >= self.limit
 
 
@@ -94,13 +95,14 @@ def linear_regret_bound(gain: ArrayLike, eta_error: float, *, form: Form = "tigh
     eta_error : float
         ``E |eta_hat(X) - eta(X)|_1``, from 0 to 2.
     form : {"tightened", "printed"}
-        L is the largest absolute entry as printed; half the largest difference within a row when tightened, as a
-        constant in a row changes no decision (remark after E11).
+        Printed: L is the largest absolute entry. Tightened: L is half the largest difference within a row, because a
+        constant added to a row changes no decision (remark after E11).
 
     Returns
     -------
     Bound
-        Vacuous from an error of 1 on: no rule loses more than the largest difference within a row.
+        The bound. It is vacuous for errors of 1 or more, because no rule loses more than the largest difference within
+        a row.
 
     Raises
     ------
@@ -117,7 +119,9 @@ def linear_regret_bound(gain: ArrayLike, eta_error: float, *, form: Form = "tigh
     tightened, error = checked_form(form), _checked_error(eta_error)
     G = np.asarray(gain, dtype=np.float64)
     if G.ndim not in (0, 2) or not np.isfinite(G).all() or (G.ndim == 0 and G < 0):
-        raise ValueError(f"gain is a finite matrix (K, M), or a non-negative bound on its entries; got shape {G.shape}")
+        raise ValueError(
+            f"gain must be a finite matrix (K, M), or a non-negative bound on its entries; got shape {G.shape}"
+        )
     half_range = float(G) if G.ndim == 0 else float((G.max(axis=1) - G.min(axis=1)).max()) / 2
     L = half_range if tightened else float(np.abs(G).max())
     return Bound(estimation=2 * L * error, limit=2 * half_range)
@@ -140,13 +144,13 @@ def brute_force_bound(
     Parameters
     ----------
     lipschitz : float
-        L of the metric over the attainable matrices, l1 norm.
+        Lipschitz constant L of the metric over the attainable matrices, in the l1 norm.
     factor : float
         xi, see `ratio_factor`; 1 for convex metrics.
     eta_error : float
         ``E |eta_hat(X) - eta(X)|_1``.
     m, n_classes : int
-        Rows of the whole sample, and K (the paper's n).
+        Number of rows of the whole sample, and number of classes K (the paper's n).
     alpha : float
         Fraction of the sample on which confusion matrices are measured.
     delta : float
@@ -154,14 +158,14 @@ def brute_force_bound(
     constant : "vapnik" or float
         As in `confusion_radius`.
     form : {"tightened", "printed"}
-        Printed: with the factor ``n^2`` that the statement lacks and needs (E14). Tightened: no two confusion
-        matrices are further apart than 2.
+        Printed: with the factor ``n^2`` that the statement needs and omits (E14). Tightened: also uses that no two
+        confusion matrices are further apart than 2.
 
     Returns
     -------
     Bound
-        Vacuous at usual sizes with the explicit constant: even for two classes ``n^2 r`` is above 1 below about
-        24 000 rows of S''.
+        The bound. It is vacuous at usual sizes with the explicit constant: even for two classes, ``n^2 r`` is above 1
+        if S'' has fewer than about 24 000 rows.
 
     Raises
     ------
@@ -194,21 +198,22 @@ def frank_wolfe_bound(
     Parameters
     ----------
     smoothness : float
-        beta of a concave metric.
+        Smoothness constant beta of a concave metric.
     rounds : int
-        T, the number of rounds made.
+        Number of rounds T.
     oracle_error : float
-        eps: by how much the linear step may miss its maximum. Printed with a factor 2, which is not needed (E18).
+        Error eps of the linear step: by how much it may miss its maximum. The printed bound multiplies it by 2, which
+        is not needed (E18).
     curvature : float or None
-        A bound on the curvature constant C_psi, where one below ``4 beta`` is known (E16 for its sign); used when
-        tightened.
+        Bound on the curvature constant C_psi, if one below ``4 beta`` is known (E16 for its sign). Only the tightened
+        form uses it.
     form : {"tightened", "printed"}
-        See the module.
+        As in the description of the module.
 
     Returns
     -------
     Bound
-        Vacuous for a metric in [0, 1] until about ``T = 8 beta``.
+        The bound. For a metric in [0, 1] it is vacuous up to about ``T = 8 beta``.
 
     Raises
     ------
@@ -224,7 +229,9 @@ def frank_wolfe_bound(
     tightened = checked_form(form)
     beta = _positive("smoothness", smoothness)
     if not (rounds >= 1 and oracle_error >= 0):
-        raise ValueError(f"rounds are at least 1 and oracle_error is not negative; got {rounds!r}, {oracle_error!r}")
+        raise ValueError(
+            f"rounds must be at least 1 and oracle_error must not be negative; got {rounds!r}, {oracle_error!r}"
+        )
     C = 4 * beta if curvature is None or not tightened else min(4 * beta, _positive("curvature", curvature))
     return Bound(estimation=oracle_error * (1 if tightened else 2), optimization=2 * C / (rounds + 2.0))
 
@@ -243,32 +250,32 @@ def bayes_cg_bound(
 ) -> Bound:
     """Bound the regret of BayesCG for a smooth concave metric (Theorem 10).
 
-    Printed ``4 L E + 4 beta n^2 r + 8 beta / (T + 2)`` with ``T = ceil(kappa m)``; tightened (E18) the first two
-    terms are halved, L and ``4 beta`` are replaced by ``plug_in`` and ``curvature`` where known (E11), and ``n^2 r``
-    is at most 2.
+    The printed bound is ``4 L E + 4 beta n^2 r + 8 beta / (T + 2)`` with ``T = ceil(kappa m)``. In the tightened form
+    (E18) the first two terms are halved, L and ``4 beta`` are replaced by ``plug_in`` and ``curvature`` if these are
+    known (E11), and ``n^2 r`` is at most 2.
 
     Parameters
     ----------
     constants : SmoothingConstants
-        L and beta; theta does not enter. For another metric ``SmoothingConstants(0.0, L, beta)``.
+        L and beta; theta is not used. For other metrics pass ``SmoothingConstants(0.0, L, beta)``.
     eta_error : float
         ``E |eta_hat(X) - eta(X)|_1``, from 0 to 2.
     m, n_classes : int
-        Rows of the whole sample, and K (the paper's n).
+        Number of rows of the whole sample, and number of classes K (the paper's n).
     alpha, kappa : float
-        The algorithm's split and rounds.
+        Split and rounds of the algorithm, as in `confmax.optimize.BayesCG`.
     delta : float
         Probability of failure, as in `confusion_radius`.
     constant : "vapnik" or float
         As in `confusion_radius`.
     form : {"tightened", "printed"}
-        See the module.
+        As in the description of the module.
 
     Returns
     -------
     Bound
-        For the last rule h^T, started at a plug-in rule (E17). With C = 1 the sampling term alone exceeds 1 below
-        about 10^9 rows for useful rho: vacuous in practice.
+        The bound for the last rule h^T of a run that starts at a plug-in rule (E17). It is vacuous in practice: with C
+        = 1 and a useful rho, the sampling term alone exceeds 1 for fewer than about 10^9 rows.
 
     Raises
     ------
@@ -286,7 +293,7 @@ def bayes_cg_bound(
     tightened, error = checked_form(form), _checked_error(eta_error)
     _refuse_false(constants, ("lipschitz", "smoothness"))
     if not (kappa > 0 and m >= 2):
-        raise ValueError(f"BayesCG makes ceil(kappa m) rounds, kappa > 0 and m >= 2; got {kappa!r} and {m!r}")
+        raise ValueError(f"BayesCG makes ceil(kappa m) rounds and needs kappa > 0 and m >= 2; got {kappa!r} and {m!r}")
     L, beta = constants.lipschitz, constants.smoothness
     if tightened and constants.plug_in is not None:
         L = min(L, constants.plug_in)
@@ -311,11 +318,11 @@ def smoothed_bound(
     constant: Constant = "vapnik",
     form: Form = "tightened",
 ) -> Bound:
-    """Bound the regret, in the metric itself, of BayesCG on its smoothed stand-in (Theorem 12).
+    """Bound the regret in the metric itself if BayesCG maximises its smoothed version (Theorem 12).
 
-    Theorem 10 for the smoothed metric, plus ``2 theta`` as printed, ``theta`` tightened: the smoothed means differ
-    from the means in one direction only (E18). For other metrics, whose difference has both signs, only the printed
-    form holds.
+    This is the bound of Theorem 10 for the smoothed metric plus ``2 theta`` (printed) or ``theta`` (tightened). The
+    tightened term is valid because the smoothed means differ from the means in one direction only (E18). For other
+    metrics, whose difference has both signs, only the printed form holds.
 
     Parameters
     ----------
@@ -328,12 +335,13 @@ def smoothed_bound(
     constant : "vapnik" or float
         As in `confusion_radius`.
     form : {"tightened", "printed"}
-        See the module.
+        As in the description of the module.
 
     Returns
     -------
     Bound
-        Vacuous in practice, like Theorem 10's; small rho lowers the smoothing term and raises all others.
+        The bound. It is vacuous in practice, like that of Theorem 10. A smaller rho lowers the smoothing term and
+        raises all others.
 
     Raises
     ------
@@ -369,13 +377,13 @@ def _refuse_false(constants: SmoothingConstants, used: tuple[str, ...]) -> None:
     if bad:
         raise ValueError(
             f"the printed {' and '.join(bad)} is below the true supremum for this rho and these priors (errata "
-            f"E8-E10), so a bound made of it would be false; use smoothing_constants(..., form='tightened')"
+            f"E8-E10), so a bound that uses it would be false; use smoothing_constants(..., form='tightened')"
         )
 
 
 def _checked_error(eta_error: float) -> float:
     if not 0 <= eta_error <= 2:
-        raise ValueError(f"eta_error is an expected l1 distance of two distributions, from 0 to 2; got {eta_error!r}")
+        raise ValueError(f"eta_error is an expected l1 distance and must lie between 0 and 2; got {eta_error!r}")
     return float(eta_error)
 
 

@@ -186,7 +186,7 @@ class TestEnsemble:
             MetricClassifierCV(model, cv=cv, ensemble=True, refit=False).fit(X, y)
 
     def test_is_true_or_false(self, three):
-        with pytest.raises(ValueError, match="ensemble is True or False; got 'yes'"):
+        with pytest.raises(ValueError, match="ensemble must be True or False; got 'yes'"):
             MetricClassifierCV(GaussianNB(), ensemble="yes").fit(*three[:2])
 
 

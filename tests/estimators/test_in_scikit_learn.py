@@ -80,7 +80,7 @@ def test_weight_zero_is_a_dropped_row(three, weight):
 def test_an_estimator_without_weights_is_tuned_with_them(three, weight):
     X, y, _ = three
     clf = MetricClassifierCV(KNeighborsClassifier(20), metric="macro_f1", cv=4)
-    with pytest.warns(UserWarning, match=r"KNeighborsClassifier\.fit names no parameter sample_weight") as w:
+    with pytest.warns(UserWarning, match=r"KNeighborsClassifier\.fit has no parameter sample_weight") as w:
         clf.fit(X, y, sample_weight=weight)
     assert w[0].filename == __file__
     splits = list(StratifiedKFold(4).split(X, y))
@@ -103,7 +103,7 @@ def test_bad_weights(three, weight, bad):
 @pytest.mark.parametrize("estimator", [MetricClassifierCV(GaussianNB()), FixedRuleClassifier(GaussianNB(), "argmax")])
 def test_other_metadata_needs_routing(three, estimator):
     X, y, _ = three
-    with pytest.raises(ValueError, match="passes on groups by metadata routing only; call"):
+    with pytest.raises(ValueError, match="passes groups on only by metadata routing; call"):
         estimator.fit(X, y, groups=y)
 
 
@@ -190,7 +190,7 @@ def test_score_of_a_randomised_rule_is_exact(three):
 def test_score_refuses_unknown_labels(three):
     X, y, _ = three
     clf = MetricClassifierCV(GaussianNB()).fit(X, y)
-    with pytest.raises(ValueError, match="row 0 of y holds 'dead', which is none of the classes of the model"):
+    with pytest.raises(ValueError, match="row 0 of y holds 'dead', which is not a class of the model"):
         clf.score(X[:2], ["dead", "mild"])
 
 
@@ -374,10 +374,10 @@ def test_a_rule_of_positions_is_applied_by_position(three):
 @pytest.mark.parametrize(
     ("rule", "sentence"),
     [
-        (confmax.DecisionRule.from_weights([1.0, 1.0]), r"the rule decides between \(0, 1\) and the est"),
+        (confmax.DecisionRule.from_weights([1.0, 1.0]), r"the rule decides between \(0, 1\), but the est"),
         (confmax.DecisionRule.from_weights([1.0, 1.0, 1.0], classes=["fatal", "mild", "dead"]), "'dead'"),
         (confmax.DecisionRule.from_weights([1.0, 1.0, 1.0], classes=[1, 0, 2]), r"between \(1, 0, 2\)"),
-        (np.ones(3), "rule is a DecisionRule, the path of a saved one, or 'argmax'; got ndarray"),
+        (np.ones(3), "rule must be a DecisionRule, the path of a saved one, or 'argmax'; got ndarray"),
         (None, "got NoneType"),
     ],
 )

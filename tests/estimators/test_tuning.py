@@ -55,7 +55,7 @@ def test_splits_may_be_a_generator_that_is_used_once(three):
     splits = list(StratifiedKFold(4).split(X, y))
     clf = MetricClassifierCV(GaussianNB(), metric="macro_f1", cv=(split for split in splits)).fit(X, y)
     assert clf.rule_ == by_hand(GaussianNB(), X, y, splits).rule
-    with pytest.raises(ValueError, match="a generator of splits can be used once only"):
+    with pytest.raises(ValueError, match="a generator of splits can be used only once"):
         clf.fit(X, y)
 
 
@@ -100,7 +100,7 @@ def test_a_class_that_a_fold_was_not_fitted_on_has_probability_zero(three):
     clf = MetricClassifierCV(GaussianNB(), metric="macro_f1", cv=splits).fit(X, y)
     assert clf.rule_ == by_hand(GaussianNB(), X, y, splits).rule
     assert clf.classes_.tolist() == NAMES
-    with pytest.raises(ValueError, match=r"has the classes \('mild', 'serious'\) and y has \('fatal', 'mild'"):
+    with pytest.raises(ValueError, match=r"has the classes \('mild', 'serious'\), but y has \('fatal', 'mild'"):
         MetricClassifierCV(GaussianNB(), cv=splits[:1], refit=False).fit(X, y)
 
 
@@ -154,7 +154,7 @@ def test_settings_reach_maximize(three):
     )
     assert (clf.solution_.mode, clf.solution_.value) == ("model", expected.value)
     for setting in ("confusion", "calibration", "randomized", "random_state"):
-        with pytest.raises(ValueError, match=f"{setting} is .*; got 'wrong'"):
+        with pytest.raises(ValueError, match=f"{setting} must be .*; got 'wrong'"):
             clone(clf).set_params(estimator=model, **{setting: "wrong"}).fit(X[150:], y[150:])
 
 
@@ -177,7 +177,7 @@ def test_a_fitted_model_may_know_more_classes_than_there_are_rows_of(three):
         clf.fit(X[few], y[few])
     assert clf.classes_.tolist() == NAMES
     assert_invariant(clf, X)
-    with pytest.raises(ValueError, match=r"holds 'mild', which is none of the classes of the model \('fatal'"):
+    with pytest.raises(ValueError, match=r"holds 'mild', which is not a class of the model \('fatal'"):
         MetricClassifierCV(GaussianNB().fit(X[rank > 0], y[rank > 0]), cv="prefit", refit=False).fit(X[few], y[few])
 
 
@@ -186,14 +186,18 @@ def test_a_fitted_model_may_know_more_classes_than_there_are_rows_of(three):
     [
         ({"cv": "prefit"}, NotFittedError, "cv='prefit' needs a fitted estimator; fit it first"),
         ({"cv": "prefit", "refit": False}, NotFittedError, "cv='prefit' needs a fitted estimator; fit it first"),
-        ({"refit": False}, ValueError, "cv gave 5 splits, so refit cannot be False; pass refit=True, or one split"),
-        ({"refit": "yes"}, ValueError, "refit is True or False; got 'yes'"),
-        ({"cv": 1.5}, ValueError, "cv as a number is the share of a hold-out, between 0 and 1; got 1.5"),
+        ({"refit": False}, ValueError, "refit=False needs one split, but cv gave 5; pass refit=True, or one split"),
+        ({"refit": "yes"}, ValueError, "refit must be True or False; got 'yes'"),
+        ({"cv": 1.5}, ValueError, "cv as a number is the share of a hold-out and must lie between 0 and 1; got 1.5"),
         ({"cv": []}, ValueError, "cv gave no splits"),
         ({"cv": "folds"}, ValueError, "Expected [`']?cv[`']? as an integer"),
         ({"metric": "f1_marco"}, ValueError, "there is no metric 'f1_marco'; did you mean f1_macro"),
         ({"metric": "f1", "labels": ["mild", "serious", "fatal"]}, ValueError, "f1 is a metric of two classes"),
-        ({"estimator": LinearSVC()}, ValueError, "methods fit and predict_proba and this LinearSVC does not have both"),
+        (
+            {"estimator": LinearSVC()},
+            ValueError,
+            "methods fit and predict_proba, but this LinearSVC does not have both",
+        ),
     ],
 )
 def test_bad_parameters(three, settings, error, sentence):
@@ -260,7 +264,7 @@ def test_labels_order_gains_and_functions_too(three):
     ("metric", "settings", "sentence"),
     [
         ("f1", {}, r"f1 depends on the order of the classes and y holds names \('bad', 'good'\); pass labels= with"),
-        ("f1", {"pos_label": "rare"}, r"must be one of two classes and is 'rare' with 2 classes \('bad', 'good'\)"),
+        ("f1", {"pos_label": "rare"}, r"must be one of two classes; got 'rare' with 2 classes \('bad', 'good'\)"),
         ("f1", {"labels": ["good", "rare"]}, r"labels must hold each of the classes \('bad', 'good'\) once, in order"),
         ("f1", {"labels": ["bad"]}, "labels must hold each of the classes"),
         ("f1", {"labels": ["bad", "bad"]}, "labels must hold each of the classes"),
@@ -280,7 +284,7 @@ def test_pos_label_is_for_two_classes(three):
     X, y, _ = three
     with pytest.raises(
         ValueError,
-        match=r"is 'mild' with 3 classes .* for more than two pass classes= \(estimators: labels=\) in order",
+        match=r"got 'mild' with 3 classes .* for more than two, pass classes= \(estimators: labels=\) in order",
     ):
         MetricClassifierCV(GaussianNB(), pos_label="mild").fit(X, y)
 

@@ -1,4 +1,4 @@
-"""`confmax report`: a page that judges a saved rule on rows that it was not tuned on."""
+"""`confmax report`: a page that evaluates a saved rule on rows that it was not tuned on."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ __all__ = ["confmax", "report"]
 @click.argument("file", type=_PATH)
 @click.option("--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes.")
 @click.option("--metric", metavar="NAME", shell_complete=metric_names,
-              help="What to judge by.  [default: what the rule was tuned for]")  # fmt: skip
+              help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
 @_PARAM
 @click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
               help="The metric of the trade-off.")  # fmt: skip
 @_table_options
 @click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
-              help="Bootstrap replicates of the intervals; 0 for values alone.")  # fmt: skip
-@click.option("--level", type=float, metavar="X", default=0.95, show_default=True, help="Coverage of the intervals.")
+              help="Number of bootstrap replicates; 0 leaves the intervals out.")  # fmt: skip
+@click.option("--level", type=float, metavar="X", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
-              help="Seed of the draws.")  # fmt: skip
-@click.option("-o", "--out", type=_PATH, default=Path("report.html"), show_default=True, help="Where the page goes.")
+              help="Seed of the bootstrap.")  # fmt: skip
+@click.option(
+    "-o", "--out", type=_PATH, default=Path("report.html"), show_default=True, help="Where to write the page."
+)
 @_AS_JSON
 def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
-    """Write an HTML page that judges RULE on the rows of FILE.
+    """Write an HTML page that evaluates RULE on the rows of FILE.
 
-    FILE must hold other rows than the rule was tuned on. The page needs no network: metrics with intervals and paired
-    differences, what the rule does in words, confusion matrices, calibration, trade-off and warnings.
+    FILE must not hold the rows that the rule was tuned on. The page needs no network. It shows metrics with intervals
+    and paired differences, the rule in words, confusion matrices, calibration, trade-off and warnings.
 
     \b
     Example:
@@ -65,4 +67,4 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     if as_json:
         print_json(document)
     else:
-        Page().items([("judged on", f"{file}, {rows.n_rows} rows"), ("written", str(out))])
+        Page().items([("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))])

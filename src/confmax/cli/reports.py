@@ -1,4 +1,4 @@
-"""What `tune --report` and `report` do: pages about the rows of a file."""
+"""The steps of `tune --report` and `report`: pages about the rows of a file."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     if not hasattr(rows.proba, "shape") or rows.labels is None:
         raise ValueError(
-            f"{file} is read in parts and a report needs its rows in memory; judge the rule with confmax report on a "
-            f"file of other rows"
+            f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
+            f"report on a file of other rows"
         )
     more = {key: value for key, value in settings.items() if key != "random_state"}
     with writing(path):
@@ -110,7 +110,7 @@ def judged(
 
 
 def command_line(context: click.Context) -> str:
-    """Return the command of a context, with what was given on its line."""
+    """Return the command line of a context, with the options that were given."""
     words = context.command_path.split()
     for parameter in context.command.params:
         name = parameter.name or ""

@@ -1,12 +1,13 @@
 """Solvers, and the one loop that runs them."""
 
-from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, run
+from confmax.optimize._loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, passes_allowed, run
 from confmax.optimize._mixture import Mixture
 from confmax.optimize._warm import warm_start
 from confmax.optimize.auto import SOLVERS, choose
+from confmax.optimize.bayes_cg import BayesCG
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
+from confmax.optimize.frank_wolfe import FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
 from confmax.optimize.minmax import MaxMin
@@ -35,6 +36,7 @@ __all__ = [
     "baselines",
     "best_cut",
     "choose",
+    "passes_allowed",
     "run",
     "warm_start",
 ]

@@ -22,19 +22,17 @@ DEFAULT_MAX_PASSES = 100
 
 
 class Status(enum.Enum):
-    """How a run ended; the value says what to do about it."""
+    """How a run ended; the value is a sentence. `Solution.guarantee` says what is proved about the rule."""
 
-    CONVERGED = "converged: the gap is within tol; nothing is left to do"
-    OPTIMAL = "optimal among all the rules that the solver ranges over; a solver of another kind may range over more"
-    STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is not excluded"
-    COORDINATEWISE = (
-        "coordinate-wise optimal: no single weight or offset improves the metric; other starts may reach more"
-    )
-    STALLED = "stalled: no step toward the last rule improves the metric; the best rule seen is returned"
-    MAX_PASSES = "max_passes: the budget was used before the gap fell to tol; raise max_passes or tol"
-    TRUNCATED = "truncated: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
-    FINISHED = "finished: all rounds that the algorithm prescribes were made"
-    STOPPED = "stopped: the callback asked for it; the best rule so far is returned"
+    CONVERGED = "converged: the upper bound is within tol of the best rule found, mixtures included"
+    OPTIMAL = "optimal among all the rules that the solver compares"
+    STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is possible"
+    COORDINATEWISE = "coordinate-wise optimal: no single weight or offset improves the metric; other starts may"
+    STALLED = "search finished: no further step improves the metric; the best rule met is returned"
+    MAX_PASSES = "search finished: all passes that max_passes allows were made; the best rule met is returned"
+    TRUNCATED = "cut short: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
+    FINISHED = "search finished: all rounds were made"
+    STOPPED = "stopped by the callback; the best rule so far is returned"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Progress:
     Attributes
     ----------
     n_passes : int
-        Scans of the table so far.
+        Number of scans of the table so far.
     value : float
         The objective of the best rule so far, mixtures included.
     deterministic_value : float
@@ -87,7 +85,7 @@ class Heard:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a solver is given: maximise ``metric`` over all rules on the oracle's table."""
+    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table."""
 
     metric: Metric
     oracle: CountingOracle
@@ -103,7 +101,7 @@ class Problem:
         return self.metric.statistics == "matrix"
 
     def ask(self, gains: Gains) -> Confusion:
-        """Return the oracle's answers to ``gains`` (a batch); one pass."""
+        """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
         return self.oracle.maximize(gains, matrix=self.needs_matrix)
 
     def value(self, confusion: Confusion) -> float:
@@ -120,41 +118,57 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step of a solver offers: rules it met, a bound it proved, and whether it is finished."""
+    """The result of one step of a solver: the rules it evaluated, the bound it proved, and whether it has finished.
+
+    ``multipliers`` (S,) are the class weights of its best bound; only the smallest recall has them.
+    """
 
     iterate: Mixture
     rules: tuple[Mixture, ...] = ()
     upper_bound: float | None = None
     status: Status | None = None
+    multipliers: Array | None = None
 
 
 class Solver(Protocol):
-    """Frozen settings; the state is separate. `init` starts it, `step` makes one round.
+    """Frozen settings of an algorithm. `init` returns its first state, and `step` makes one round.
 
-    One that offers single rules only says so by ``mixes = False``.
+    A solver that returns single rules only sets ``mixes = False``. A solver whose last rule must be returned unchanged
+    sets ``returns = "last"``. It may also have ``settings``, the values that `confmax.maximize` uses for its arguments
+    that are "auto".
     """
 
     @property
     def name(self) -> str:
-        """Name in messages."""
+        """Name of the solver in messages."""
 
     @property
     def budget(self) -> int:
-        """Passes allowed when the caller sets no limit."""
+        """Number of passes allowed if the caller sets no limit."""
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Raise ValueError for a ``metric`` on ``n_rows`` of ``n_classes`` columns that it cannot solve."""
+        """Raise a ValueError if it cannot maximise ``metric`` on ``n_rows`` rows of ``n_classes`` columns."""
 
     def init(self, problem: Problem) -> Any:
         """Return the first state for a ``problem``."""
 
     def step(self, problem: Problem, state: Any) -> tuple[Any, Step]:
-        """Return the state after ``state`` for a ``problem``, and what the step offers."""
+        """Return the state that follows ``state`` for a ``problem``, and the result of the step."""
+
+
+def passes_allowed(solver: Solver, n_rows: int) -> int:
+    """Return how many passes a ``solver`` may make on a table of ``n_rows`` if the caller sets no limit."""
+    passes = getattr(solver, "passes", None)
+    return solver.budget if passes is None else int(passes(n_rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Best rules and bound of a run; whether mixtures were looked for, where they may be better than single rules."""
+    """Best rules and bound of a run.
+
+    ``mixed`` says whether the solver searched mixtures; it is also True if no mixture can beat the best single rule.
+    ``prescribed`` says that the mixture is the solver's last one and is returned whatever its value.
+    """
 
     mixture: Mixture
     single: Mixture
@@ -162,6 +176,8 @@ class Outcome:
     status: Status
     history: tuple[Progress, ...] = field(default_factory=tuple)
     mixed: bool = True
+    prescribed: bool = False
+    multipliers: Array | None = None
 
 
 def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
@@ -174,9 +190,11 @@ def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
 def baselines(
     oracle: CountingOracle, priors: Sequence[Array], n_decisions: int, *, matrix: bool, more: Gains | None = None
 ) -> list[Mixture]:
-    """Return argmax(p), argmax(p / prior) for each of ``priors`` (K,), and the rules of ``more``: one ``oracle`` pass.
+    """Return the rules argmax(p), argmax(p / prior) for each of ``priors`` (K,), and those of ``more``.
 
-    They choose from ``n_decisions``; ``matrix``: with whole confusion matrices."""
+    They choose between ``n_decisions`` decisions. The ``oracle`` evaluates them in one pass, with whole confusion
+    matrices if ``matrix`` is true.
+    """
     K = len(oracle.rows)
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT) for prior in priors]
     gains = Gains.reduced(np.array(scales))
@@ -195,16 +213,16 @@ def baselines(
 
 
 def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | None = None) -> Outcome:
-    """Run a solver until the bound meets the best rule, the solver ends, or the budget is used.
+    """Run a solver until the bound is within tol of the best rule, the solver finishes, or the budget is used up.
 
     Parameters
     ----------
     solver : Solver
-        What to run.
+        The solver to run.
     problem : Problem
-        On what. The problem's starting rules take part from the beginning.
+        The problem to solve. Its starting rules count from the beginning.
     callback : callable or None
-        Called with a `Progress` after every step; a true result stops the run.
+        Called with a `Progress` after every step. The run stops if it returns a true value.
 
     Returns
     -------
@@ -224,8 +242,10 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
             status = Status.MAX_PASSES
         if status is not None:
             mixed = getattr(solver, "mixes", True) or problem.metric.structure not in MIXES
-            best = keeper.mixture.reduced(problem.metric)
-            return Outcome(best, keeper.single, keeper.bound, status, tuple(keeper.history), mixed)
+            prescribed = getattr(solver, "returns", "best") == "last"
+            best = keeper.last if prescribed else keeper.mixture.reduced(problem.metric)
+            return Outcome(best, keeper.single, keeper.bound, status, tuple(keeper.history), mixed, prescribed,
+                           keeper.multipliers)  # fmt: skip
         state, step = solver.step(problem, state)
         keeper.take(step)
         status = step.status
@@ -236,7 +256,7 @@ class _Keeper:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.mixture = problem.start
+        self.mixture = self.last = problem.start
         self.value = self.iterate_value = problem.value(problem.start.confusion)
         singles = [rule for rule in problem.starts if len(rule.atoms) == 1] or [problem.start]
         self.single = max(singles, key=lambda rule: problem.value(rule.confusion))
@@ -244,8 +264,12 @@ class _Keeper:
         self.bound: float | None = None
         self.history: list[Progress] = []
         self.trusts_bounds = problem.oracle.exact
+        self.multipliers: Array | None = None
 
     def take(self, step: Step) -> None:
+        self.last = step.iterate
+        if step.multipliers is not None:
+            self.multipliers = step.multipliers
         for rule in (*step.rules, step.iterate):
             # the iterate comes last
             self.iterate_value = value = self.problem.value(rule.confusion)

@@ -16,18 +16,18 @@ MATRICES_CELLS = 1 << 27  # of their matrices
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A distribution over gains with its confusion.
+    """A probability distribution over gains, with its confusion matrix.
 
     Attributes
     ----------
     atoms : tuple of Gains
-        One gain each.
+        The gains, one per atom.
     weights : ndarray (A,)
-        Non-negative, sum one.
+        Weight of each atom. The weights are not negative and sum to one.
     confusion : Confusion
-        Of the mixture, on the table it was found on.
+        Confusion matrix of the mixture, on the table that it was tuned on.
     parts : tuple of Confusion or None
-        Of each atom; None where nobody kept them.
+        Confusion matrix of each atom; None if they were not kept.
     """
 
     atoms: tuple[Gains, ...]
@@ -42,10 +42,11 @@ class Mixture:
 
     @classmethod
     def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool) -> Mixture:
-        """Return the rule that decides at random: an inner point, where every metric of the catalogue is smooth.
+        """Return the rule that draws every decision with the same probability.
 
-        ``rows`` (K,) are row sums; it chooses from ``n_decisions``, with the whole ``matrix`` or without. A ValueError
-        if these are too many.
+        Its confusion matrix is an interior point, where every metric of the catalogue is smooth. ``rows`` (K,) are the
+        row sums and ``n_decisions`` is the number of decisions. ``matrix`` says whether to compute the whole matrix.
+        Raise a ValueError if that takes too many numbers.
         """
         _refuse_many_constants(len(rows), n_decisions, matrix=matrix)
         gains = Gains.constant(len(rows), range(n_decisions)) if n_decisions == len(rows) else None
@@ -60,7 +61,7 @@ class Mixture:
         return cls(atoms, np.full(n_decisions, 1 / n_decisions), mean, parts)
 
     def toward(self, gain: Gains, confusion: Confusion, step: float) -> Mixture:
-        """Return ``(1 - step) * self + step * gain``, the gain's ``confusion`` given, without empty atoms."""
+        """Return ``(1 - step) * self + step * gain`` without empty atoms; ``confusion`` is that of the gain."""
         if step >= 1.0:
             return Mixture.single(gain, confusion)
         if step <= 0.0:
@@ -70,12 +71,12 @@ class Mixture:
         return Mixture((*self.atoms, gain), np.append(self.weights * (1.0 - step), step), mixed, parts)
 
     def reduced(self, metric: Metric) -> Mixture:
-        """Return a mixture of at most d of these atoms, d the free statistics of ``metric`` (Caratheodory).
+        """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
 
-        While more than d + 1 atoms have weight, the weights move along a vector that changes no statistic that the
-        metric reads, until one of them is zero. A last such step, which lets the statistics follow the metric's
-        gradient to the edge of the hull of the d + 1 atoms left, is taken where it does not lower the metric: an
-        optimum lies on the boundary of the attainable set, where d atoms are enough.
+        While more than d + 1 atoms have weight, the weights are moved along a vector that changes no statistic that the
+        metric reads, until one weight is zero. A last step moves the statistics along the metric's gradient to the edge
+        of the hull of the d + 1 atoms that remain. It is taken only if it does not lower the metric. An optimum lies on
+        the boundary of the attainable set, where d atoms are enough.
         """
         if self.parts is None or len(self.atoms) == 1:
             return self
@@ -101,7 +102,7 @@ class Mixture:
         return Mixture(tuple(self.atoms[int(k)] for k in index), share, Confusion.stack(chosen).mix(share), chosen)
 
     def gathered(self) -> tuple[Gains, Array]:
-        """Return the atoms as one batch with their weights (A,), equal gains merged, those of rounding size dropped."""
+        """Return the atoms as one batch and their weights (A,). Equal gains are merged, and negligible ones dropped."""
         gains = Gains.concatenate(self.atoms)
         parts = [part for part in (gains.a, gains.b, gains.full) if part is not None]
         totals: dict[bytes, tuple[int, float]] = {}
@@ -116,7 +117,7 @@ class Mixture:
 
 
 def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> Confusion:
-    """Return the confusions (batch of M) of deciding the same for every row: known without a scan."""
+    """Return the confusions (batch of M) of the rules that decide the same for every row, without a scan."""
     _refuse_many_constants(len(rows), n_decisions, matrix=matrix)
     diagonal = np.zeros((n_decisions, len(rows)))
     np.fill_diagonal(diagonal, rows)
@@ -129,9 +130,8 @@ def _refuse_many_constants(K: int, n_decisions: int, *, matrix: bool) -> None:
     if cells > most:
         way_out = "solver='frank_wolfe'" if matrix else "balanced_accuracy or h_mean"
         raise ValueError(
-            f"the rules that decide one of {n_decisions} classes for all rows, which this metric's solver begins with "
-            f"or falls back on where there is no gradient, would take {cells:,} numbers, more than {most:,}; take "
-            f"{way_out}, or merge rare classes"
+            f"the solver of this metric needs the {n_decisions} rules that decide the same class for all rows; their "
+            f"confusions would take {cells:,} numbers, more than {most:,}; use {way_out}, or merge rare classes"
         )
 
 

@@ -39,14 +39,15 @@ class _Recorder(CountingOracle):
 
 
 def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Heard | None:
-    """Return what a sample of the oracle's table tells, None where it is not worth while.
+    """Return the result of a run on a sample of the oracle's table, or None if that is not worthwhile.
 
     Parameters
     ----------
     solver, metric, n_decisions, tol
-        Of the problem; a solver says by ``starts_from_sample`` on which confusions it goes on from a sample's rules.
+        Those of the problem. A solver lists in ``starts_from_sample`` the confusion estimates for which it can continue
+        from the rules of a sample.
     oracle : Oracle
-        On the full table.
+        The oracle of the full table.
     """
     table = oracle.table
     rows = table.at_hand()

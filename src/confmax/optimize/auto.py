@@ -1,4 +1,4 @@
-"""Which solver takes which metric: a table on declared structure, not a ladder of types."""
+"""The solver for each kind of metric: a table on declared structure, not a ladder of types."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from confmax._metric import Metric
 from confmax.optimize._loop import Solver
+from confmax.optimize.bayes_cg import BayesCG
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.frank_wolfe import BayesCG, FrankWolfe
+from confmax.optimize.frank_wolfe import FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
 from confmax.optimize.minmax import MaxMin
@@ -74,27 +75,27 @@ def choose(
     blended: bool = False,
     in_parts: bool = False,
 ) -> Solver:
-    """Return the solver that was asked for, or the one that the metric's structure calls for.
+    """Return the requested solver or, for "auto", the one that suits the metric's structure.
 
     Parameters
     ----------
     solver : "auto", a name from `SOLVERS`, or a solver
-        What the caller said.
+        The caller's choice.
     metric : Metric
-        What is to be maximised.
+        The metric to maximise.
     n_classes, n_decisions : int
-        Columns of the table, and decisions to choose from.
+        Number of columns of the table, and number of decisions.
     exact : bool
         Whether the oracle is exact (model confusion).
     blended : bool
-        Whether the confusion is a blend, which no solver should fit as closely as labels or the model.
+        Whether the confusion matrix is a blend. "auto" then avoids solvers that fit the estimate too closely.
     in_parts : bool
-        Whether the rows are not in one place, so that "auto" can choose no search that sorts them.
+        Whether the rows are stored in several parts. "auto" then chooses no solver that sorts all rows.
 
     Raises
     ------
     ValueError
-        For a name that is no solver.
+        If ``solver`` is neither a known name nor a solver.
     """
     if isinstance(solver, str):
         if solver == "auto":

@@ -1,8 +1,8 @@
 """Coordinate search: one weight or offset at a time, compared at every place where a decision changes.
 
-The metric is evaluated on the confusion that is asked for, so on labels the search improves what is measured there and
-not what a plug-in gradient predicts. It finds the best of all values of one coefficient, but fits the labels as closely
-as it can; on small tables that is more than they support.
+The metric is evaluated on the chosen confusion estimate. On labels, the search therefore improves what is measured
+there, not what a plug-in gradient predicts. It finds the best of all values of one coefficient. It also fits the labels
+as closely as it can, and small tables do not support so close a fit.
 """
 
 from __future__ import annotations
@@ -34,29 +34,31 @@ class CoordinateState:
 
 @dataclass(frozen=True)
 class CoordinateSearch:
-    """Exact search over one class weight or offset at a time, all breakpoints compared.
+    """Exact search over one class weight or offset at a time, comparing all breakpoints.
 
-    The coefficients are those by which the metric's gradients reduce: weights (metrics of the recalls), offsets
-    (kappa, MCC) or both (F-measures). Metrics that read the whole matrix start from the better of the best starting
-    rule and the maximiser of the gradient there; a full gain ``G`` is searched over ``G + 1 b^T``. Every change is
-    confirmed by the oracle: the value never falls. A search is one pass, and one more when it finds something better.
+    The metric's gradients determine which coefficients are searched: weights (metrics of the recalls), offsets (kappa,
+    MCC) or both (F-measures). For metrics that read the whole matrix, the search starts from the best starting rule or
+    from the maximiser of the gradient there, whichever is better; a full gain ``G`` is searched over ``G + 1 b^T``. The
+    oracle confirms every change, so the value never falls. A search takes one pass, and one more if it finds an
+    improvement.
 
     Parameters
     ----------
     starts : int
-        How many of the starting rules are improved, best first.
+        Number of starting rules to improve, best first.
 
     Notes
     -----
-    The cuts lie strictly between adjacent breakpoints; of cuts with equal values the middle of the widest interval is
-    taken. Breakpoints closer than the rounding of the table's dtype are one.
+    The cuts lie strictly between adjacent breakpoints. Among intervals of equal value, the search takes the middle of
+    the widest. Breakpoints that differ by less than the rounding of the table's dtype count as one.
 
-    Not of the paper; what it gains on rows that were not searched is in `benchmarks/RESULTS.md`, section polish.
+    This method is not in the paper. `benchmarks/RESULTS.md`, section polish, measures what it gains on rows that were
+    not searched.
 
     Raises
     ------
     ValueError
-        If a setting is out of range; by `check`, for what it cannot solve.
+        If a setting is out of range. `check` raises one for metrics or tables that the solver cannot handle.
 
     Examples
     --------
@@ -76,10 +78,10 @@ class CoordinateSearch:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if not (isinstance(self.starts, int) and self.starts >= 1):
-            raise ValueError(f"starts of CoordinateSearch is an integer of at least 1; got {self.starts!r}")
+            raise ValueError(f"starts of CoordinateSearch must be an integer of at least 1; got {self.starts!r}")
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Accept every metric: only values are compared."""
+        """Accept every metric, because only values are compared."""
 
     def init(self, problem: Problem) -> CoordinateState:
         """Order the starting rules by their values."""

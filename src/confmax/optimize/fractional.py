@@ -1,8 +1,8 @@
 """Ratios of affine functions of the confusion matrix: Dinkelbach's method, and bisection.
 
-With ``F(l) = max_C N(C) - l D(C)``, the largest ratio is the l where F is zero: F is convex and falls. The rule that
-answers level l reaches at least l as long as ``F(l) >= 0``, and no rule exceeds a level with ``F(l) <= 0``. Both
-methods move a level; every answer counts. Rules that are answers are deterministic, and one of them is optimal.
+Let ``F(l) = max_C N(C) - l D(C)``. F is convex and decreasing, and the largest ratio is the l where F is zero. The rule
+that answers level l reaches at least l if ``F(l) >= 0``, and no rule exceeds a level with ``F(l) <= 0``. Both methods
+change the level and use every answer. The answers are deterministic rules, and one of them is optimal.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ class LevelState:
 
 @dataclass(frozen=True)
 class Dinkelbach:
-    """Maximise a ratio by setting the level to the ratio of the best rule met, until its answer does no better.
+    """Maximise a ratio: set the level to the ratio of the best rule so far, until its answer is no better.
 
-    On the model confusion the result is a global optimum. A second level shares each pass: where F is not positive it
-    is an upper bound, and so is the root of a chord of F, which is convex, and ``l + max(F(l), 0) / min D``. On labels
-    the rules of the one-parameter family ``argmax`` of ``N - l D`` are searched: a grid of levels, zoomed. Ratios whose
-    parts are not known (user functions) take the gradient at the best rule, which is the same gain.
+    On the model confusion the result is a global optimum. Each pass also evaluates a second level. A level where F is
+    not positive is an upper bound; so are the root of a chord of F, because F is convex, and ``l + max(F(l), 0) / min
+    D``. On labels, the method searches the rules of the one-parameter family ``argmax`` of ``N - l D`` on a grid of
+    levels, which it refines. If the numerator and the denominator are not known (user functions), it uses the gradient
+    at the best rule, which is the same gain.
 
-    Source: Dinkelbach, On nonlinear fractional programming (1967). That one number parametrises the gains of such
-    metrics, and that their stationary points are global optima, are the paper's remarks in Sections 4 (on Parambath
-    et al.) and 5 (on fractional-linear metrics).
+    Source: Dinkelbach, On nonlinear fractional programming (1967). The paper remarks that one number parametrises the
+    gains of such metrics (Section 4, on Parambath et al.), and that their stationary points are global optima (Section
+    5, on fractional-linear metrics).
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Dinkelbach:
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Refuse metrics that are not declared ratios (linear ones are ratios by 1)."""
+        """Refuse metrics that are not declared ratios (a linear metric is a ratio with denominator 1)."""
         _refuse_others(self.name, metric)
 
     def init(self, problem: Problem) -> LevelState:
@@ -74,7 +75,7 @@ class Dinkelbach:
         return LevelState(problem.start, 0.0, np.inf)
 
     def step(self, problem: Problem, state: LevelState) -> tuple[LevelState, Step]:
-        """Raise the level to what its answer reaches; on labels, compare a grid of levels."""
+        """Raise the level to the value of its answer; on labels, compare a grid of levels."""
         parts = one_ratio(problem)
         if parts is None:
             return self._by_gradient(problem, state)
@@ -144,14 +145,14 @@ def _advance(
 
 @dataclass(frozen=True)
 class Bisection:
-    """Maximise a ratio by halving the interval of levels that may be the optimum.
+    """Maximise a ratio by halving the interval of levels that contains the optimum.
 
-    On the model confusion a level is a bound when ``F <= 0`` there, and is reached when ``F >= 0``. On labels, where
-    nothing is proved, a level counts as reached when its plug-in rule reaches it. The interval halves with every pass,
-    or faster; `Dinkelbach` needs fewer passes.
+    On the model confusion, a level is a bound if ``F <= 0`` there and is reached if ``F >= 0``. On labels nothing is
+    proved, and a level counts as reached if its plug-in rule reaches it. Every pass at least halves the interval;
+    `Dinkelbach` needs fewer passes.
 
     Source: Narasimhan, Ramaswamy, Saha and Agarwal, Consistent multiclass algorithms for complex performance measures
-    (2015); not in the paper, whose remarks on such metrics are in Sections 4 and 5.
+    (2015). The method is not in the paper, whose remarks on such metrics are in Sections 4 and 5.
 
     Examples
     --------
@@ -167,12 +168,12 @@ class Bisection:
     budget: ClassVar[int] = DEFAULT_MAX_PASSES
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Refuse metrics that are not ratios with known parts."""
+        """Refuse metrics that are not ratios with a known numerator and denominator."""
         _refuse_others(self.name, metric)
         if metric.ratios is None:
             raise ValueError(
-                f"Bisection needs numerator and denominator of {metric.name}, which a function does not tell; use "
-                f"solver='dinkelbach'"
+                f"Bisection needs the numerator and the denominator of {metric.name}, which are not known for a "
+                f"function; use solver='dinkelbach'"
             )
 
     def init(self, problem: Problem) -> LevelState:
@@ -206,6 +207,6 @@ class Bisection:
 def _refuse_others(solver: str, metric: Metric) -> None:
     if metric.structure not in ("ratio", "linear"):
         raise ValueError(
-            f"{solver} maximises ratios of affine functions and {metric.name} is declared {metric.structure}; use "
+            f"{solver} maximises ratios of affine functions, but {metric.name} is declared {metric.structure}; use "
             f"solver='auto'"
         )

@@ -1,4 +1,4 @@
-"""Fully corrective conditional gradient for concave metrics: all rules met are mixed anew after every pass."""
+"""Fully corrective conditional gradient for concave metrics: every pass mixes all rules found so far anew."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ class FullyCorrectiveState:
 class FullyCorrective:
     """Maximise a concave metric with a certificate (paper, Algorithm 3; the step is fully corrective).
 
-    Each pass asks for several gains: the gradients at the best mixture of the rules met and at points between it and
-    the one of the best bound, and gains around them. Metrics of the recalls that bound themselves by any gain (the
-    unsmoothed means) take a bound from every answer. For the others a concave f satisfies
-    ``f(C) <= f(C_i) + max <f'(C_i), V - C_i>`` at every point C_i whose gradient was asked for, and the smallest of
-    these bounds counts. Of the rules without
-    weight only the few that come nearest to being used are kept.
+    Each pass evaluates several gains: the gradient at the best mixture so far, gradients at points between it and the
+    point of the best bound, and gains around them. Some metrics of the recalls (the unsmoothed means) are bounded by
+    any gain, so every answer gives a bound. For the others, a concave f satisfies ``f(C) <= f(C_i) + max <f'(C_i), V -
+    C_i>`` at every point C_i whose gradient was evaluated, and the smallest of these bounds counts. Of the rules
+    without weight, only the few that come nearest to being used are kept.
 
     Examples
     --------
@@ -68,7 +67,7 @@ class FullyCorrective:
         if metric.structure not in ("concave", "linear") or kinked:
             way_out = "solver='max_min'" if kinked else "solver='auto'"
             raise ValueError(
-                f"FullyCorrective maximises concave metrics with a gradient and was given {metric!r}, declared "
+                f"FullyCorrective needs a concave metric with a gradient and got {metric!r}, declared "
                 f"{metric.structure}; use {way_out}"
             )
 
@@ -91,7 +90,7 @@ class FullyCorrective:
         return FullyCorrectiveState(points, mix, asked, *best, round=-1 if near else 0, near=near)
 
     def step(self, problem: Problem, state: FullyCorrectiveState) -> tuple[FullyCorrectiveState, Step]:
-        """Ask for gains around the best one and the gradient's, and mix again."""
+        """Evaluate gains around the best gain and the gradient, and compute the best mixture again."""
         space = state.points.space
         if state.round < 0:
             # what the starting rules prove may be enough

@@ -1,4 +1,4 @@
-"""Algorithm 2: every gain of a grid is tried, as far as the number of gains allows."""
+"""Algorithm 2: evaluate every gain of a grid, if the grid is small enough."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class BruteForceState:
 class BruteForce:
     """Search over a grid of gains (paper, Algorithm 2).
 
-    The grid is reduced as far as the metric's gradients reduce: weights per class (G-mean and other metrics of the
-    recalls), offsets per class (kappa, MCC), both (F-measures), or the full gain matrix in [-1, 1]. Weights are
-    relative to the class priors, ``score_j = w_j p_j / prior_j``, w in (0, 1]; a factor or an offset that all classes
-    share changes no decision and is searched once.
+    The paper searches all gain matrices. This grid covers the family that contains the metric's gradients: weights per
+    class (G-mean and other metrics of the recalls), offsets per class (kappa, MCC), both (F-measures), or the full gain
+    matrix in [-1, 1]. Weights are relative to the class priors, ``score_j = w_j p_j / prior_j`` with w in (0, 1]. A
+    factor or an offset that all classes share changes no decision and is searched only once.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class BruteForce:
     Raises
     ------
     ValueError
-        If a setting is out of range; by `check`, for what it cannot solve.
+        If a setting is out of range. `check` raises one for metrics or tables that the solver cannot handle.
 
     Examples
     --------
@@ -69,14 +69,14 @@ class BruteForce:
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         if not (isinstance(self.resolution, int) and self.resolution >= 2):
-            raise ValueError(f"resolution of BruteForce is an integer of at least 2; got {self.resolution!r}")
+            raise ValueError(f"resolution of BruteForce must be an integer of at least 2; got {self.resolution!r}")
         if not (isinstance(self.batch, int) and self.batch >= 1):
-            raise ValueError(f"batch of BruteForce is an integer of at least 1; got {self.batch!r}")
+            raise ValueError(f"batch of BruteForce must be an integer of at least 1; got {self.batch!r}")
         if not (isinstance(self.max_operations, (int, float)) and self.max_operations > 0):
-            raise ValueError(f"max_operations of BruteForce is a positive number; got {self.max_operations!r}")
+            raise ValueError(f"max_operations of BruteForce must be a positive number; got {self.max_operations!r}")
 
     def n_gains(self, form: GainForm, n_classes: int, n_decisions: int | None = None) -> int:
-        """Return the number of gains of a ``form`` for ``n_classes`` and ``n_decisions`` in the grid."""
+        """Return how many gains of a ``form`` the grid has for ``n_classes`` classes and ``n_decisions`` decisions."""
         m, K = self.resolution, n_classes
         normalised = m**K - (m - 1) ** K  # at least one coefficient at the end of its range
         if form == "matrix":
@@ -84,7 +84,7 @@ class BruteForce:
         return normalised**2 if form == "weights and offsets" else normalised
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Refuse a grid whose cost is absurd."""
+        """Refuse a grid that needs more than ``max_operations`` operations."""
         gain = dict(metric.params).get("gain")
         M = n_classes if gain is None else len(gain[0])
         per_row = n_classes * M if metric.gain_form == "matrix" else n_classes

@@ -1,10 +1,11 @@
 """The smallest recall: a linear program over generated rules, which a pass either improves or proves optimal.
 
-On labels the answers are no maximisers, and a search that follows the program's duals alone stops early. There the
-same column generation on the model confusion makes the first rules, which the program mixes on label confusions. Where
-the model errs, the rules that the labels ask for lie far from all of these. So the labels are searched themselves then:
-with all other weights of the best single rule fixed, every value of one class weight is compared, by a soft minimum of
-the recalls, which sees progress where the smallest recall does not. The program's own duals are followed beside it.
+On labels the oracle's answers are not maximisers, and a search that follows only the program's duals stops early. The
+first rules therefore come from column generation on the model confusion, and the program mixes them on label
+confusions. If the model is wrong, the best rules for the labels lie far from all of these. So the search then runs on
+the labels: all other weights of the best single rule are fixed, and every value of one class weight is compared. The
+comparison uses a soft minimum of the recalls, which improves even where the smallest recall does not. Each of these
+rounds also follows the program's duals.
 """
 
 from __future__ import annotations
@@ -90,16 +91,20 @@ class MaxMinState:
 class MaxMin:
     """Maximise the smallest recall by column generation (the min-max metric of the paper's Table 1).
 
-    The rules met so far are mixed by the linear program ``max v``, ``v <= sum_i w_i T_u(h_i)`` for every class u. Its
-    dual weights on the classes make the next gain, whose answer bounds the optimum: ``min T <= max_h <lambda, T(h)>``.
-    Several gains per pass lie between the weights of the best bound and the newest, and around them. With labels the
-    model confusion generates rules, the program mixes them on label confusions, and there is no bound; such a round
-    takes two passes, one on each confusion. After that every round searches one class weight of the best single rule
-    exactly (as `CoordinateSearch` does), for a greater soft minimum, and asks for what was found together with the
-    gains of the duals: two passes again.
+    A linear program mixes the rules found so far: ``max v`` with ``v <= sum_i w_i T_u(h_i)`` for every class u. Its
+    dual weights on the classes define the next gain, and the answer to this gain bounds the optimum: ``min T <= max_h
+    <lambda, T(h)>``. Each pass evaluates several gains, between the weights of the best bound and the newest weights,
+    and around them.
 
-    Source: linear programming duality. The paper says in a remark of Section 3 that a weighted recall is what the best
-    rule maximises, and in one of Section 5 how its own algorithm could be used: on a smooth approximation.
+    On labels there is no bound. At first, the model confusion generates rules and the program mixes them on label
+    confusions; such a round takes two passes, one on each confusion. After that, every round searches one class weight
+    of the best single rule exactly (as `CoordinateSearch` does) for a greater soft minimum, and evaluates the result
+    together with the gains of the duals. Such a round takes two passes as well.
+
+    Source: linear programming duality. The paper's remark in Section 3, that every maximiser of a subgradient is
+    optimal, is false as printed (erratum E19). Under Assumption A it holds for the class weights of the program's dual,
+    the least favourable ones; `Solution.multipliers` holds them. A remark in Section 5 proposes to run the paper's
+    algorithm on a smooth approximation.
 
     Examples
     --------
@@ -116,9 +121,9 @@ class MaxMin:
     starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Refuse other metrics."""
+        """Refuse every metric except the unsmoothed ``min_recall``."""
         if metric.name != "min_recall" or dict(metric.params).get("rho"):
-            raise ValueError(f"MaxMin maximises min_recall only and was given {metric!r}; use solver='auto'")
+            raise ValueError(f"MaxMin maximises only the unsmoothed min_recall and got {metric!r}; use solver='auto'")
 
     def init(self, problem: Problem) -> MaxMinState:
         """Start from the constant rules, argmax and p / prior."""
@@ -133,7 +138,7 @@ class MaxMin:
         return MaxMinState(own, model, oracle)
 
     def step(self, problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Step]:
-        """Ask for several gains, and mix again."""
+        """Evaluate several gains, and compute the best mixture again."""
         if problem.oracle.exact:
             following, gains, answers = _exact_round(problem, state)
         elif state.model is not None and _passes_left(problem) >= 2:
@@ -145,7 +150,8 @@ class MaxMin:
         patience = max(PATIENCE, len(own.weights))
         status = Status.STALLED if following.idle >= patience and not problem.oracle.exact else None
         bound = own.best_bound if problem.oracle.exact else None
-        return following, Step(own.points.mixture(own.mix), rules, bound, status)
+        multipliers = own.best_weights if problem.oracle.exact else own.weights
+        return following, Step(own.points.mixture(own.mix), rules, bound, status, multipliers)
 
 
 # --- rounds: each returns the next state, and the gains asked for with their answers ----------------------------------
@@ -254,6 +260,6 @@ def _mix(recalls: Array) -> tuple[float, Array, Array]:
         method="highs-ds",
     )
     if result.x is None:
-        raise RuntimeError(f"the linear program of MaxMin has a solution, yet none was found: {result.message}")
+        raise RuntimeError(f"no solution of MaxMin's linear program was found, although one exists: {result.message}")
     weights = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
     return float(result.x[-1]), np.maximum(result.x[:-1], 0.0), weights / weights.sum()

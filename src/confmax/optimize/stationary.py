@@ -1,9 +1,9 @@
-"""Metrics without a structure that leads to the optimum: gradient steps from several starts, and a bound from ratios.
+"""Metrics whose structure does not lead to the optimum: gradient steps from several starts, and a bound from ratios.
 
-Every start moves by itself: the oracle maximises the gradient at its rule, an exact line search goes toward the
-answer, until no step improves. The starts share their passes. Macro F1 and its kin are sums of one ratio per class;
-the K separate maxima are found by Dinkelbach's method in the same passes. Their sum bounds the metric, and the gain
-that weighs the classes as these maxima do is one more start.
+Every start is improved independently. The oracle maximises the gradient at its rule, and an exact line search moves
+toward the answer, until no step improves the metric. All starts share the passes. Macro F1 and similar metrics are sums
+of one ratio per class. Dinkelbach's method finds the K separate maxima in the same passes. Their sum bounds the metric.
+The gradient of the sum at these maxima is one more start.
 """
 
 from __future__ import annotations
@@ -112,15 +112,15 @@ class StationaryState:
 
 @dataclass(frozen=True)
 class Stationary:
-    """Improve the metric from several starts until every one is stationary, and keep the best.
+    """Improve the metric from several starts until all are stationary, and return the best rule.
 
-    Starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate maxima.
-    For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision the run ends with an upper bound, the
-    weighted mean of the classes' best scores; it is the optimum only where one rule is best for all classes. With more
-    than 1000 classes there is none.
+    The starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate
+    maxima. For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision, the run also returns an upper
+    bound: the weighted mean of the best score that each class can reach alone. It equals the optimum only if one rule
+    is best for all classes. With more than 1000 classes there is no bound.
 
-    Source: the paper's Algorithm 3 with line search; that it may stop at a point that is not the best one where the
-    metric is not concave is the remark on fractional-linear metrics in Section 5.
+    Source: the paper's Algorithm 3 with line search. If the metric is not concave, the algorithm may stop at a point
+    that is not the best one; see the remark on fractional-linear metrics in Section 5.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class Stationary:
         return StationaryState(problem.starts, waiting, levels, problem.start)
 
     def step(self, problem: Problem, state: StationaryState) -> tuple[StationaryState, Step]:
-        """Move every rule once, and every level."""
+        """Improve every rule and every level once."""
         moving = [linearised(problem, problem.metric, rule) for rule in state.rules]
         gains = [gain for _, _, gain in moving]
         if state.waiting is not None:

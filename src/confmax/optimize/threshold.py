@@ -28,10 +28,11 @@ SLOPE = 1e-10  # a gradient that promises less than this promises nothing
 class ThresholdSearch:
     """Exact search over thresholds for two classes (paper, Algorithm 1), in O(n log n).
 
-    Decides class 1 where its probability exceeds t, for every t strictly between adjacent distinct values, and for
-    the two constant rules. Any metric of two classes will do. In model mode the result is a global optimum for
-    linear, ratio and quasi-convex metrics, whose optima are deterministic. For the others the best rule that draws
-    between two thresholds is found too: they are neighbours on the convex hull of the ROC points.
+    It compares the rules that decide class 1 if its probability exceeds t, for every t strictly between adjacent
+    distinct values, and the two constant rules. It accepts any metric of two classes. On the model confusion the result
+    is a global optimum for linear, ratio and quasi-convex metrics, whose optima are deterministic. For the other
+    metrics it also finds the best rule that draws between two thresholds; these are neighbours on the convex hull of
+    the ROC points.
 
     Examples
     --------
@@ -49,7 +50,7 @@ class ThresholdSearch:
         """Refuse tables of more than two classes."""
         if n_classes != 2:
             raise ValueError(
-                f"ThresholdSearch needs two classes and the table has {n_classes}; use solver='auto' for {metric.name}"
+                f"ThresholdSearch needs two classes, but the table has {n_classes}; use solver='auto' for {metric.name}"
             )
 
     def init(self, problem: Problem) -> None:
@@ -77,10 +78,10 @@ def _largest(metric: Metric, confusions: Confusion) -> float:
 
 
 def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture | None, Confusion]:
-    """Return the best threshold for a ``metric``, the best rule that draws between two, and all thresholds' confusions.
+    """Return the best threshold for a ``metric``, the best draw between two, and the confusions of all thresholds.
 
-    The drawing rule is None for metrics whose optima are deterministic. Costs the ``oracle`` one pass. Of a table in
-    parts, the thresholds are the best ones on the rows at hand; they are evaluated on all rows.
+    The draw is None for metrics whose optima are deterministic. The ``oracle`` makes one pass. For a table in parts,
+    the thresholds are chosen on the sample of rows in memory and evaluated on all rows.
     """
     matrix = metric.statistics == "matrix"
     if oracle.table.backend == "parts":

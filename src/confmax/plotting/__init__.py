@@ -1,17 +1,20 @@
 """Pictures of rules and runs on matplotlib, in scikit-learn's Display style (extra ``plot``).
 
-Every display holds the numbers that it shows, is made by ``from_solution`` or ``from_estimator``, draws itself into the
-axes that it is given, and keeps them as ``ax_`` and ``figure_``.
+Every display stores the numbers that it shows. You make one with ``from_solution`` or ``from_estimator``, or with
+``from_rule`` where a rule is enough. It draws into the axes that you pass, or into new ones, and keeps them as ``ax_``
+and ``figure_``. The colours are those of the reports, for light and for dark backgrounds: blue is better, orange worse.
 """
 
 from confmax.plotting._confusions import ConfusionChangeDisplay, TradeOffDisplay
 from confmax.plotting._convergence import ConvergenceDisplay
 from confmax.plotting._rules import DecisionRegionsDisplay, WeightsDisplay
+from confmax.plotting._threshold import ThresholdDisplay
 
 __all__ = [
     "ConfusionChangeDisplay",
     "ConvergenceDisplay",
     "DecisionRegionsDisplay",
+    "ThresholdDisplay",
     "TradeOffDisplay",
     "WeightsDisplay",
 ]

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax._metric import Metric
+from confmax._palette import scale
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import resolve
 from confmax.oracle import make_oracle, make_table
-from confmax.plotting._shared import axes_of, fitted, names_of, pair_of
+from confmax.plotting._shared import axes_of, fitted, is_dark, names_of, pair_of, palette
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
@@ -22,6 +23,8 @@ STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule,
 
 class ConfusionChangeDisplay:
     """Confusion matrices of argmax and of a rule, and their difference; rows are true classes.
+
+    In the difference blue is better and orange is worse: more correct decisions, or fewer mistakes, are better.
 
     Parameters
     ----------
@@ -64,9 +67,10 @@ class ConfusionChangeDisplay:
         normalize: str = "true",
         ax: Any = None,
     ) -> ConfusionChangeDisplay:
-        """Draw the confusions of ``solution`` on ``proba`` (n, K): counted on ``y`` (n,), or expected without it.
+        """Draw the confusion matrices of ``solution`` on ``proba`` (n, K).
 
-        ``sample_weight`` (n,) weighs the rows; ``normalize`` as above; ``ax`` are three axes, or None for new ones.
+        They are counted on the labels ``y`` (n,), or expected by the probabilities without them. ``sample_weight``
+        (n,) weighs the rows. ``normalize`` is described above. ``ax`` are three axes, or None for new ones.
         """
         rule = solution.rule
         before, after = (_confusion(each, rule, proba, y, sample_weight) for each in (_argmax(rule), rule))
@@ -77,34 +81,42 @@ class ConfusionChangeDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> ConfusionChangeDisplay:
-        """Draw those of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,), ``settings`` as above."""
+        """Draw those of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
+
+        ``settings`` are those of `from_solution`.
+        """
         return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
         """Draw three matrices into three axes ``ax``."""
+        from matplotlib.colors import ListedColormap
+
         self.figure_, self.ax_ = axes_of(ax, 3)
+        colours, dark = palette(self.ax_[0]), is_dark(self.ax_[0])
+        shares, changes = (ListedColormap(scale(kind, dark=dark)) for kind in ("share", "change"))
         rows = self.before.sum(axis=1, keepdims=True) if self.normalize == "true" else 1.0
         before, after = (
             np.divide(each, rows, out=np.zeros_like(each), where=rows > 0) for each in (self.before, self.after)
         )
-        change, top = after - before, max(before.max(), after.max())
+        (K, M), change, top = before.shape, after - before, max(before.max(), after.max())
         most = max(float(np.abs(change).max()), 1e-9)
-        K, M = before.shape
-        for panel, values, title, limits in (
-            (self.ax_[0], before, "argmax", {"cmap": "Blues", "vmin": 0.0, "vmax": top}),
-            (self.ax_[1], after, "tuned rule", {"cmap": "Blues", "vmin": 0.0, "vmax": top}),
-            (self.ax_[2], change, "difference", {"cmap": "RdBu_r", "vmin": -most, "vmax": most}),
+        good = np.where(np.eye(K, M, dtype=bool), change, -change)
+        good[:, K:] = 0.0  # decisions that are no classes are neither better nor worse
+        for panel, values, shown, title, limits in (
+            (self.ax_[0], before, before, "argmax", {"cmap": shares, "vmin": 0.0, "vmax": top}),
+            (self.ax_[1], after, after, "tuned rule", {"cmap": shares, "vmin": 0.0, "vmax": top}),
+            (self.ax_[2], change, good, "difference", {"cmap": changes, "vmin": -most, "vmax": most}),
         ):
-            panel.imshow(values, **limits)
+            panel.imshow(shown, **limits)
             panel.set_title(title)
             panel.set_xlabel("decided")
             if K <= MOST_WRITTEN:
                 panel.set_xticks(range(M), self.names[:M], rotation=45, ha="right")
                 panel.set_yticks(range(K), self.names[:K])
-                dark = 0.6 * (most if title == "difference" else top)
+                strong = 0.56 * (most if title == "difference" else top)
                 for i, j in np.ndindex(K, M):
                     text = f"{values[i, j]:+.2f}" if title == "difference" else f"{values[i, j]:.2f}"
-                    color = "white" if abs(values[i, j]) > dark else "black"
+                    color = colours["on-strong" if abs(shown[i, j]) > strong else "on-weak"]
                     panel.text(j, i, text, ha="center", va="center", color=color, fontsize=8)
         self.ax_[0].set_ylabel("true")
         return self
@@ -122,10 +134,10 @@ def _confusion(
 
 
 class TradeOffDisplay:
-    """What the tuned metric costs in another one, on the way from argmax to the rule and beyond.
+    """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
 
-    Every point is one rule: the logarithms of its weights and its offsets are ``t`` times those of the tuned rule, t
-    from 0 (argmax) over 1 (the rule) to 1.5; weights that are not all positive are moved as they are.
+    Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
+    t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead.
 
     Parameters
     ----------
@@ -162,9 +174,10 @@ class TradeOffDisplay:
         sample_weight: ArrayLike | None = None,
         ax: Any = None,
     ) -> TradeOffDisplay:
-        """Draw the way of ``solution`` on ``proba`` (n, K): by labels ``y`` (n,), without them as ``proba`` expects it.
+        """Draw the trade-off of ``solution`` on ``proba`` (n, K) into ``ax``, new axes by default.
 
-        ``other`` is the second metric, ``sample_weight`` (n,) weighs the rows, ``ax`` None makes new axes.
+        It is counted on the labels ``y`` (n,), or expected by the probabilities without them. ``other`` is the second
+        metric, and ``sample_weight`` (n,) weighs the rows.
 
         Raises
         ------
@@ -187,17 +200,21 @@ class TradeOffDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> TradeOffDisplay:
-        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,), ``settings`` as above."""
+        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
+
+        ``settings`` are those of `from_solution`.
+        """
         return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
         self.figure_, self.ax_ = axes_of(ax)
         at = int(np.argmin(np.abs(self.steps - 1.0)))
-        self.ax_.plot(self.other, self.tuned, "-", color="tab:blue", alpha=0.6)
-        self.ax_.plot(self.other[0], self.tuned[0], "o", color="tab:gray", label="argmax")
-        self.ax_.plot(self.plain[1], self.plain[0], "s", color="tab:orange", label="p / prior")
-        self.ax_.plot(self.other[at], self.tuned[at], "D", color="tab:blue", label="tuned rule")
+        colours = palette(self.ax_)
+        self.ax_.plot(self.other, self.tuned, "-", color=colours["line-strong"])
+        self.ax_.plot(self.other[0], self.tuned[0], "o", color=colours["quiet"], label="argmax")
+        self.ax_.plot(self.plain[1], self.plain[0], "s", color=colours["second"], label="p/prior")
+        self.ax_.plot(self.other[at], self.tuned[at], "D", color=colours["accent"], label="tuned rule")
         self.ax_.set(xlabel=self.labels[1], ylabel=self.labels[0])
         self.ax_.legend()
         return self

@@ -8,23 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.plotting._shared import axes_of, fitted
+from confmax.plotting._shared import axes_of, fitted, palette
 from confmax.solution import Solution
 
 
 class ConvergenceDisplay:
-    """How value and upper bound met, pass by pass.
+    """The best value and the upper bound after each scan of the table.
 
     Parameters
     ----------
     passes : ndarray (S,)
-        Scans of the table that were made after each step.
+        Number of scans of the table after each step.
     values : ndarray (S,)
         The best value so far.
     bounds : ndarray (S,)
-        The least upper bound so far, NaN where there is none.
+        The lowest upper bound so far, NaN where there is none.
     metric : str
-        What was maximised.
+        Name of the metric that was maximised.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the history of the run of ``solution`` into ``ax``."""
+        """Draw how the search for ``solution`` went into ``ax``."""
         steps = solution.history
         # where labels take part a run may have had bounds, which prove nothing of the solution
         proved = solution.upper_bound is not None
@@ -51,20 +51,27 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the history of the run of ``estimator``, a fitted `MetricClassifierCV`, into ``ax``."""
+        """Draw how the search of ``estimator``, a fitted `MetricClassifierCV`, went into ``ax``."""
         return cls.from_solution(fitted(estimator), ax=ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw into axes ``ax``; the band between value and bound is what is not known of the optimum."""
+        """Draw into axes ``ax``, new ones by default. The optimum lies in the band between value and bound."""
         self.figure_, self.ax_ = axes_of(ax)
+        colours = palette(self.ax_)
         # the starting rules are known from the first pass on
         x = np.append(self.passes, self.passes[-1] + 0.5)
         value, bound = (np.append(each, each[-1]) for each in (self.values, self.bounds))
-        self.ax_.step(x, value, where="post", label="best rule so far")
+        self.ax_.step(x, value, where="post", color=colours["accent"], label="best rule so far")
         if np.isfinite(bound).any():
-            self.ax_.step(x, bound, where="post", linestyle="--", label="no rule exceeds")
+            self.ax_.step(x, bound, where="post", linestyle="--", color=colours["second"], label="upper bound")
             self.ax_.fill_between(
-                x, value, bound, step="post", alpha=0.15, label=f"gap, {bound[-1] - value[-1]:.1e} at last"
+                x,
+                value,
+                bound,
+                step="post",
+                alpha=0.15,
+                color=colours["accent"],
+                label=f"gap ({bound[-1] - value[-1]:.1e} at the end)",
             )
         self.ax_.set(xlabel="scans of the table", ylabel=self.metric)
         self.ax_.legend(loc="lower right")

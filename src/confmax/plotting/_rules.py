@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confmax._palette import CLASSES
+from confmax._rule_text import coefficients
 from confmax.confusion import Array
 from confmax.oracle import make_table
-from confmax.plotting._shared import axes_of, fitted, names_of, pair_of
+from confmax.plotting._shared import axes_of, fitted, halves, log_scale, names_of, palette, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
@@ -18,12 +20,15 @@ MOST_POINTS = 2000  # rows that are drawn into regions
 
 
 class WeightsDisplay:
-    """What a class's probability is multiplied by, and how much that varies between folds.
+    """Weights and offsets of a rule, and how much they vary between folds.
+
+    The rule decides the largest of weight times probability plus offset. Weights and offsets are scaled as ``print``
+    shows the rule: the smallest weight is one and the largest offset is zero.
 
     Parameters
     ----------
     weights, offsets : ndarray (1 + F, K)
-        Of the rule, then of the rules without each fold; weights of geometric mean one, offsets of mean zero.
+        Those of the rule, then those of the rules that were tuned without each fold.
     names : list of str
         Names of the classes.
     metric : str
@@ -34,7 +39,7 @@ class WeightsDisplay:
     >>> from confmax import DecisionRule
     >>> from confmax.plotting import WeightsDisplay
     >>> WeightsDisplay.from_rule(DecisionRule.from_weights([1.0, 4.0])).weights
-    array([[0.5, 2. ]])
+    array([[1., 4.]])
     """
 
     def __init__(self, *, weights: Array, offsets: Array, names: Sequence[str], metric: str) -> None:
@@ -42,15 +47,17 @@ class WeightsDisplay:
 
     @classmethod
     def from_rule(cls, rule: DecisionRule, *, others: Sequence[DecisionRule] = (), ax: Any = None) -> WeightsDisplay:
-        """Draw the weights of ``rule`` into ``ax``, with those of ``others``; of a mixture its most frequent rule.
+        """Draw the weights of ``rule`` into ``ax``, as `plot` does, with those of ``others``.
+
+        Of a rule that decides at random it shows the one that is drawn most often.
 
         Raises
         ------
         ValueError
             If a rule is no set of weights on probabilities.
         """
-        pairs = [pair_of(each) for each in (rule, *others)]
-        weights, offsets = (np.array([pair[k] for pair in pairs]) for k in (0, 1))
+        pairs = [coefficients(weights_of(each)) for each in (rule, *others)]
+        weights, offsets = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
         names = names_of(rule)[: rule.n_classes]
         return cls(weights=weights, offsets=offsets, names=names, metric=rule.metric).plot(ax=ax)
 
@@ -61,13 +68,20 @@ class WeightsDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> WeightsDisplay:
-        """Draw the weights of a fitted ``estimator`` into ``ax``, with those of its ``fold_rules_``, if any."""
+        """Draw the weights of a fitted ``estimator`` into ``ax``, with those of its ``fold_rules_`` if it has any."""
         return cls.from_rule(fitted(estimator).rule, others=getattr(estimator, "fold_rules_", ()), ax=ax)
 
     def plot(self, ax: Any = None) -> WeightsDisplay:
-        """Draw into axes ``ax``: weights on a log scale, offsets beside them if there are any."""
+        """Draw into axes ``ax``, new ones by default: weights on a log scale and, if there are any, offsets.
+
+        A rule with offsets has two panels. Pass two axes for them, or a single one, whose place both then share: it is
+        emptied, and ``ax_`` holds the two axes inside it.
+        """
         used = bool(self.offsets.any())
+        if used and ax is not None and np.size(np.asarray(ax, dtype=object)) == 1:
+            ax = halves(np.ravel(np.asarray(ax, dtype=object))[0])
         self.figure_, axes = axes_of(ax, 2) if used else axes_of(ax)
+        colours = palette(axes[0] if used else axes)
         panels = (
             [(axes[0], self.weights, "weight"), (axes[1], self.offsets, "offset")]
             if used
@@ -76,32 +90,34 @@ class WeightsDisplay:
         place = np.arange(len(self.names))
         for panel, values, what in panels:
             for fold in values[1:]:
-                panel.plot(fold, place, "o", markersize=4, alpha=0.5, color="tab:gray")
-            panel.plot(values[0], place, "D", color="tab:blue", label=what)
+                panel.plot(fold, place, "o", markersize=4, alpha=0.5, color=colours["quiet"])
+            panel.plot(values[0], place, "D", color=colours["accent"], label=what)
             panel.set_yticks(place, self.names)
             panel.invert_yaxis()
-            panel.set_xlabel(f"{what} of the class's probability" if what == "weight" else what)
+            panel.set_xlabel(what)
             panel.grid(axis="x", alpha=0.3)
         if (self.weights > 0).all():
-            panels[0][0].set_xscale("log")
+            log_scale(panels[0][0], float(self.weights.max() / self.weights.min()))
+        if used:
+            panels[1][0].set_yticklabels([])
         if len(self.weights) > 1:
-            panels[0][0].plot([], [], "o", markersize=4, color="tab:gray", label="without one fold")
+            panels[0][0].plot([], [], "o", markersize=4, color=colours["quiet"], label="without one fold")
         panels[0][0].legend()
         self.ax_ = axes
         return self
 
 
 class DecisionRegionsDisplay:
-    """Which class is decided where, for three classes, on the triangle of all probabilities.
+    """The regions in which each of three classes is decided, in the triangle of all probabilities.
 
     Parameters
     ----------
     points : ndarray (n, 3)
         Probabilities on a grid.
     decided : ndarray (n,)
-        What is decided there, most often for a rule that draws.
+        The decision there; of a rule that decides at random, the most frequent one.
     rows, labels : ndarray (m, 3), ndarray (m,) or None
-        Rows to show, and their true classes as indices.
+        Rows to show as points, and their true classes as indices.
     names : list of str
         Names of the classes.
 
@@ -135,15 +151,17 @@ class DecisionRegionsDisplay:
         n: int = 150,
         ax: Any = None,
     ) -> DecisionRegionsDisplay:
-        """Draw the regions of ``rule`` into ``ax`` by ``n`` points a side, with rows ``proba`` (n, 3) of ``y`` (n,).
+        """Draw the regions of ``rule`` into ``ax``, computed on a grid of ``n`` points a side.
+
+        Rows ``proba`` (m, 3) are shown as points, coloured by their classes ``y`` (m,).
 
         Raises
         ------
         ValueError
-            If the rule is for another number of classes than three.
+            If the rule does not have three classes.
         """
         if rule.n_classes != 3:
-            raise ValueError(f"decision regions are drawn for three classes and the rule has {rule.n_classes}")
+            raise ValueError(f"decision regions need three classes and the rule has {rule.n_classes}")
         i, j = (each.reshape(-1) for each in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
         inside = i + j <= n
         points = np.column_stack([i[inside], j[inside], n - i[inside] - j[inside]]) / n
@@ -157,40 +175,44 @@ class DecisionRegionsDisplay:
 
     @classmethod
     def from_solution(cls, solution: Solution, *args: Any, **settings: Any) -> DecisionRegionsDisplay:
-        """Draw the regions of the rule of ``solution``; ``args`` and ``settings`` as in `from_rule`."""
+        """Draw the regions of the rule of ``solution``; ``args`` and ``settings`` are those of `from_rule`."""
         return cls.from_rule(solution.rule, *args, **settings)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any = None, y: ArrayLike | None = None, **settings: Any
     ) -> DecisionRegionsDisplay:
-        """Draw those of a fitted ``estimator``, rows ``X`` (n, d) of ``y`` (n,); ``settings`` as in `from_rule`."""
+        """Draw those of a fitted ``estimator``, with rows ``X`` (m, d) of classes ``y`` (m,).
+
+        ``settings`` are those of `from_rule`.
+        """
         proba = None if X is None else estimator.predict_proba(X)
         return cls.from_rule(fitted(estimator).rule, proba, y, **settings)
 
     def plot(self, ax: Any = None) -> DecisionRegionsDisplay:
-        """Draw into axes ``ax``: corners are the sure rows."""
-        from matplotlib import colormaps
-        from matplotlib.colors import ListedColormap
+        """Draw into axes ``ax``, new ones by default. A corner is a row whose class has probability one."""
+        from matplotlib.colors import ListedColormap, to_rgb
 
         self.figure_, self.ax_ = axes_of(ax)
-        colors = colormaps["tab10"](np.arange(max(3, len(self.names))) % 10)
+        known = palette(self.ax_)
+        colors = np.array([to_rgb(CLASSES[k % len(CLASSES)]) for k in range(max(3, len(self.names)))])
         corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
         at = self.points @ corners
         top = {"vmin": 0, "vmax": len(colors) - 1}
-        light = ListedColormap(0.65 + 0.35 * colors)  # half transparent triangles would show their edges
+        pale = 0.65 * np.array(to_rgb(known["card"])) + 0.35 * colors
+        light = ListedColormap(pale)  # half transparent triangles would show their edges
         self.ax_.tripcolor(*at.T, self.decided, cmap=light, shading="flat", **top)
-        self.ax_.plot(*corners[[0, 1, 2, 0]].T, color="black", linewidth=1)
+        self.ax_.plot(*corners[[0, 1, 2, 0]].T, color=known["ink"], linewidth=1)
         for k, (name, corner) in enumerate(zip(self.names[:3], corners, strict=True)):
             below = corner[1] == 0
             self.ax_.annotate(name, corner, xytext=(0, -14 if below else 6), textcoords="offset points", ha="center")
             if self.rows is not None:
                 mine = np.ones(len(self.rows), bool) if self.labels is None else self.labels == k
-                color = "black" if self.labels is None else colors[k]
+                color = known["ink"] if self.labels is None else colors[k]
                 if self.labels is not None or k == 0:
                     self.ax_.plot(*(self.rows[mine] @ corners).T, ".", markersize=3, color=color)
-        handles = [self.ax_.plot([], [], "s", color=0.65 + 0.35 * color, label=f"decided {name}")[0]
-                   for name, color in zip(self.names, colors, strict=False)]  # fmt: skip
+        handles = [self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
+                   for name, color in zip(self.names, pale, strict=False)]  # fmt: skip
         self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), frameon=False)
         self.ax_.set_aspect("equal")
         self.ax_.set_axis_off()

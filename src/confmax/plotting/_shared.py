@@ -1,4 +1,4 @@
-"""What the displays share: axes, the solution of an estimator, weights on one scale."""
+"""What the displays share: axes and their colours, the solution of an estimator, weights on one scale."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from confmax.confusion import Array
+from confmax._palette import DARK, LIGHT
+from confmax.confusion import Array, Gains
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
@@ -36,6 +37,38 @@ def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
     return figure, made
 
 
+def halves(ax: Any) -> Any:
+    """Return two axes side by side in the place of one, which is emptied."""
+    ax.set_axis_off()
+    return np.array([ax.inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)], dtype=object)
+
+
+def log_scale(ax: Any, span: float) -> None:
+    """Make the horizontal axis of an axes logarithmic; its largest value is ``span`` times the smallest."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    ax.set_xscale("log")
+    # below one power of ten, powers of ten would be a single tick
+    ax.xaxis.set_major_locator(MaxNLocator(4) if span < 10 else LogLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def palette(ax: Any) -> dict[str, str]:
+    """Return the colours for an axes, by whether its background is dark."""
+    return DARK if is_dark(ax) else LIGHT
+
+
+def is_dark(ax: Any) -> bool:
+    """Return whether the background of an axes is dark."""
+    from matplotlib.colors import to_rgba
+
+    red, green, blue, alpha = to_rgba(ax.get_facecolor())
+    if alpha == 0:
+        red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
+    return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5)
+
+
 def fitted(estimator: Any) -> Solution:
     solution = getattr(estimator, "solution_", None)
     if not isinstance(solution, Solution):
@@ -49,11 +82,18 @@ def names_of(rule: DecisionRule) -> list[str]:
     return [str(name) for name in rule.class_names]
 
 
-def pair_of(rule: DecisionRule) -> tuple[Array, Array]:
-    """Return the weights and offsets (K,) of a rule's most frequent gain, scaled alike for all rules."""
+def weights_of(rule: DecisionRule) -> Gains:
+    """Return the gain that a rule draws most often, weights and offsets of probabilities."""
     gain = rule.gains[int(np.argmax(rule.weights))]
     if gain.full is not None or gain.power:
-        raise ValueError("this rule is no set of weights on probabilities; draw its confusion or its regions instead")
-    a, b = gain.pair()
+        raise ValueError(
+            "this rule is no set of weights on probabilities; use ConfusionChangeDisplay or DecisionRegionsDisplay"
+        )
+    return gain
+
+
+def pair_of(rule: DecisionRule) -> tuple[Array, Array]:
+    """Return the weights and offsets (K,) of a rule's most frequent gain, of geometric mean one and of mean zero."""
+    a, b = weights_of(rule).pair()
     scale = float(np.exp(np.log(a[0][a[0] > 0]).mean())) if (a[0] > 0).any() else 1.0
     return a[0] / scale, (b[0] - b[0].mean()) / scale

@@ -1,7 +1,8 @@
 """Reports: one HTML page that says what a rule gains, what it costs, and whether to trust it (extra ``report``).
 
-`write` judges a finished rule on rows that it was not tuned on; `write_cross_fitted` tunes a rule on all rows and takes
-the figures from rules that were tuned without each fold. The page loads nothing; the same input gives the same page.
+`write` evaluates a finished rule on rows that it was not tuned on. `write_cross_fitted` tunes a rule on all rows and
+evaluates, for each fold, a rule that was tuned on the other folds. A page needs no network, and the same input gives
+the same page.
 """
 
 from confmax.report._write import write, write_cross_fitted

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from confmax._threshold_curve import ThresholdCurve
 from confmax.report._figures import Figures
-from confmax.report._format import labels, metric_name
+from confmax.report._format import capital, labels, metric_name
 from confmax.report._matrices import matrices
 from confmax.report._reliability import Reliability
 from confmax.report._spec import (
@@ -24,8 +25,8 @@ from confmax.report._spec import (
 )
 
 MOST_BARS = 30  # classes of a chart by class
-CHANGES = (Series("better", "good", "▲"), Series("could be chance", "quiet"), Series("worse", "bad", "▼"))
-UNJUDGED = (Series("difference", "quiet"),)  # without intervals nothing is known of chance
+CHANGES = (Series("better", "good", "▲"), Series("could be noise", "quiet"), Series("worse", "bad", "▼"))
+UNJUDGED = (Series("difference", "quiet"),)  # without intervals nothing is known about noise
 VERDICTS = {"better": "better", "worse": "worse"}
 ARGMAX, PRIOR = Series("argmax", "quiet"), Series("p/prior", "second", "■")
 TUNED = Series("tuned rule", "accent", "◆")
@@ -41,6 +42,8 @@ def charts(figures: Figures) -> dict[str, Chart]:
         made.append(_convergence(figures))
     if any(row.folds is not None for row in figures.classes):
         made.append(_thresholds(figures))
+    if figures.curve is not None:
+        made.append(_curve(figures, figures.curve))
     return {chart.name: chart for chart in made}
 
 
@@ -49,13 +52,13 @@ def _points(encoding: Spec, size: int = 80) -> Spec:
 
 
 def _changes(figures: Figures) -> Chart:
-    shown = [row for row in figures.metrics if np.isfinite(row.difference.value)]
-    names = labels([metric_name(row.name) for row in shown])
+    shown = [row for row in (figures.main, *figures.leading) if np.isfinite(row.difference.value)]
+    names = [capital(name) for name in labels([row.label for row in shown])]
     data = []
     for name, row in zip(names, shown, strict=True):
         minus = row.difference
         low, high = (minus.value if end is None else end for end in (minus.low, minus.high))
-        what = VERDICTS.get(row.verdict, "could be chance")
+        what = VERDICTS.get(row.verdict, "could be noise")
         data.append({"name": name, "what": what, "value": minus.value, "low": low, "high": high})
     y, x = down("name", names), "tuned rule minus argmax"
     key = CHANGES if figures.score.n_replicates else UNJUDGED
@@ -140,9 +143,9 @@ def _calibration(figures: Figures) -> Chart:
     key: tuple[Series, ...] = (Series("as given", "quiet"),)
     data = _bins(figures.raw, "as given")
     if figures.calibrated is not figures.raw:
-        key = (*key, Series("as the rule uses them", "accent"))
-        data += _bins(figures.calibrated, "as the rule uses them")
-    colour, y = colours(key), "how often it was right"
+        key = (*key, Series("after calibration", "accent"))
+        data += _bins(figures.calibrated, "after calibration")
+    colour, y = colours(key), "observed frequency"
     x = along("said", "stated probability of the most probable class", domain=[0, 1])
     layers: list[Spec] = [
         {
@@ -160,7 +163,9 @@ def _calibration(figures: Figures) -> Chart:
                 "x": x,
                 "y": along("seen", y),
                 "color": colour,
-                "tooltip": tips({"what": "probabilities", "said": "stated", "seen": "right", "share": "share of rows"}),
+                "tooltip": tips(
+                    {"what": "probabilities", "said": "stated", "seen": "observed", "share": "share of rows"}
+                ),
             },
         },
     ]
@@ -181,9 +186,9 @@ def _trade(figures: Figures) -> Chart:
     key = (ARGMAX, PRIOR, TUNED)
     place = {
         "x": along("x", metric_name(figures.second), zero=False, padding=14),
-        "y": along("y", metric_name(main.name), zero=False, padding=14),
+        "y": along("y", main.label, zero=False, padding=14),
     }
-    tip = tips({"what": "rule", "x": metric_name(figures.second), "y": metric_name(main.name)})
+    tip = tips({"what": "rule", "x": metric_name(figures.second), "y": main.label})
     layers: list[Spec] = [
         {
             "mark": {"type": "line", "color": "var(--line-strong)", "strokeWidth": 2},
@@ -191,7 +196,7 @@ def _trade(figures: Figures) -> Chart:
         },
         {**values(marks), **_points({**place, "color": colours(key), "shape": shapes(key), "tooltip": tip}, 140)},
     ]
-    told = f"{metric_name(main.name)} against {metric_name(figures.second)}, from argmax to the tuned rule and beyond."
+    told = f"{main.label} against {metric_name(figures.second)}, from argmax to the tuned rule and beyond."
     return Chart("trade", told, spec(layers, path, 320), key)
 
 
@@ -200,7 +205,7 @@ def _convergence(figures: Figures) -> Chart:
     assert solution is not None
     key: tuple[Series, ...] = (Series("best rule so far", "accent"),)
     if solution.upper_bound is not None:
-        key = (*key, Series("no rule exceeds", "second"))
+        key = (*key, Series("upper bound", "second"))
     data: list[Spec] = []
     for step in solution.history:
         data.append({"passes": step.n_passes, "value": step.value, "what": key[0].name})
@@ -235,7 +240,7 @@ def _thresholds(figures: Figures) -> Chart:
         assert row.folds is not None
         low, high, own, plain = (min(each, 1.0) for each in (*row.folds, row.threshold, row.threshold_plain))
         data.append({"name": names[k], "low": low, "high": high, "own": own, "plain": plain})
-    y, title = down("name", [names[k] for k in kept]), "probability from which the class is decided"
+    y, title = down("name", [names[k] for k in kept]), "threshold"
     tip = {"name": "class", "own": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"}
     layers: list[Spec] = [
         {
@@ -255,3 +260,19 @@ def _thresholds(figures: Figures) -> Chart:
     told = f"Thresholds of {len(kept)} classes: of the rule, of argmax, and the range of the rules of the folds."
     key = (Series("argmax", "quiet"), Series("tuned rule", "accent", "◆"), Series("rules of the folds", "accent", "▬"))
     return Chart("thresholds", told, spec(layers, data, tall(len(kept))), key)
+
+
+def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
+    key = (ARGMAX, PRIOR, TUNED)
+    path = [{"t": t, "y": y} for t, y in zip(curve.thresholds, curve.values, strict=True)]
+    marks = [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks]
+    name = figures.main.label
+    title = f"threshold on the probability of {labels([curve.positive])[0]}"
+    place = {"x": along("t", title, domain=[0, 1]), "y": along("y", name, zero=False, padding=14)}
+    tip = tips({"what": "rule", "t": "threshold", "y": name})
+    layers: list[Spec] = [
+        {"mark": {"type": "line", "color": "var(--line-strong)", "strokeWidth": 2}, "encoding": place},
+        {**values(marks), **_points({**place, "color": colours(key), "shape": shapes(key), "tooltip": tip}, 140)},
+    ]
+    told = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
+    return Chart("curve", told, spec(layers, path, 300), key)

@@ -7,7 +7,7 @@ by the rule that was tuned without its fold (cross-fitting). Of rules that draw,
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from confmax._folds import folds_to_judge
 from confmax._metric import Metric
+from confmax._tuning_rows import tuned_on
 from confmax.confusion import Array
-from confmax.oracle import Table, apply_calibrator, decide, make_oracle
+from confmax.oracle import Table, apply_calibrator, decide
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.uncertainty import Decided
-
-EQUAL = 1e-9  # statistics of the same rows agree better than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +104,18 @@ def judged(table: Table, metric: Metric, rule: DecisionRule, solution: Solution 
 
 
 def cross_fitted(
-    table: Table, solution: Solution, tune: Callable[[NDArray[np.bool_]], Solution], *, n_folds: int, seed: int
+    table: Table,
+    solution: Solution,
+    tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Solution],
+    *,
+    n_folds: int,
+    seed: int,
 ) -> Evidence:
     """Return the evidence in which every row is decided by the rule tuned without its fold.
 
-    Folds are stratified and depend on the content of the rows and the seed, never on their order.
+    Folds are stratified and depend on the content of the rows and the seed, never on their order. The rules of the
+    folds are of the kind of the solution's rule, see `kind_of`: other rules than the one that is kept would be judged,
+    if every fold chose between drawing and not, and between calibrations, anew.
 
     Parameters
     ----------
@@ -118,7 +124,7 @@ def cross_fitted(
     solution : Solution
         What was found on all of them.
     tune : callable
-        Maps which rows to use (n,) to the `Solution` found on these.
+        Maps which rows to use (n,), and settings of `maximize`, to the `Solution` found on these rows with these.
     n_folds : int
         Number of folds.
     seed : int
@@ -131,7 +137,7 @@ def cross_fitted(
     """
     fold = folds_to_judge(table, n_folds, seed)
     n_folds = int(fold.max()) + 1
-    found = []
+    found, kind = [], kind_of(solution)
     for k in range(n_folds):
         with warnings.catch_warnings():
             # what was absent from all rows has been said, and what is absent from a fold is shown as missing there
@@ -139,11 +145,11 @@ def cross_fitted(
                 "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
             )
             try:
-                found.append(tune(fold != k))
+                found.append(tune(fold != k, kind))
             except ValueError as error:
                 raise ValueError(
-                    f"no rule can be tuned without fold {k + 1} of {n_folds} ({error}); leave the report out and "
-                    f"judge the rule on other rows, or give more rows"
+                    f"no rule can be tuned without fold {k + 1} of {n_folds} ({error}); evaluate the rule "
+                    f"on other rows instead, or pass more rows"
                 ) from None
     rules = [each.rule for each in found]
     singles = [_most_frequent(rule) for rule in rules]
@@ -183,21 +189,15 @@ def pooled(rules: Sequence[DecisionRule], table: Table, which: NDArray[np.int64]
     return Decided(out, shares, max(rule.n_decisions for rule in rules))
 
 
-def tuned_on(solution: Solution, table: Table) -> bool:
-    """Return whether a table holds the rows that a solution was found on: the statistics of its rule are the same."""
-    found = solution.calibration
-    calibrated = table if found is None else table.calibrated(found.calibrator)
-    share = solution.model_share if solution.mode == "blend" else None
-    oracle = make_oracle(calibrated, solution.mode, model_share=share)
-    mine, theirs = solution.rule.evaluate(oracle), solution.statistics
-    return all(
-        one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=EQUAL)
-        for one, other in (
-            (mine.rows, theirs.rows),
-            (mine.diagonal, theirs.diagonal),
-            (mine.columns, theirs.columns),
-        )
-    )
+def kind_of(solution: Solution) -> dict[str, Any]:
+    """Return the settings of `maximize` that make rules of a solution's kind: deterministic or not, and calibrated how.
+
+    A calibrator that was given is not in them: the caller's own setting fits it again. A rule that draws allows the
+    rules of the folds to draw; where that gains nothing there, they do not.
+    """
+    settings: dict[str, Any] = {"randomized": solution.rule.is_randomized}
+    kind = None if solution.calibration is None else solution.calibration.kind
+    return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
 
 
 def _most_frequent(rule: DecisionRule) -> DecisionRule:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from confmax._estimator_steps import class_thresholds, spread_of
 from confmax._metric import Metric
+from confmax._threshold_curve import ThresholdCurve, positive_class, threshold_curve
 from confmax.confusion import Array
 from confmax.report._evidence import Evidence
-from confmax.report._format import labels
+from confmax.report._format import labels, metric_name
 from confmax.report._metrics import PARTS, applicable, of_class
 from confmax.report._reliability import Reliability, reliability
 from confmax.report._trade import TradeOff, trade_off
@@ -21,13 +22,17 @@ from confmax.uncertainty import Decided, Difference, Estimate, Score, compare, p
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
 ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
+AS_GOOD = 0.005  # where the interval of a difference contains zero: its middle, below which nothing is gained
+MOST_LEADING = 4  # metrics beside the tuned one that are not folded away
+LEADING = ("accuracy", "balanced_accuracy", "macro_f1", "min_recall", "cohen_kappa", "weighted_f1")
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric of argmax, p/prior and the tuned rule, with paired differences."""
+    """A metric of argmax, p/prior and the tuned rule, with paired differences; ``label`` is its name in prose."""
 
     name: str
+    label: str
     description: str
     argmax: Estimate
     prior: Estimate
@@ -55,6 +60,24 @@ def verdict_of(minus: Difference) -> str:
     if min(value, low) > ROUNDING:
         return "better"
     return "worse" if max(value, high) < -ROUNDING else "unclear"
+
+
+def middle(minus: Difference) -> float:
+    """Return the middle of a difference's interval, NaN without one."""
+    return np.nan if minus.low is None or minus.high is None else (minus.low + minus.high) / 2
+
+
+def is_as_good(minus: Difference) -> bool:
+    """Return whether the other one is as good as the rule, by the difference of the rule and it.
+
+    The interval contains zero and its middle is below 0.005. Then nothing speaks for the rule, which had to be tuned.
+    """
+    return verdict_of(minus) in ("unclear", "same") and middle(minus) < AS_GOOD and _holds_zero(minus)
+
+
+def _holds_zero(minus: Difference) -> bool:
+    low, high = minus.low, minus.high
+    return low is not None and high is not None and low <= ROUNDING and high >= -ROUNDING
 
 
 @dataclass(frozen=True)
@@ -98,6 +121,8 @@ class Figures:
         Of the probabilities as given, and as the rule uses them.
     trade : TradeOff or None
         The way from argmax to the rule.
+    curve : ThresholdCurve or None
+        Of two classes: the tuned metric against the threshold, counted on these rows.
     score : Score
         All replicates.
     single : Difference or None
@@ -112,6 +137,7 @@ class Figures:
     raw: Reliability
     calibrated: Reliability
     trade: TradeOff | None
+    curve: ThresholdCurve | None
     score: Score
     single: Difference | None
     second: str
@@ -120,6 +146,17 @@ class Figures:
     def main(self) -> MetricRow:
         """The tuned metric."""
         return self.metrics[0]
+
+    @property
+    def leading(self) -> tuple[MetricRow, ...]:
+        """The four metrics beside the tuned one that most readers ask for first; for two classes, of the positive."""
+        heads = [row.name.partition("(")[0] for row in self.metrics]
+        own = [name for name in heads if name.startswith(("precision of class", "recall of class"))]
+        first = ("f1", *own) if own else ()
+        wanted = (*first, self.second.partition("(")[0], *LEADING)
+        places = [heads.index(name) for name in dict.fromkeys(wanted) if name in heads]
+        rows = [self.metrics[k] for k in places if k > 0 and np.isfinite(self.metrics[k].tuned.value)]
+        return tuple(rows[:MOST_LEADING])
 
     @property
     def names(self) -> list[str]:
@@ -156,7 +193,15 @@ def figures(
     if evidence.single is not None:
         rules["single"] = evidence.single
     score = compare(table, {**shown, **own}, rules, n_replicates=n_replicates, level=level, seed=seed)
-    rows = tuple(_metric_row(score, name, metric.description) for name, metric in shown.items())
+    k = positive_class(evidence.metric)
+    positive = labels([str(name) for name in table.classes])[k]
+    rows = [
+        _metric_row(score, name, metric_name(name), metric.description.replace("class 1", positive))
+        for name, metric in shown.items()
+    ]
+    if K == 2 and any(metric.binary for metric in shown.values()):  # the order is known, so there is a positive class
+        for part in ("precision", "recall"):
+            rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
     plain = Decided(pooled_argmax(evidence)[None], np.ones(1), evidence.decided.n_decisions)
     before, after = evidence.counts(plain), evidence.counts(evidence.decided)
     raw = reliability(table.proba, evidence.labels, evidence.weight)
@@ -164,15 +209,17 @@ def figures(
     calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
     return Figures(
-        evidence, rows, _class_rows(evidence, score if own else None, before, after), before, after, raw, calibrated,
-        trade_off(evidence, second), score, single, repr(second),
+        evidence, tuple(rows), _class_rows(evidence, score if own else None, before, after), before, after, raw,
+        calibrated, trade_off(evidence, second), threshold_curve(evidence.rule, table, evidence.metric), score, single,
+        repr(second),
     )  # fmt: skip
 
 
-def _metric_row(score: Score, name: str, description: str) -> MetricRow:
+def _metric_row(score: Score, name: str, label: str, description: str) -> MetricRow:
     argmax, prior, tuned = (score.estimate(rule, name) for rule in ("argmax", "p/prior", "rule"))
     minus = [score.difference("rule", base, name) for base in ("argmax", "p/prior")]
-    return MetricRow(name, description, argmax, prior, tuned, *minus)
+    description = "" if description.casefold() == label.casefold() else description
+    return MetricRow(name, label, description, argmax, prior, tuned, *minus)
 
 
 def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: Array) -> tuple[ClassRow, ...]:

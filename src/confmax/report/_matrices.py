@@ -1,15 +1,19 @@
-"""Confusion matrices of argmax and of the rule, and their difference, as charts."""
+"""Confusion matrices of argmax and of the rule, and their difference, as charts.
+
+In the difference blue is better and orange is worse: more of a class on the diagonal, fewer of it beside the diagonal.
+Decisions that are no classes are neither.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from confmax._palette import STEPS
 from confmax.confusion import Array
 from confmax.report._figures import Figures
 from confmax.report._spec import Chart, Spec, most_changed, spec, tall
 
 MOST_CELLS, MOST_WRITTEN = 30, 8  # classes of a matrix, of one with numbers in it
-STEPS = 9  # of its colours
 MOST_BESIDE = 12  # columns of matrices that stand three in a line
 SHORT = 4  # letters of names that stand upright under their columns
 
@@ -50,17 +54,23 @@ def matrices(figures: Figures) -> list[Chart]:
     return [_matrix(figures, name, shares, title) for name, shares, title in panels]
 
 
+def goodness(change: Array, i: int, j: int) -> float:
+    """Return a change (K, M) of row i and column j with the sign that is positive where it is an improvement."""
+    return 0.0 if j >= len(change) else float(change[i, j]) * (1.0 if i == j else -1.0)
+
+
 def _matrix(figures: Figures, name: str, shares: Array, title: str) -> Chart:
     kept, names = shown_classes(figures), figures.names
     columns = [*kept, *range(len(figures.classes), shares.shape[1])]
     down, across = [names[k] for k in kept], [names[k] for k in columns]
+    signed = name == "difference"
     data: list[Spec] = [
-        {"true": names[i], "decided": names[j], "value": shares[i, j]}
+        {"true": names[i], "decided": names[j], "value": shares[i, j],
+         **({"good": goodness(shares, i, j)} if signed else {})}
         for i in kept
         for j in columns
         if np.isfinite(shares[i, j])
-    ]
-    signed = name == "difference"
+    ]  # fmt: skip
     most = limits(figures)[int(signed)]
     scale = {
         "type": "quantize",
@@ -73,7 +83,7 @@ def _matrix(figures: Figures, name: str, shares: Array, title: str) -> Chart:
         {"field": "value", "title": "share of the true class", "format": "+.4f" if signed else ".4f"},
     ]
     place = {"x": _axis("decided", across), "y": _axis("true", down)}
-    colour = {"field": "value", "type": "quantitative", "scale": scale}
+    colour = {"field": "good" if signed else "value", "type": "quantitative", "scale": scale}
     layers: list[Spec] = [
         {
             "mark": {"type": "rect", "stroke": "var(--card)", "strokeWidth": 1},
@@ -81,7 +91,7 @@ def _matrix(figures: Figures, name: str, shares: Array, title: str) -> Chart:
         }
     ]
     if len(columns) <= MOST_WRITTEN:
-        strong = f"abs(datum.value) > {0.56 * most:.6g}"
+        strong = f"abs(datum.{colour['field']}) > {0.56 * most:.6g}"
         ink = {"condition": {"test": strong, "value": "var(--on-strong)"}, "value": "var(--on-weak)"}
         text = {"field": "value", "type": "quantitative", "format": "+.2f" if signed else ".2f"}
         mark = {"type": "text", "fontSize": 12, "tooltip": None}

@@ -6,13 +6,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from confmax._palette import style_variables
 from confmax.report._charts import charts
 from confmax.report._figures import Figures
-from confmax.report._format import capital, interval, metric_name, number, rows
+from confmax.report._format import capital, interval, number, rows
 from confmax.report._markup import Markup, join, script_json, tag
 from confmax.report._sections import Made, sections
 from confmax.report._warnings import warnings_of
-from confmax.report._words import against_prior, confidence, headline, price, verdict
+from confmax.report._words import against_prior, basis, confidence, headline, price, verdict
 
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
@@ -22,12 +23,12 @@ def page(figures: Figures, made: Made) -> str:
     """Return the document; the same figures give the same text."""
     drawn = charts(figures)
     parts = sections(figures, made, drawn)
-    title = made.title or f"{capital(metric_name(figures.main.name))} of a tuned decision rule"
+    title = made.title or f"{capital(figures.main.label)} of a tuned decision rule"
     body = [
         tag("a", "Skip to the figures", cls="skip", href="#figures"),
         tag("header", tag("p", f"confmax report · {made.source}", cls="eyebrow"), _top(figures)),
         tag("main", _warnings(figures), _contents(parts), [part for _, part in parts], id="figures"),
-        tag("footer", tag("p", f"Made by confmax {made.version}. The page is complete: it loads nothing.")),
+        tag("footer", tag("p", f"Made by confmax {made.version}. This page loads nothing from elsewhere.")),
     ]
     head = [
         Markup('<meta charset="utf-8">'),
@@ -35,7 +36,7 @@ def page(figures: Figures, made: Made) -> str:
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="generator" content="confmax">'),
         tag("title", title),
-        Markup(f"<style>{_resource('page.css')}</style>"),
+        Markup(f"<style>{style_variables()}\n{_resource('page.css')}</style>"),
     ]
     specs = script_json({name: chart.spec for name, chart in drawn.items()})
     scripts = [
@@ -73,44 +74,33 @@ def _resource(name: str) -> str:
 
 
 def _top(figures: Figures) -> Markup:
-    main = figures.main
     kind, told = verdict(figures)
-    values = f"{number(main.argmax.value)} → {number(main.tuned.value)}"
+    prior, lower = against_prior(figures), price(figures)
     return join(
-        tag("h1", f"{capital(metric_name(main.name))}: {values}"),
-        tag("p", headline(figures), cls="lede"),
-        tag("p", told, cls=f"verdict {kind}"),
-        tag("p", " ".join(part for part in (against_prior(figures), price(figures)) if part)),
+        tag("h1", headline(figures)),
         _tiles(figures),
+        tag("p", told, cls=f"verdict {kind}"),
+        tag("p", prior) if prior else None,
+        tag("p", lower) if lower else None,
+        tag("p", f"Evaluated {basis(figures)}.", cls="soft"),
     )
 
 
 def _tiles(figures: Figures) -> Markup:
     main = figures.main
     tiles: list[tuple[str, str, str, str]] = [
-        ("tuned rule", number(main.tuned.value), interval(main.tuned.low, main.tuned.high), "main"),
+        (f"{main.label}, tuned rule", number(main.tuned.value), interval(main.tuned.low, main.tuned.high), "main"),
         ("argmax", number(main.argmax.value), interval(main.argmax.low, main.argmax.high), ""),
         ("p/prior", number(main.prior.value), interval(main.prior.low, main.prior.high), ""),
-        (
-            "tuned minus argmax",
-            number(main.difference.value, sign=True),
-            interval(main.difference.low, main.difference.high, sign=True),
-            "",
-        ),
     ]
     shown: list[Any] = [
         tag("div", tag("dt", name), tag("dd", value, tag("small", span) if span else None), cls=cls or None)
         for name, value, span, cls in tiles
     ]
     n = figures.score.n_rows
-    spans = f", {confidence(figures)} intervals" if figures.score.n_replicates else ""
-    shown.append(
-        tag(
-            "div",
-            tag("dt", "judged on"),
-            tag("dd", f"{n:,}", tag("small", f"{rows(n).split()[1]}{spans}")),
-        )
-    )
+    spans = f"{confidence(figures)} intervals" if figures.score.n_replicates else "no intervals"
+    unit = rows(n).split()[1]
+    shown.append(tag("div", tag("dt", "evaluated on"), tag("dd", f"{n:,}", tag("small", f"{unit}, {spans}"))))
     return tag("dl", shown, cls="tiles")
 
 

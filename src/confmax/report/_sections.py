@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from confmax.report._figures import CLASS_INTERVALS, ClassRow, Figures
-from confmax.report._format import capital, count, interval, labels, metric_name, number, percent
+from confmax._threshold_curve import positive_class
+from confmax.report._figures import AS_GOOD, CLASS_INTERVALS, ClassRow, Figures, MetricRow
+from confmax.report._format import capital, count, interval, labels, number, percent
+from confmax.report._format import rows as rows_of
 from confmax.report._markup import Markup, details, join, table, tag
 from confmax.report._matrices import MOST_BESIDE, limits, shown_classes
 from confmax.report._parts import Charts, colour_scale, figure
 from confmax.report._trust_sections import calibration, trade, trust
 from confmax.report._words import (
-    basis,
     class_sentence,
+    curve_basis,
     fold_range,
     how_it_decides,
     intervals,
+    outside_folds,
     threshold_text,
     weight_note,
 )
@@ -58,13 +62,13 @@ class Made:
 def sections(figures: Figures, made: Made, drawn: Charts) -> list[tuple[str, Markup]]:
     """Return the sections with their names."""
     parts = [
-        ("What changes, metric by metric", _metrics(figures, drawn)),
+        ("Other metrics", _metrics(figures, drawn)),
         ("What the rule does", _rule(figures, drawn)),
         ("Class by class", _classes(figures, drawn)),
-        ("Who is mistaken for whom", _confusions(figures, drawn)),
-        ("What it costs", trade(figures, drawn)),
-        ("Why trust it", trust(figures, drawn)),
-        ("Do the probabilities mean what they say?", calibration(figures, drawn)),
+        ("Confusion matrices", _confusions(figures, drawn)),
+        ("Trade-off", trade(figures, drawn)),
+        ("How far to trust it", trust(figures, drawn)),
+        ("Calibration of the probabilities", calibration(figures, drawn)),
         ("How this was made", _made(figures, made)),
     ]
     return [
@@ -80,53 +84,59 @@ def _estimate(found: Estimate, sign: bool = False) -> Any:
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
+HEAD = ("metric", "argmax", "tuned rule", "tuned minus argmax", "significant?", "p/prior")
+SIGNIFICANT = {"better": "better", "worse": "worse", "unclear": "could be noise", "same": "no change"}
+
 
 def _metrics(figures: Figures, drawn: Charts) -> Markup:
+    classes = f"{len(figures.classes)} classes, {rows_of(figures.score.n_rows)}"
+    dashes = ""
+    if not all(np.isfinite(each.value) for row in figures.metrics for each in (row.argmax, row.tuned, row.prior)):
+        dashes = " A dash means that the metric is not finite, or not defined for more decisions than classes."
+    bars = " Bars are intervals of the paired difference." if figures.score.n_replicates else ""
+    return join(
+        tag("p", f"Tuning for {figures.main.label} moves other metrics, too."),
+        _metric_table(f"Other metrics: {classes}", figures.leading, figures),
+        figure(drawn, "changes", f"Tuned rule minus argmax; right of zero is better.{bars}"),
+        details("All metrics", _metric_table(f"All metrics: {classes}", figures.metrics, figures)),
+        tag("p", intervals(figures) + dashes, cls="soft"),
+    )
+
+
+def _metric_table(caption: str, shown: Sequence[MetricRow], figures: Figures) -> Markup:
     rows, marks = [], []
-    for row in figures.metrics:
+    for row in shown:
         minus = row.difference
-        change = join(
-            number(minus.value, True),
-            tag("small", interval(minus.low, minus.high, True)) if minus.low is not None else None,
-        )
+        span = tag("small", interval(minus.low, minus.high, True)) if minus.low is not None else None
         cls = row.verdict if row.verdict in ("better", "worse") else None
-        told = {"better": "better", "worse": "worse", "unclear": "could be chance", "same": "no change"}
         rows.append(
             [
-                join(capital(metric_name(row.name)), tag("small", row.description) if row.description else None),
+                join(capital(row.label), tag("small", row.description) if row.description else None),
                 _estimate(row.argmax),
                 _estimate(row.tuned),
-                (change, cls),
-                (told.get(row.verdict, "–"), cls),
+                (join(number(minus.value, True), span), cls),
+                (SIGNIFICANT.get(row.verdict, "–"), cls),
                 _estimate(row.prior),
             ]
         )
         marks.append("tuned-for" if row is figures.main else "")
-    head = ["metric", "argmax", "tuned rule", "tuned minus argmax", "beyond chance?", "p/prior"]
-    caption = f"Metrics of {len(figures.classes)} classes, {basis(figures).split(':')[0]}"
-    dashes = ""
-    if not all(np.isfinite(each.value) for row in figures.metrics for each in (row.argmax, row.tuned, row.prior)):
-        dashes = " A dash stands where a metric is not finite, or not defined for more decisions than classes."
-    bars = "; bars are intervals of the paired difference" if figures.score.n_replicates else ""
-    return join(
-        tag("p", "A rule tuned for one metric moves the others, too. Right of zero is better than argmax."),
-        figure(drawn, "changes", f"Tuned rule minus argmax{bars}."),
-        table(caption, head, rows, marks),
-        tag("p", intervals(figures) + dashes, cls="soft"),
-    )
+    return table(caption, HEAD, rows, marks)
 
 
 # --- the rule --------------------------------------------------------------------------------------------------------
 
 
 def _rule(figures: Figures, drawn: Charts) -> Markup:
-    told = [tag("li", class_sentence(figures, k)) for k in range(len(figures.classes))]
+    kept = range(len(figures.classes))
+    if figures.curve is not None:  # of two classes the other one follows
+        kept = range(k := positive_class(figures.evidence.metric), k + 1)
+    told = [tag("li", class_sentence(figures, k)) for k in kept]
     folds = figures.classes[0].folds is not None
     listing = tag("ul", told)
     if len(told) > MOST_SENTENCES:
-        listing = details(f"What decides each of the {len(told)} classes", listing)
+        listing = details(f"When each of the {len(told)} classes is decided", listing)
     names = labels([row.name for row in figures.classes])
-    head = ["class", "threshold", "of argmax", *(["in the folds"] if folds else [])]
+    head = ["class", "tuned rule", "argmax", *(["rules of the folds"] if folds else [])]
     rows = [
         [
             name,
@@ -140,8 +150,8 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
     if len(names) > 2:
         more = tag(
             "p",
-            "A threshold is the smallest probability at which the class is decided when the other classes share the "
-            "rest in proportion to their mean probabilities; with another mix of rivals it lies elsewhere.",
+            "A threshold is the smallest probability at which the class is decided if the other classes share the "
+            "rest in proportion to their mean probabilities. If they share it differently, the threshold differs.",
             cls="soft",
         )
     return join(
@@ -151,9 +161,34 @@ def _rule(figures: Figures, drawn: Charts) -> Markup:
         figure(
             drawn,
             "thresholds",
-            "Threshold of each class (diamond), of the rules tuned without each fold (bar), and of argmax (dot).",
+            "Threshold of each class: tuned rule (diamond), the range of the folds' rules (bar), argmax (dot).",
         ),
+        tag("p", outside_folds(figures), cls="soft") if folds else None,
+        _curve(figures, drawn),
         None if ranged else details("Thresholds as a table", table("Thresholds by class", head, rows)),
+    )
+
+
+def _curve(figures: Figures, drawn: Charts) -> Markup | None:
+    """Return, for two classes, the metric against the threshold."""
+    curve = figures.curve
+    if curve is None:
+        return None
+    positive = labels([curve.positive])[0]
+    marks = [
+        [mark.name if mark.share == 1 else f"{mark.name} ({percent(mark.share)})", threshold_text(mark.threshold),
+         number(mark.value)]
+        for mark in curve.marks
+    ]  # fmt: skip
+    line = [[f"{t:.2f}", number(float(np.interp(t, curve.thresholds, curve.values)))] for t in np.linspace(0, 1, 21)]
+    return join(
+        figure(drawn, "curve", f"{capital(figures.main.label)} for each threshold on the probability of {positive}."),
+        tag("p", curve_basis(figures), cls="soft"),
+        details(
+            "The points and the line as tables",
+            table("Thresholds of the rules", ["rule", "threshold", figures.main.label], marks),
+            table("The line", ["threshold", figures.main.label], line),
+        ),
     )
 
 
@@ -173,17 +208,17 @@ def _classes(figures: Figures, drawn: Charts) -> Markup:
         for name, row in zip(names, figures.classes, strict=True)
     ]
     with_spans = any(row.after["f1"].low is not None for row in figures.classes)
-    caption = "Argmax → tuned rule, by true class" + (", intervals of the tuned rule below" if with_spans else "")
+    caption = "Argmax → tuned rule" + (", with the interval of the tuned rule below" if with_spans else "")
     grid = table(caption, head, rows)
     shown = f", the {len(shown_classes(figures))} most changed" if len(names) > 30 else ""
     note = ""
     if not with_spans and figures.score.n_replicates:
-        note = f" With more than {CLASS_INTERVALS} classes the single ones have no intervals here."
+        note = f" With more than {CLASS_INTERVALS} classes, the page shows no intervals for single classes."
     return join(
         tag(
             "p",
-            "Recall is the share of a class's rows that are found; precision the share of its decisions that are "
-            f"right; F1 joins both.{note}",
+            "Recall is the share of a class's rows that are decided correctly. Precision is the share of the decisions "
+            f"for a class that are correct. F1 is their harmonic mean.{note}",
         ),
         figure(drawn, "recalls", f"Recall of each class, argmax against the tuned rule{shown}."),
         grid if len(names) <= 40 else details(f"All {len(names)} classes as a table", grid),
@@ -218,21 +253,25 @@ def _confusions(figures: Figures, drawn: Charts) -> Markup:
     if len(kept) < K:
         more = tag(
             "p",
-            f"Of {K} classes these are the {len(kept)} with the most rows decided otherwise; decisions for the others "
-            f"are left out of the pictures and the counts.",
+            f"The pictures and counts show the {len(kept)} of {K} classes whose decisions change most. Decisions for "
+            f"the other classes are left out.",
         )
     top, most = limits(figures)
     share = colour_scale("share", "0", number(top))
-    change = colour_scale("change", f"−{number(most)}", f"+{number(most)}")
+    change, difference = colour_scale("change", "worse", "better"), f"Difference, at most {number(most)}"
     if not figures.changed:
-        change = tag("p", "No row is decided otherwise.", cls="key")
-    chart = (("before", "Argmax", share), ("after", "Tuned rule", share), ("difference", "Difference", change))
+        change, difference = tag("p", "No decision changes.", cls="key"), "Difference"
+    chart = (
+        ("before", "Argmax", share),
+        ("after", "Tuned rule", share),
+        ("difference", difference, change),
+    )
     pictures = [figure(drawn, f"confusion-{name}", caption, scale) for name, caption, scale in chart]
     return join(
         tag(
             "p",
-            "Each line is a true class, each column a decision; a cell is the share of the class's rows. On the "
-            "diagonal, blue in the difference is good; elsewhere it is a mistake made more often.",
+            "Each row is a true class and each column a decision. A cell is the share of the true class's rows. In the "
+            "difference, blue is better and orange is worse: more correct decisions, or fewer mistakes, are better.",
         ),
         more,
         tag("div", pictures, cls="three" if len(columns) <= MOST_BESIDE else "two"),
@@ -250,15 +289,17 @@ def _cell(value: float, sign: bool) -> str:
 # --- how it was made -------------------------------------------------------------------------------------------------
 
 GLOSSARY = (
-    ("argmax", "Deciding the most probable class: what classifiers do unless they are told otherwise."),
-    ("p/prior", "Dividing each probability by the size of its class before taking the largest."),
-    ("tuned rule", "The decision rule that confmax found for the metric: a few numbers per class."),
-    ("cross-fitted", "Every row is decided by a rule that was tuned without it, so none has seen the rows it decides."),
-    ("interval", "Where the value may lie on the population, as far as chance in the drawing of rows is concerned."),
-    ("paired difference", "Both rules are counted on the same drawn rows, so what is common to them cancels."),
-    ("threshold", "The probability from which a class is decided."),
-    ("calibration error", "How far stated probabilities are from frequencies, averaged over bins of rows."),
-    ("gap", "How much better any rule could be at most, where that can be proved."),
+    ("argmax", "Decides the most probable class. This is what most classifiers do by default."),
+    ("p/prior", "Divides each probability by the size of its class, then takes the largest."),
+    ("tuned rule", "The decision rule that confmax tuned for the metric: a few numbers per class."),
+    ("as good", "The interval of the difference (tuned rule minus the other rule, paired bootstrap) contains zero, and "
+     f"its middle is below {AS_GOOD:g}."),
+    ("cross-fitted", "Each row is decided by a rule that was tuned on other rows."),
+    ("interval", "A range of plausible values of the metric on new rows of the same kind, by the bootstrap."),
+    ("paired difference", "Both rules are evaluated on the same rows, so variation that they share cancels."),
+    ("threshold", "The smallest probability at which a class is decided."),
+    ("calibration error", "How far stated probabilities are from observed frequencies, averaged over bins of rows."),
+    ("gap", "An upper limit of how much better any rule could be, where confmax can prove one."),
 )  # fmt: skip
 
 
@@ -267,7 +308,7 @@ def _made(figures: Figures, made: Made) -> Markup:
     body = [part for name, value in pairs for part in (tag("dt", name), tag("dd", value))]
     return join(
         tag("dl", body, cls="made"),
-        tag("p", "To make it again:"),
+        tag("p", "To make this page again:"),
         tag("pre", tag("code", made.again), tabindex="0"),
         details(
             "The rule as JSON",

@@ -13,37 +13,34 @@ from confmax.report._words import calibrated, certificate
 
 def trade(figures: Figures, drawn: Charts) -> Markup:
     """Return what the tuned metric costs in the second one."""
-    main, second = metric_name(figures.main.name), metric_name(figures.second)
+    main, second = figures.main.label, metric_name(figures.second)
     way = figures.trade
     if not figures.changed:
-        return tag("p", "Nothing: the rule decides every row here as argmax does, so there is no way between the two.")
+        return tag("p", "The rule decides every row here as argmax does, so there is no trade-off to show.")
     if way is None:
-        return tag(
-            "p", "This rule mixes all probabilities of too many classes; the way from argmax to it is not drawn."
-        )
+        return tag("p", "This rule mixes the probabilities of too many classes, so the trade-off is not computed.")
     body = [[f"{t:.2f}", number(y), number(x)] for t, y, x in zip(way.steps, way.tuned, way.other, strict=True)]
     note = ""
     if figures.evidence.rule.calibrator is not None:
-        note = " The line starts at argmax of the calibrated probabilities, the grey point is argmax of the given ones."
+        note = " The line starts at argmax of the calibrated probabilities. The argmax point uses the given ones."
     if figures.evidence.rule.is_randomized:
-        note += " The line follows the most frequent rule of the mixture, so the tuned rule may lie beside it."
+        note += " The line follows the rule that is drawn most often, so the tuned rule may lie beside it."
     return join(
         tag(
             "p",
-            f"Weights can be taken part of the way. The line shows what that gives: {main} upwards, {second} to the "
-            f"right, from argmax through the tuned rule to half as far again.{note} If both matter, stop "
-            f"part of the way.",
+            f"Each point of the line is a rule. The line goes from argmax to the tuned rule and then half as far "
+            f"beyond it. If both metrics matter to you, choose a rule between the two.{note}",
         ),
         tag(
             "p",
-            "The line is counted on these rows and has no intervals: where few rows change, it wanders, and its best "
-            "point would flatter itself.",
+            "The line is counted on these rows and has no intervals. Where it rests on few changed decisions it is "
+            "noisy, and its best point is optimistic.",
             cls="soft",
         ),
         figure(drawn, "trade", f"{capital(main)} against {second}; up and to the right is better."),
         details(
-            "The way as a table",
-            table("From argmax (0) to the tuned rule (1) and beyond", ["way", main, second], body),
+            "The line as a table",
+            table("From argmax (0) to the tuned rule (1) and beyond", ["step", main, second], body),
         ),
     )
 
@@ -54,13 +51,15 @@ def trust(figures: Figures, drawn: Charts) -> Markup:
     told: list[Any] = [tag("p", certificate(figures))]
     if solution is not None:
         told.append(
-            tag("p", f"The search made {_scans(solution.n_passes)} of the table and ended: {solution.status.value}.")
+            tag("p", f"The search made {_scans(solution.n_passes)} of the table. {capital(solution.status.value)}.")
         )
     if figures.evidence.fold is not None:
         told.append(_folds(figures))
     told.append(
         figure(
-            drawn, "convergence", "What the search had found after each scan, by its own estimate on the tuning rows."
+            drawn,
+            "convergence",
+            "The best value after each scan of the tuning rows, by the estimate that was maximised.",
         )
     )
     if solution is not None and "convergence" in drawn:
@@ -83,7 +82,7 @@ def _scans(n: int) -> str:
 
 
 def _folds(figures: Figures) -> Markup:
-    """Return what the rules of the folds reach on their tuning rows and on the rows that they have not seen."""
+    """Return the values of the rules of the folds on their tuning rows and on held-out rows."""
     evidence, main = figures.evidence, figures.main
     solution = evidence.solution
     assert solution is not None and evidence.fold is not None
@@ -97,18 +96,18 @@ def _folds(figures: Figures) -> Markup:
     seen = solution.label_value
     flatter = ""
     if seen is not None and seen > main.tuned.value:
-        flatter = " The difference is about how much values on tuning rows flatter."
+        flatter = " The difference estimates how optimistic values on tuning rows are."
     return join(
         tag(
             "p",
-            f"On all rows, on which it was tuned, the rule that is kept has {metric_name(main.name)} {number(seen)}; "
-            f"decided by rules that have not seen them, the same rows have {number(main.tuned.value)}.{flatter}",
+            f"On its tuning rows (all rows), the rule that is kept reaches {number(seen)} in {main.label}. On held-out "
+            f"rows, the rules of the folds reach {number(main.tuned.value)}.{flatter}",
         ),
         details(
             "The rules of the folds",
             table(
-                f"{capital(metric_name(main.name))} on the rows that each rule was tuned on",
-                ["rule tuned", "rows", "value on them", "rows decided by it here"],
+                f"{capital(main.label)} on the rows that each rule was tuned on",
+                ["rule tuned", "tuning rows", "value on tuning rows", "held-out rows"],
                 body,
             ),
         ),
@@ -116,9 +115,9 @@ def _folds(figures: Figures) -> Markup:
 
 
 def calibration(figures: Figures, drawn: Charts) -> Markup:
-    """Return whether the probabilities mean what they say, before and after the rule's correction."""
+    """Return how well the probabilities are calibrated, before and after the rule's own calibration."""
     raw, used = figures.raw, figures.calibrated
-    both = [("as given", raw)] + ([] if used is raw else [("as the rule uses them", used)])
+    both = [("as given", raw)] + ([] if used is raw else [("after calibration", used)])
     bins = [
         [name, f"{number(found.said[k])}", number(found.seen[k]), percent(float(found.share[k]))]
         for name, found in both
@@ -133,22 +132,24 @@ def calibration(figures: Figures, drawn: Charts) -> Markup:
         [name, percent(row.share), *(percent(float(found.mean[k])) for _, found in both)]
         for k, (name, row) in enumerate(zip(names, figures.classes, strict=True))
     ]
-    head = ["probabilities", "log loss", "Brier score", "calibration error", "by chance alone"]
+    head = ["probabilities", "log loss", "Brier score", "calibration error", "expected if calibrated"]
     again = (
-        " Each row is corrected as the rule tuned without its fold does." if figures.evidence.fold is not None else ""
+        " Each row is calibrated by the rule that was tuned without its fold."
+        if figures.evidence.fold is not None
+        else ""
     )
     return join(
         tag("p", calibrated(figures) + (again if used is not raw else "")),
         figure(
             drawn, "calibration",
-            "On the dashed line the probabilities are right; bars are two standard errors if they were.",
+            "Calibrated probabilities lie on the dashed line. Bars are two standard errors around a point.",
         ),
-        table("Measures of the probabilities (lower is better)", head, measures),
+        table("Measures of calibration and accuracy (lower is better)", head, measures),
         details(
             "Bins and classes as tables",
-            table("Bins of the most probable class, about equally many rows each",
-                  ["probabilities", "stated", "right", "rows"], bins),
-            table("Share of each class: in the labels, and by the mean probability",
+            table("Bins of the most probable class, each with about the same number of rows",
+                  ["probabilities", "stated", "observed", "rows"], bins),
+            table("Share of each class: in the labels, and as mean probability",
                   ["class", "labels", *(name for name, _ in both)], sizes),
         ),
     )  # fmt: skip

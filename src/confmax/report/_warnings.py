@@ -9,7 +9,7 @@ import numpy as np
 
 from confmax.optimize import Status
 from confmax.report._figures import Figures
-from confmax.report._format import labels, listed, metric_name, number, percent, rows
+from confmax.report._format import capital, labels, listed, number, percent, rows
 from confmax.report._words import threshold_text
 
 FEW = 30  # rows of a class below which its figures are loose
@@ -31,8 +31,8 @@ def seen_rows(figures: Figures) -> str:
     if not figures.evidence.seen:
         return ""
     return (
-        "These are the rows that the rule was tuned on, so every figure of the tuned rule is flattering. Judge it on "
-        "other rows, or let 'confmax tune --report' cross-fit."
+        "These are the rows that the rule was tuned on, so every figure of the tuned rule is optimistic. Evaluate it "
+        "on other rows, or use 'confmax tune --report', which cross-fits."
     )
 
 
@@ -41,11 +41,11 @@ def tuned_on_training_rows(figures: Figures) -> str:
     solution = figures.evidence.solution
     if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
         return ""
-    name = metric_name(figures.main.name)
+    name = figures.main.label
     return (
-        f"Many training rows are alike, so the rule was tuned on the final model's probabilities of these rows. There "
-        f"its {name} is {number(solution.value)}, which is in-sample; on the labels with out-of-fold probabilities it "
-        f"is {number(solution.label_value)}."
+        f"Many training rows are alike, so the rule was tuned on the final model's probabilities of its training rows. "
+        f"Its {name} there is {number(solution.value)}, which is in-sample. With out-of-fold probabilities, on the "
+        f"labels, it is {number(solution.label_value)}."
     )
 
 
@@ -56,8 +56,9 @@ def absent(figures: Figures) -> str:
         return ""
     one = len(names) == 1
     return (
-        f"No row has the label {listed(names)}: nothing is known about {'this class' if one else 'these classes'} "
-        f"here, and metrics that divide by class sizes are taken over the others."
+        f"No row has the label {listed(names)}. The page cannot say anything about "
+        f"{'this class' if one else 'these classes'}, and metrics that divide by class sizes leave "
+        f"{'it' if one else 'them'} out."
     )
 
 
@@ -69,8 +70,8 @@ def few_rows(figures: Figures) -> str:
     shown = labels([row.name for row in figures.classes])
     told = [f"{name} ({row.n_rows})" for name, row, mine in zip(shown, figures.classes, few, strict=True) if mine]
     return (
-        f"Too few rows of {listed(told)}: below {FEW} rows, precision, recall and the threshold of a class rest on "
-        f"single cases, and so do metrics that count all classes alike."
+        f"Too few rows of {listed(told)}: with fewer than {FEW} rows of a class, its precision, recall and threshold "
+        f"depend on single rows. So do metrics that weight all classes equally."
     )
 
 
@@ -83,9 +84,8 @@ def lost_classes(figures: Figures) -> str:
     name, share = max(lost.items(), key=lambda item: item[1])
     return (
         f"Class {labels([name])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of it. "
-        f"There the G-mean, other means of recalls and the smallest recall are taken over the other classes, and macro "
-        f"F1 and its kin count the class as zero: their intervals are unreliable, and can lie wholly above or below "
-        f"the value itself."
+        f"In these replicates, means of recalls and the smallest recall leave the class out, and macro F1 and similar "
+        f"metrics count it as zero. The intervals of these metrics are unreliable and may not contain the value itself."
     )
 
 
@@ -100,9 +100,9 @@ def over_fitting(figures: Figures) -> str:
     if not math.isfinite(drop) or inside <= 0 or drop < SMALL or drop < LOST * inside:
         return ""
     return (
-        f"Over-fitting: on the rows that it was tuned on, the rule has {metric_name(main.name)} "
-        f"{number(solution.label_value)} ({number(inside, sign=True)} over argmax); on rows that it has not seen "
-        f"{number(main.tuned.value)} ({number(outside, sign=True)}). Expect the second."
+        f"Over-fitting: on its tuning rows the rule reaches {number(solution.label_value)} in {main.label} "
+        f"({number(inside, sign=True)} compared with argmax), on held-out rows {number(main.tuned.value)} "
+        f"({number(outside, sign=True)}). Expect the value on held-out rows."
     )
 
 
@@ -115,10 +115,11 @@ def unstable(figures: Figures) -> str:
     row = max((row for row, mine in zip(figures.classes, loose, strict=True) if mine), key=lambda row: row.spread)
     assert row.folds is not None
     low, high = map(threshold_text, row.folds)
+    others = {1: "", 2: "one more class"}.get(len(names), f"{len(names) - 1} more classes")
     return (
-        f"The rule varies between folds: the threshold of {labels([row.name])[0]} goes from {low} to {high}"
-        + (f", and those of {len(names) - 1} more classes vary much, too" if len(names) > 1 else "")
-        + ". More rows, or a metric that hangs less on rare classes, would settle it."
+        f"The rule varies between folds: the threshold of {labels([row.name])[0]} ranges from {low} to {high}"
+        + (f", and those of {others} vary as much" if others else "")
+        + ". More rows would make it stable, and so would a metric that depends less on rare classes."
     )
 
 
@@ -127,12 +128,11 @@ def miscalibrated(figures: Figures) -> str:
     used = figures.calibrated
     if not used.is_off:
         return ""
-    after = "even after the rule's correction " if used is not figures.raw else ""
+    after = "even after the rule's own calibration, " if used is not figures.raw else ""
     return (
-        f"The probabilities do not mean what they say: {after}the most probable class is right "
-        f"{100 * used.ece:.1f} percentage points more or less often than stated, on average "
-        f"({100 * used.ece_by_chance:.1f} would be chance). The rule decides by them; a better calibrated model would "
-        "help it."
+        f"The probabilities are poorly calibrated: {after}the most probable class is correct "
+        f"{100 * used.ece:.1f} percentage points more or less often than stated, on average (with calibrated "
+        f"probabilities, about {100 * used.ece_by_chance:.1f}). A better calibrated model would improve the rule."
     )
 
 
@@ -143,12 +143,9 @@ def useless_draws(figures: Figures) -> str:
     gain = figures.single
     if gain.value > DRAWS and (gain.low is None or gain.low > 0):
         return ""
-    told, own = "The rule draws at random and gains nothing clear by it", "its most frequent rule"
-    if not figures.evidence.rule.is_randomized:
-        told, own = "Rules of some folds draw at random and gain nothing clear by it", "their most frequent rules"
     return (
-        f"{told}: {number(gain.value, sign=True)} over {own} alone, on these rows. Tune with randomized=False "
-        f"(--randomized no)."
+        f"The rule decides at random with no clear benefit: {number(gain.value, sign=True)} compared with always "
+        f"applying the rule that it draws most often. Tune with randomized=False (--randomized no)."
     )
 
 
@@ -159,19 +156,22 @@ def copies(figures: Figures) -> str:
     twins = float(np.mean(often[inverse.reshape(-1)] > 1))
     if twins <= COPIES:
         return ""
-    alike = "" if figures.evidence.rule.is_randomized else "; a rule decides equal rows alike"
     return (
-        f"{percent(twins)} of the rows have the same probabilities as another row ({rows(len(often))} differ). If they "
-        f"are copies of the same cases, the intervals are too narrow{alike}."
+        f"{percent(twins)} of rows have the same probabilities as another row ({rows(len(often))} are distinct). If "
+        f"these are copies of the same cases, the intervals are too narrow."
     )
 
 
 def unfinished(figures: Figures) -> str:
     """The search ended early."""
     solution = figures.evidence.solution
-    if solution is None or solution.status not in (Status.MAX_PASSES, Status.TRUNCATED, Status.STOPPED):
+    early = (Status.TRUNCATED, Status.STOPPED)
+    if solution is None:
         return ""
-    return f"The search for the rule ended before it converged: {solution.status.value}."
+    # on labels there is no bound to reach, and a budget that is used up says nothing
+    if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.mode != "model"):
+        return ""
+    return f"The search for the rule ended early, and a better rule may exist. {capital(solution.status.value)}."
 
 
 def _names(figures: Figures, which: list[bool]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the figures mean, in sentences for someone who has never heard of Frank-Wolfe."""
+"""What the figures mean, in sentences for readers who know no optimisation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from confmax._rule_text import coefficients, printable
-from confmax.report._figures import ROUNDING, ClassRow, Figures, MetricRow, verdict_of
+from confmax.report._figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, verdict_of
 from confmax.report._format import (
     capital,
     count,
@@ -20,6 +20,7 @@ from confmax.report._format import (
     probability,
     rows,
 )
+from confmax.uncertainty import Difference
 
 MOST_PRICES = 4
 
@@ -30,78 +31,102 @@ def confidence(figures: Figures) -> str:
 
 
 def basis(figures: Figures) -> str:
-    """Return which rows the figures are from, as the end of a sentence."""
+    """Return which rows the figures describe, as the end of a sentence."""
     evidence = figures.evidence
     n = rows(figures.score.n_rows)
     if evidence.fold is not None:
         folds = len(evidence.solutions)
         return (
-            f"on {n}, cross-fitted in {folds} folds: every row is decided by a rule that was tuned without its fold "
+            f"on {n}, cross-fitted in {folds} folds: each row is decided by a rule that was tuned on the other folds "
             f"(the rule that is kept is tuned on all rows)"
         )
     if evidence.seen:
-        return f"on the very {n} that the rule was tuned on"
-    return f"on the {n} given, which must be rows that the rule was not tuned on"
+        return f"on the {n} that the rule was tuned on"
+    return f"on the {n} given, which must not be rows that the rule was tuned on"
 
 
 def headline(figures: Figures) -> str:
-    """Return the result in one sentence."""
-    main, name = figures.main, capital(metric_name(figures.main.name))
-    span = interval(main.tuned.low, main.tuned.high)
-    tuned = f"{number(main.tuned.value)}{f' {span}' if span else ''}"
-    verb = {"better": "rises", "worse": "falls"}.get(main.verdict, "goes")
-    return (
-        f"{name} {verb} from {number(main.argmax.value)} with argmax to {tuned} with the tuned rule, {basis(figures)}."
-    )
+    """Return what to make of the rule, without a number; numbers follow once."""
+    main = figures.main
+    name = capital(main.label)
+    if main.verdict == "unknown":
+        return f"{name} of a tuned decision rule"
+    if main.verdict == "worse":
+        return f"{name}: the tuned rule is worse than argmax"
+    if is_as_good(main.difference):
+        return f"{name}: argmax is as good as the tuned rule"
+    if verdict_of(main.to_prior) == "worse":
+        return f"{name}: p/prior is better than the tuned rule"
+    if is_as_good(main.to_prior):
+        return f"{name}: p/prior is as good as the tuned rule"
+    if main.verdict == "better":
+        return f"{name}: the tuned rule is better than argmax"
+    return f"{name}: too few rows to say whether the tuned rule beats argmax"
 
 
 def verdict(figures: Figures) -> tuple[str, str]:
     """Return one of "better", "worse", "unclear", and what to make of the difference to argmax in plain words."""
     main = figures.main
     minus, kind = main.difference, main.verdict
-    span = interval(minus.low, minus.high, sign=True)
-    paired = f"On the same rows the difference is {number(minus.value, sign=True)}{f' {span}' if span else ''}"
+    told = difference(minus, "argmax")
+    if kind == "unknown" and not math.isfinite(minus.value):
+        return "unclear", "The difference to argmax is not finite on these rows, so the two cannot be compared."
     if kind == "unknown":
-        return "unclear", "Without intervals, or without a finite value, nothing can be said about chance."
+        return "unclear", "Without intervals, this page cannot say whether the difference to argmax is noise."
     if kind == "same":
-        return (
-            "unclear",
-            "The tuned rule scores exactly as argmax on these rows: tuning changed nothing that counts here.",
-        )
+        return "unclear", "The tuned rule scores exactly as argmax does on these rows. Use argmax."
     if kind == "better":
-        return "better", f"The tuned rule is better than argmax. {paired}, more than chance explains."
+        return "better", f"The tuned rule is better than argmax: {told} is more than chance explains."
     if kind == "worse":
         return "worse", (
-            f"The tuned rule is WORSE than argmax on these rows. {paired}, more than chance explains. Do not use it as "
-            f"it is."
+            f"The tuned rule is WORSE than argmax on these rows: {told} is more than chance explains. Do not use the "
+            f"rule as it is."
         )
+    if is_as_good(minus):
+        return "unclear", f"argmax is as good: {_as_good(told)} Use argmax, which needs no tuning."
     side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
     if abs(minus.value) <= ROUNDING:
         side = "scores as argmax does"
     if minus.low is not None and minus.high is not None and (minus.low > ROUNDING or minus.high < -ROUNDING):
         return "unclear", (
-            f"The tuned rule {side}. {paired}; the interval says nothing here, as it leaves the value itself out: it "
-            f"is of replicates that lack rare classes."
+            f"The tuned rule {side}. {capital(told)} has an unusable interval: many bootstrap replicates lack rare "
+            f"classes, so the interval does not contain the value itself."
         )
-    advice = "More rows would tell." if minus.value > 0 else "Nothing here speaks for using it."
-    return "unclear", f"The tuned rule {side}, but chance could explain it. {paired}, and zero lies within. {advice}"
+    return "unclear", (
+        f"The tuned rule {side}, but the difference could be noise: {told} has an interval that contains zero. More "
+        f"rows would show."
+    )
+
+
+def difference(minus: Difference, other: str) -> str:
+    """Return the difference of the tuned rule and another one, with its interval, as the subject of a sentence."""
+    span = interval(minus.low, minus.high, sign=True)
+    return f"the difference (tuned rule minus {other}) of {number(minus.value, sign=True)}{f' {span}' if span else ''}"
+
+
+def _as_good(told: str) -> str:
+    return f"{told} has an interval that contains zero, and its middle is below {AS_GOOD:g}."
 
 
 def against_prior(figures: Figures) -> str:
     """Return how the rule compares with dividing by the class sizes, which needs no tuning."""
-    minus = figures.main.to_prior
+    main, minus = figures.main, figures.main.to_prior
     if minus.low is None or minus.high is None or not math.isfinite(minus.value):
         return ""
-    told = f"{number(minus.value, sign=True)} {interval(minus.low, minus.high, sign=True)}"
-    kind = verdict_of(minus)
+    told, kind = difference(minus, "p/prior"), verdict_of(minus)
+    # where argmax does as well, it is simpler still
+    advice = "" if main.verdict == "worse" or is_as_good(main.difference) else " Use p/prior, which needs no tuning."
+    what = "p/prior, which only divides each probability by its class size,"
     if kind == "better":
-        also = "also " if figures.main.verdict == "better" else ""
-        return f"It is {also}better than p/prior, which divides by class sizes and needs no tuning ({told})."
+        also = "also " if main.verdict == "better" else ""
+        return f"The rule is {also}better than {what[:-1]}: {told} is more than chance explains."
     if kind == "same":
-        return "It scores exactly as p/prior, which only divides by class sizes and needs no tuning."
+        return f"{what} scores exactly as the tuned rule does.{advice}"
     if kind == "worse":
-        return f"p/prior, which only divides by class sizes, does better than the tuned rule here (difference {told})."
-    return f"Whether it beats p/prior, which only divides by class sizes, these rows cannot tell (difference {told})."
+        return f"{what} is better than the tuned rule on these rows: {told} is more than chance explains.{advice}"
+    if is_as_good(minus):
+        return f"{what} is as good: {_as_good(told)}{advice}"
+    return f"These rows cannot show whether the rule beats {what[:-1]}: {told} has an interval that contains zero."
 
 
 def price(figures: Figures) -> str:
@@ -114,17 +139,17 @@ def price(figures: Figures) -> str:
     if worse:
         shown = listed([_change(row) for row in worse[:MOST_PRICES]], MOST_PRICES)
         more = len(worse) - MOST_PRICES
-        rest = f"; {more} more in the table below" if more > 0 else ""
-        told = f"The price, beyond chance: {shown}{rest}."
+        rest = f"; {more} more under 'All metrics'" if more > 0 else ""
+        told = f"Significantly lower: {shown}{rest}."
     else:
-        told = "No other metric in the table falls by more than chance explains."
+        told = "No other metric is significantly lower."
     if maybe:
-        told += f" Lower too, but within chance: {listed([metric_name(row.name) for row in maybe], MOST_PRICES)}."
+        told += f" Slightly lower (within noise): {listed([row.label for row in maybe], MOST_PRICES)}."
     return told
 
 
 def _change(row: MetricRow) -> str:
-    return f"{metric_name(row.name)} from {number(row.argmax.value)} to {number(row.tuned.value)}"
+    return f"{row.label} from {number(row.argmax.value)} to {number(row.tuned.value)}"
 
 
 # --- the rule --------------------------------------------------------------------------------------------------------
@@ -136,28 +161,34 @@ def how_it_decides(figures: Figures) -> list[str]:
     told = []
     if rule.is_randomized:
         told.append(
-            f"The rule draws between {len(rule.weights)} rules, of which the most frequent has a share of "
-            f"{percent(float(rule.weights.max()))}; what is said below is decided with a probability of at least 1/2."
+            f"The rule decides at random: it draws one of {len(rule.weights)} rules for each row, the most "
+            f"frequent one with a probability of {percent(float(rule.weights.max()))}. A threshold below is the "
+            f"probability from which the class is decided at least half of the time."
         )
     if rule.calibrator is not None:
         told.append(
-            f"It first corrects the probabilities ({printable(str(rule.calibrator), 80)}), then weighs them; pass it "
-            f"raw probabilities."
+            f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
+            f"probabilities of your model."
         )
     if rule.gains.full is not None:
-        told.append("It decides the largest of scores that mix the probabilities of all classes.")
+        told.append(
+            "It decides the class with the largest score, where each score mixes the probabilities of all classes."
+        )
     elif rule.gains.power:
-        told.append("It decides by the expected distance of the true class from each class on their scale.")
+        told.append(
+            "It decides by the expected distance between the true class and the decided one on their ordered scale."
+        )
     else:
         offsets = bool(coefficients(rule.gains)[1].any())
         told.append(
-            "It multiplies each probability by a weight" + (", adds an offset" if offsets else "") + " and decides the "
-            "largest result."
+            "It multiplies each probability by a weight"
+            + (", adds an offset" if offsets else "")
+            + " and decides the class with the largest result."
         )
-    told.append(f"It decides {percent(figures.changed)} of the rows otherwise than argmax.")
+    told.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
     K, total = len(figures.classes), figures.after.sum()
     for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
-        told.append(f"Beside the classes it decides {name}, for {percent(float(column.sum() / total))} of the rows.")
+        told.append(f"It decides {name}, which is not a class, for {percent(float(column.sum() / total))} of rows.")
     return told
 
 
@@ -170,13 +201,14 @@ def class_sentence(figures: Figures, k: int) -> str:
     if row.between is not None:
         low, high = map(probability, row.between)
         told = f"{name} is decided when its probability lies between {low} and {high}"
-        return f"{told}; when it is surer, another class gains more."
+        return f"{told}; above that, another decision has the larger expected gain."
     if threshold == 0 or not math.isfinite(threshold):
-        told = f"{name} is {'never decided' if threshold else 'always decided'}, whatever its probability"
-        return f"{told}{'' if of_two else ', where the other classes share the rest as they do on average'}."
+        told = f"{name} is {'never' if threshold else 'always'} decided, whatever its probability"
+        return f"{told}{'' if of_two else ', when the other classes share the rest as they do on average'}."
     told = f"{name} is decided when its probability exceeds {probability(threshold)}"
     if of_two:
-        return f"{told} (argmax: 0.500)."
+        other = labels([each.name for each in figures.classes])[1 - k]
+        return f"{told} (argmax: 0.500), and {other} otherwise."
     if row.threshold_plain > 0 and math.isfinite(row.threshold_plain):
         told += f" (argmax: {probability(row.threshold_plain)})"
     ratio = _ratio_to_largest(figures, k)
@@ -195,7 +227,7 @@ def _ratio_to_largest(figures: Figures, k: int) -> str:
     name = labels([row.name for row in figures.classes])[largest]
     ratio = float(a[0, largest] / a[0, k])
     if ratio > 1:
-        return f"against {name} alone, it takes {number(ratio)} times the probability of {name}"
+        return f"against {name} alone, it needs {number(ratio)} times the probability of {name}"
     return f"against {name} alone, {number(ratio)} of the probability of {name} is enough"
 
 
@@ -212,6 +244,38 @@ def threshold_text(value: float) -> str:
     return "never" if not math.isfinite(value) else "always" if value == 0 else probability(value)
 
 
+def outside_folds(figures: Figures) -> str:
+    """Return what the range of the folds' thresholds shows, and for which classes the rule's own lies outside it."""
+    names = labels([row.name for row in figures.classes])
+    out = [
+        name
+        for name, row in zip(names, figures.classes, strict=True)
+        if row.folds is not None and not row.folds[0] <= row.threshold <= row.folds[1]
+    ]
+    told = (
+        "The folds' rules are of the same kind as the tuned rule (random or not, and calibrated in the same way). They "
+        "share most of their rows, so their range is narrower than the uncertainty of a threshold."
+    )
+    return told + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
+
+
+def curve_basis(figures: Figures) -> str:
+    """Return which rows the line of a metric against the threshold is counted on."""
+    evidence, main = figures.evidence, figures.main
+    n = rows(figures.score.n_rows)
+    told = f"The line is counted on the labels of the {n} of this report; thresholds are on the raw probabilities."
+    if evidence.fold is not None:
+        told += (
+            f" The tuned rule was tuned on these rows, so its point on the line is optimistic. Cross-fitted, its "
+            f"{main.label} is the value at the top of the page."
+        )
+    elif evidence.seen:
+        told += " The tuned rule was tuned on these rows, so its point on the line is optimistic."
+    if evidence.rule.is_randomized:
+        told += " The tuned rule draws between several thresholds, so its value need not lie on the line."
+    return told
+
+
 # --- trust -----------------------------------------------------------------------------------------------------------
 
 
@@ -226,9 +290,9 @@ def certificate(figures: Figures) -> str:
         )
     if solution.gap is not None and solution.upper_bound is not None:
         return (
-            f"Proved: if the probabilities are right, no rule reaches more than {number(solution.upper_bound)} in "
-            f"expected {name} on the tuning rows; this one has {number(solution.value)}, so at most "
-            f"{number(solution.gap)} is missing."
+            f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the "
+            f"confusion matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
+            f"{number(solution.gap)} is missing, if the probabilities are right."
         )
     if solution.mode == "model":
         return (
@@ -248,28 +312,29 @@ def calibrated(figures: Figures) -> str:
     """Return whether the probabilities mean what they say."""
     raw, used = figures.raw, figures.calibrated
     told = (
-        f"On average the stated probability of the most probable class is off by {number(raw.ece)} (expected "
-        f"calibration error in {len(raw.said)} bins; with this many rows {number(raw.ece_by_chance)} would be chance)."
+        f"On average, the stated probability of the most probable class is off by {number(raw.ece)} (expected "
+        f"calibration error in {len(raw.said)} bins). Perfectly calibrated probabilities would show about "
+        f"{number(raw.ece_by_chance)} with this many rows."
     )
     if used is raw:
         return told + " The rule uses the probabilities as they are."
     return told + (
-        f" The rule corrects them first: then it is {number(used.ece)}, and the log loss goes from "
-        f"{number(raw.log_loss)} to {number(used.log_loss)}."
+        f" The rule calibrates the probabilities first. After that the calibration error is {number(used.ece)}, and "
+        f"the log loss goes from {number(raw.log_loss)} to {number(used.log_loss)}."
     )
 
 
 def intervals(figures: Figures) -> str:
-    """Return what the brackets are."""
+    """Return what the intervals are."""
     score = figures.score
     if not score.n_replicates:
-        return "No intervals were asked for."
+        return "This report was made without intervals (0 replicates)."
     folds = figures.evidence.fold is not None
     return (
-        f"Brackets are {confidence(figures)} percentile intervals of {score.n_replicates:,} bootstrap replicates: rows "
-        f"are drawn again with replacement, the same for all rules, with class sizes as they fall. They cover the "
-        f"chance of which rows were at hand, with the rules as they are; "
-        + ("the chance of tuning is in the spread between folds. " if folds else "not the chance of tuning. ")
+        f"Brackets are {confidence(figures)} percentile intervals from {score.n_replicates:,} bootstrap replicates. "
+        f"Each replicate draws the rows with replacement, and all rules are evaluated on the same draw. The intervals "
+        f"cover the sampling of the evaluation rows. They do not cover the tuning of the rule"
+        + ("; the spread between the folds' rules shows that. " if folds else ". ")
         + "p/prior takes the class sizes from these same rows."
     )
 
@@ -279,4 +344,4 @@ def weight_note(figures: Figures) -> str:
     evidence = figures.evidence
     if evidence.table.weight is None:
         return rows(figures.score.n_rows)
-    return f"{rows(figures.score.n_rows)} of a total weight of {count(float(evidence.weight.sum()))}"
+    return f"{rows(figures.score.n_rows)} with a total weight of {count(float(evidence.weight.sum()))}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,10 @@ def write(
     Parameters
     ----------
     path : path
-        Where the HTML page goes; it appears whole or not at all.
+        Where to write the HTML page. It is written whole or not at all.
     rule : DecisionRule or Solution
-        What is judged. With a solution the page also tells gap and convergence, and warns if the rows are those that
-        it was tuned on.
+        The rule to evaluate. With a solution, the page also shows gap and convergence, and it warns if the rows are
+        the tuning rows.
     proba : array-like (n, K)
         Raw class probabilities, columns in the order of ``rule.classes``.
     y : array-like (n,)
@@ -63,22 +63,22 @@ def write(
     sample_weight : array-like (n,) or None
         Non-negative weights.
     metric : str, Metric, callable or None
-        What to judge by; default: what the rule was tuned for.
+        The metric to evaluate; by default the one that the rule was tuned for.
     second : str, Metric or callable
         The metric of the trade-off.
     n_replicates : int
-        Replicates of the bootstrap, as in `confmax.score`.
+        Number of bootstrap replicates, as in `confmax.score`.
     random_state : int, RandomState, Generator or None
-        Its seed, as there.
+        Seed of the bootstrap, as there.
     level : float
-        Of the intervals, as there.
+        Level of the intervals, as there.
     source : str
         What the page calls the rows, such as the name of a file.
     again : str or None
-        The command that makes the page again; default: this call.
+        The command that makes the page again, as the page shows it; by default this call.
     order_known : bool or None
-        Whether metrics that depend on the order of the classes are shown; default: if the tuned one does, or the
-        classes are numbers.
+        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
+        depends on it, too, or if the classes are numbers.
 
     Raises
     ------
@@ -138,12 +138,15 @@ def write_cross_fitted(
     solution: Solution | None = None,
     **settings: Any,
 ) -> Solution:
-    """Tune a rule on all rows, and write a report whose figures are of rules that were tuned without each fold.
+    """Tune a rule on all rows, and write a report that evaluates it by cross-fitting.
+
+    For each fold, a rule is tuned on the other folds and decides the rows of the fold. These rules are of the kind of
+    the rule of all rows: they decide at random only if it does, and they calibrate the probabilities in the same way.
 
     Parameters
     ----------
     path : path
-        Where the HTML page goes; it appears whole or not at all.
+        Where to write the HTML page. It is written whole or not at all.
     metric : str, Metric or callable
         As for `confmax.maximize`.
     proba : array-like (n, K)
@@ -153,35 +156,35 @@ def write_cross_fitted(
     classes : sequence or None
         Class names in column order.
     random_state : int, RandomState, Generator or None
-        Seed of draws and folds; None: one from the operating system.
+        Seed of draws and folds. None takes one from the operating system.
     folds : int
-        Number of folds, stratified by class, that depend on the content of the rows and the seed only.
+        Number of folds. They are stratified by class, and depend only on the content of the rows and on the seed.
     second : str, Metric or callable
-        As for `write`, like those that follow.
+        The metric of the trade-off.
     n_replicates : int
-        Replicates of the bootstrap.
+        Number of bootstrap replicates.
     level : float
-        Coverage of the intervals.
+        Level of the intervals.
     source : str
         What the page calls the rows.
     again : str or None
-        The command that makes the page again.
+        The command that makes the page again, as the page shows it.
     order_known : bool or None
-        Whether metrics that depend on the order of the classes are shown.
+        Whether to show metrics that depend on the order of the classes.
     solution : Solution or None
-        What `maximize` found on these rows with these settings, if that is known already.
+        The result of `maximize` on these rows with these settings, if you have it already.
     **settings
-        Further keywords of `confmax.maximize`, the same for all rows and for every fold.
+        Further keywords of `confmax.maximize`, used for all rows and for every fold.
 
     Returns
     -------
     Solution
-        Of all rows.
+        The one of all rows.
 
     Raises
     ------
     ValueError
-        For bad input, and if nothing can be tuned without one of the folds.
+        For bad input, and if no rule can be tuned without one of the folds.
     ImportError
         If vl-convert-python (extra ``confmax[report]``) is not installed.
     OSError
@@ -206,13 +209,13 @@ def write_cross_fitted(
         _check_order((chosen, other) if solution is None else (other,), table)
     own = {"classes": table.classes, "random_state": seed, **settings}
 
-    def tune(kept: NDArray[np.bool_] | slice) -> Solution:
+    def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
         assert table.labels is not None
         weight = None if table.weight is None else table.weight[kept]
         names = np.array(table.classes, dtype=object)[table.labels[kept]]
-        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **own)
+        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**own, **kind})
 
-    found = tune(slice(None)) if solution is None else solution
+    found = tune(slice(None), {}) if solution is None else solution
     evidence = cross_fitted(table, found, tune, n_folds=int(folds), seed=seed)
     told = [(name, str(value)) for name, value in settings.items() if name != "callback"]
     pairs = [("metric", repr(found.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *told]
@@ -232,11 +235,13 @@ def _metric_of(rule: DecisionRule, solution: Solution | None, given: AnyMetric |
         return solution.metric
     metric = named(rule.metric)
     if metric is None and rule.metric == "linear":
-        raise ValueError("the rule was tuned for costs, which a rule does not hold; pass metric=, what to judge it by")
+        raise ValueError(
+            "the rule was tuned for costs, which a rule does not store; pass metric=, what to evaluate it by"
+        )
     if metric is None:
         raise ValueError(
             f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which is not in the "
-            f"catalogue; pass metric=, what to judge it by"
+            f"catalogue; pass metric=, what to evaluate it by"
         )
     return metric
 
