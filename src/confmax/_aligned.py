@@ -84,7 +84,7 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
         shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
         raise ValueError(
             f"pos_label must be one of two classes; got {pos_label!r} with {len(names)} classes ({shown}); for more "
-            f"than two pass classes= (estimators: labels=) in order, or a metric of one class, such as f1[{names[0]}]"
+            f"than two, pass classes= (estimators: labels=) in order, or a metric of one class, such as f1[{names[0]}]"
         )
     return in_given_order(metric, (1, 0) if names.index(plain(pos_label)) == 0 else (0, 1))
 

@@ -284,7 +284,7 @@ def test_pos_label_is_for_two_classes(three):
     X, y, _ = three
     with pytest.raises(
         ValueError,
-        match=r"got 'mild' with 3 classes .* for more than two pass classes= \(estimators: labels=\) in order",
+        match=r"got 'mild' with 3 classes .* for more than two, pass classes= \(estimators: labels=\) in order",
     ):
         MetricClassifierCV(GaussianNB(), pos_label="mild").fit(X, y)
 

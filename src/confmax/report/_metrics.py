@@ -65,7 +65,7 @@ def of_class(part: str, k: int) -> Metric:
 def named(text: str) -> Metric | None:
     """Return the metric that a rule's file names, None for tables of costs, functions and what is not understood."""
     name, _, inside = text.partition("(")
-    if name == "linear" or name not in metrics.names():
+    if name == "linear" or name.partition("[")[0] not in metrics.names():
         return None
     params: dict[str, Any] = {}
     classes: tuple[int, ...] | None = None
