@@ -76,7 +76,7 @@ ERRORS = {
     "a setting of another language": (("--to", "python", "--opset", "18"), "--opset has no meaning with --to python"),
     "no file for a model": (("--to", "onnx"), "name the file to write with -o"),
     "no file for JSON": ((*SQL, "--json"), "name the file to write with -o"),
-    "the rule itself": ((*SQL, "-o", "rule.json"), "-o rule.json is the file that is read"),
+    "the rule itself": ((*SQL, "-o", "rule.json"), "-o rule.json is the input file"),
     "no such folder": ((*SQL, "-o", "no/x.sql"), "the folder no does not exist"),
     "a folder": ((*SQL, "-o", "."), "is a directory; name the file to write in it"),
     "no name of a function": (("--to", "python", "--name", "a b", "-o", "x"), "'a b' cannot name a Python function"),

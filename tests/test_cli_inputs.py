@@ -413,6 +413,15 @@ def test_other_results_on_standard_output(command):
     assert done.stdout.lower().startswith(start) and done.stdout.endswith(end)
 
 
+def test_a_page_about_standard_input():
+    if find_spec("vl_convert") is None:
+        pytest.skip("vl-convert-python is not installed")
+    text, _ = text_of("comma")
+    done = run_process("tune", "-", *TUNE, "--report", "page.html", input=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "standard input" in Path("page.html").read_text()
+
+
 def test_two_results_on_one_stream_are_refused():
     written(**two())
     library.DecisionRule.from_weights([1.0, 1.0], classes=["no", "yes"]).save("r.json")

@@ -87,7 +87,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "rule.json").exists() and not (tmp_path / "page.html").exists()
     run(*tune, "--label", "y")
     _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "-o", tmp_path / "rule.json", code=2)
-    assert "is the file that is read" in stderr
+    assert "is the input file" in stderr
     _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "--param", "beta=2", code=2)
     assert "--param belongs to --metric" in stderr
 

@@ -318,7 +318,7 @@ def tune(
     document["rule_file"] = _save_rule(rule, out, force)
     if report is not None:
         try:
-            reports.tuned(report, file, *kept, second=second, settings=settings)
+            reports.tuned(report, frame.path, *kept, second=second, settings=settings)
         except ValueError as error:
             written = "" if out is None else f"the rule is written to {out}, the report is not: "
             raise ValueError(f"{written}{error}") from None
