@@ -1,5 +1,7 @@
 """What confmax says of a solution: its guarantee in words, the paper's Algorithm 4, G* and the multipliers."""
 
+import html
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -54,7 +56,7 @@ def test_the_coin_says_what_a_draw_would_reach():
 def test_labels_guarantee_nothing_and_the_default_is_no_failure(metric, confusion):
     solution = confmax.maximize(metric, *drawn(0), confusion=confusion)
     assert solution.guarantee == "search finished; no optimality guarantee on labels, confusion='model' gives one"
-    assert solution.guarantee in repr(solution) and solution.guarantee in solution._repr_html_()
+    assert solution.guarantee in repr(solution) and solution.guarantee in html.unescape(solution._repr_html_())
     assert solution.gap is None and solution.status is not Status.CONVERGED
     assert "raise max_passes" not in repr(solution)
 
