@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax._aligned import aligned
+from confmax._aligned import aligned, in_given_order
 from confmax._metric import Metric
 from confmax._threshold_curve import positive_class
 from confmax.confusion import Array, Confusion
@@ -41,7 +41,7 @@ def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool
                 metric = aligned(replace(metric, label=tuned.label, binary=False, ordered=False), table.classes)
             elif metric.ordered and positive:
                 k = positive_class(tuned)
-                metric = replace(metric, classes=(1 - k, k))
+                metric = in_given_order(metric, (1 - k, k))
             elif metric.ordered and tuned.ordered and tuned.classes is not None:
                 metric = replace(metric, classes=tuned.classes)  # in the order that the tuned one counts them
                 metric = tuned if repr(metric) == repr(tuned) else metric
