@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,7 +35,7 @@ from confmax.optimize import (
 )
 from confmax.optimize._loop import MIXES
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
-from confmax.oracle._columns import column_names, stated_order
+from confmax.oracle._columns import column_names, stated_order, warn
 from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
@@ -337,11 +336,9 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
             f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
             f"classes must be present"
         )
-    warnings.warn(
+    warn(
         f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
-        f"over the {len(kept)} classes that are present",
-        UserWarning,
-        stacklevel=3,
+        f"over the {len(kept)} classes that are present"
     )
     return replace(metric, classes=tuple(kept))
 
@@ -362,8 +359,7 @@ def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool)
     if sorted_maybe and tuple(sorted(raw.classes)) != raw.classes:
         likely = [sorted(raw.classes).index(name) for name in raw.classes]
     doubt = doubt_of_order(raw, likely=likely, calibrated=None if found is None else found.log_loss_after)
-    if doubt:
-        warnings.warn(doubt, UserWarning, stacklevel=3)
+    warn(doubt)
 
 
 def warn_of_trivial(metric: Metric) -> None:
