@@ -138,8 +138,8 @@ class TradeOffDisplay:
     """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
 
     Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
-    t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead. If
-    the rule decides one of several classes by its probability alone, the scores go linearly from those of argmax to
+    t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead.
+    If the rule decides one of several classes by its probability alone, the scores go linearly from those of argmax to
     those of the rule, and beyond the rule the log odds of its threshold are ``t`` times as large.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from confmax._palette import DARK, LIGHT
-from confmax.confusion import Array, Gains
+from confmax.confusion import Gains
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 

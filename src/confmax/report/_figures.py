@@ -196,7 +196,7 @@ def figures(
     k = positive_class(evidence.metric)
     positive = labels([str(name) for name in table.classes])[k]
     rows = [
-        _metric_row(score, name, metric_name(name), metric.description.replace("class 1", positive))
+        _metric_row(score, name, metric_name(name), metric.described(positive))
         for name, metric in shown.items()
     ]
     if K == 2 and any(metric.binary for metric in shown.values()):  # the order is known, so there is a positive class
