@@ -320,7 +320,11 @@ class Metric:
         """Return the description with the ``name`` of the positive class; as it is, where it names a class already."""
         if self.label is not None:
             return self.description
-        return re.sub("one class|this class|class 1" if self.one_class else "class 1", lambda _: name, self.description)
+        return re.sub(
+            "one class|of this class|this class|class 1" if self.one_class else "class 1",
+            lambda _: name,
+            self.description,
+        )
 
     def divided_by(self, n_classes: int) -> tuple[int, ...]:
         """Return the classes of a table of ``n_classes`` by whose priors the metric divides."""

@@ -44,7 +44,7 @@ _CATALOGUE: dict[str, Metric] = {
         Metric("jaccard", formulas.jaccard, ratios=ratios.jaccard, **_RATIO2,
                description="Jaccard score of one class"),
         Metric("precision", formulas.precision, ratios=ratios.precision, **_RATIO2,
-               description="share of the rows decided as one class that are this class"),
+               description="share of the rows decided as one class that are of this class"),
         Metric("recall", formulas.recall, "linear", "diagonal", binary=True, ordered=True, one_class="alone",
                divides_by_prior=True, description="share of the rows of one class that are decided as this class"),
         Metric("specificity", formulas.specificity, "linear", "columns", binary=True, ordered=True,

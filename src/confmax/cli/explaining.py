@@ -266,14 +266,14 @@ def _show(page: Page, document: Document) -> None:
     if document["randomized"]:
         items.append(("draws", f"between {len(document['parts'])} parts, by seed {document['seed']} and row"))
     page.items(items)
-    page.say()
     if document["words"]:
+        page.say()
         page.say("In words", "bold")
         for sentence in document["words"]:
             page.say(sentence)
-        page.say()
     vector = document["calibration"] is not None and document["calibration"]["kind"] == "vector"
     if document["one_class"] is None or vector:
+        page.say()
         _show_numbers(page, document, classes, names)
     if document["example"] is not None:
         page.say()

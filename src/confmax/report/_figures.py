@@ -195,10 +195,7 @@ def figures(
     score = compare(table, {**shown, **own}, rules, n_replicates=n_replicates, level=level, seed=seed)
     k = positive_class(evidence.metric)
     positive = labels([str(name) for name in table.classes])[k]
-    rows = [
-        _metric_row(score, name, metric_name(name), metric.described(positive))
-        for name, metric in shown.items()
-    ]
+    rows = [_metric_row(score, name, metric_name(name), metric.described(positive)) for name, metric in shown.items()]
     if K == 2 and any(metric.binary for metric in shown.values()):  # the order is known, so there is a positive class
         for part in ("precision", "recall"):
             rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
