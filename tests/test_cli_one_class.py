@@ -4,7 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import confmax
+from confmax import metrics
+from confmax._aligned import aligned
+from confmax._html import rule_table
+from confmax.calibration import Temperature, VectorScaling
+from confmax.confusion import Gains
+from confmax.report._words import how_it_decides
 from tests.cli_helpers import document, run
+from tests.report_helpers import judge, sample
 from tests.test_one_class import NAMES, ONE_CLASS, WITNESSES, table
 
 
@@ -58,3 +66,119 @@ def test_metrics_lists_them():
     assert [name for name, entry in entries.items() if entry["one_class"]] == sorted(ONE_CLASS)
     lines = [line for line in run("metrics")[0].splitlines() if line.startswith("recall ")]
     assert "two classes, or [NAME]" in lines[0]
+
+
+TINY = 2.0**-68
+
+
+def one_class_rule(k=1, cut=0.1, calibrator=None):
+    """A rule of four classes as `maximize` makes it for F1 of class k."""
+    a, b = np.full(4, TINY), np.zeros(4)
+    a[k], b[k] = (2.0, -2 * cut) if np.isfinite(cut) else (0.0, -np.sign(cut))
+    return confmax.DecisionRule(Gains.reduced(a, b), np.ones(1), tuple(NAMES), f"f1[{NAMES[k]}]", 0, calibrator)
+
+
+def test_explain_shows_the_threshold_of_one_class(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one_class_rule().save("r.json")
+    stdout, _ = run("explain", "r.json", "--proba", "0.4,0.2,0.1,0.3")
+    assert "decides     by the probability of F alone" in stdout
+    assert (
+        "decides F if p(F) >= 0.1, else the most probable other class (argmax: F if it is the most probable class)"
+        in stdout
+    )
+    table = [line.split() for line in stdout.splitlines()][-6:-2]
+    assert table == [
+        ["VF", "0.4000", "most", "probable", "other", "class"], ["F", "0.2000", "0.1", "yes"], ["M", "0.1000"],
+        ["L", "0.3000"],
+    ]  # fmt: skip
+    assert stdout.splitlines()[-1] == "Decided: F, its probability reaches the threshold"
+    assert "weight" not in stdout and "e+" not in stdout and "e-" not in stdout and "0.5" not in stdout
+    stdout, _ = run("explain", "r.json", "--proba", "0.35,0.05,0.25,0.35")
+    assert ["F", "0.0500", "0.1", "no"] in [line.split() for line in stdout.splitlines()]
+    assert stdout.splitlines()[-1] == "Decided: L, the most probable other class"
+    found = document("explain", "r.json", "--proba", "0.4,0.2,0.1,0.3")
+    assert found["one_class"] == {"class": "F", "threshold": pytest.approx(0.1)}
+    assert found["parts"][0]["weights"][1] == 1.0 and found["parts"][0]["offsets"][1] == pytest.approx(-0.1)
+    assert max(map(abs, found["example"]["parts"][0]["scores"])) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("cut", "words", "threshold", "last"),
+    [
+        (-np.inf, "always decides F (argmax", "always", "Decided: F, as in every row"),
+        (np.inf, "always decides the most probable class other than F (argmax", "never", "Decided: VF, the most"),
+    ],
+)
+def test_explain_where_the_probability_does_not_matter(tmp_path, monkeypatch, cut, words, threshold, last):
+    monkeypatch.chdir(tmp_path)
+    one_class_rule(cut=cut).save("r.json")
+    stdout, _ = run("explain", "r.json", "--proba", "0.4,0.2,0.1,0.3")
+    assert words in stdout and stdout.splitlines()[-1].startswith(last)
+    assert next(line.split() for line in stdout.splitlines() if line.startswith("F "))[2] == threshold
+    assert document("explain", "r.json")["one_class"]["threshold"] == (0.0 if cut < 0 else None)
+
+
+def test_explain_compares_with_argmax_of_the_same_probabilities(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one_class_rule(calibrator=Temperature(0.5)).save("t.json")
+    stdout, _ = run("explain", "t.json", "--proba", "0.4,0.2,0.1,0.3")
+    assert "decides F if calibrated p(F) >= 0.1, else" in stdout
+    assert "(argmax: F if it is the most probable class)" in stdout
+    assert "Decided: F, its calibrated probability reaches the threshold" in stdout
+    one_class_rule(calibrator=VectorScaling([1.0, 0.5, 0.8, 1.0], [0.3, 0.0, -0.2, 0.0], 0.01)).save("v.json")
+    stdout, _ = run("explain", "v.json")
+    assert "(argmax: F if it is the most probable class before calibration)" in stdout
+    assert ["class", "power", "factor"] in [line.split() for line in stdout.splitlines()]
+
+
+def test_explain_says_once_that_a_rule_is_argmax(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rule = confmax.DecisionRule.from_weights(np.ones(4), classes=NAMES)
+    rule.save("r.json")
+    stdout, _ = run("explain", "r.json")
+    assert stdout.count("decides like argmax") == 1 and "0.500" not in stdout and "is decided" not in stdout
+    assert repr(rule).splitlines() == ["DecisionRule: 4 classes, deterministic", "  decides like argmax"]
+    calibrated = confmax.DecisionRule(rule.gains, np.ones(1), tuple(NAMES), "macro_f1", 0, Temperature(2.0))
+    assert repr(calibrated).splitlines()[-1] == "  decides like argmax of the calibrated probabilities"
+    assert "of the calibrated probabilities" in rule_table(calibrated) and "<table>" not in rule_table(calibrated)
+    offset = confmax.DecisionRule.from_weights(np.ones(4), [0, 0, 0, 0.1], classes=NAMES)
+    assert "argmax" not in repr(offset)
+
+
+def test_descriptions_name_the_class():
+    assert metrics.get("precision[hiland]").description == "share of the rows decided as hiland that are hiland"
+    assert metrics.get("recall[a]").description == "share of the rows of a that are decided as a"
+    assert metrics.get("specificity[a]").description == "share of the rows of other classes that are not decided as a"
+    assert metrics.get("f1", label="this class").description == "F1 of this class"
+    assert metrics.get("f1").described("yes") == "F1 of yes" and metrics.get("f1[a]").described("b") == "F1 of a"
+    assert metrics.get("ams").described("yes").endswith("of yes")
+    assert metrics.get("macro_f1").described("yes") == metrics.get("macro_f1").description
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_shown_weights_of_one_class_are_scaled_by_its_own(k):
+    pytest.importorskip("matplotlib").use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    from confmax.plotting import WeightsDisplay
+
+    display = WeightsDisplay.from_rule(one_class_rule(k, 0.25))
+    np.testing.assert_array_equal(display.weights, np.eye(4)[[k]])
+    np.testing.assert_array_equal(display.offsets, -0.25 * np.eye(4)[[k]])
+    assert np.ptp(display.ax_[0].get_xlim()) < 2 and np.ptp(display.ax_[1].get_xlim()) < 1
+    plt.close("all")
+
+
+def test_the_report_has_the_sentence_of_the_rule():
+    P, y = sample(400, 4)
+    metric = aligned(metrics.get("f1[F]"), NAMES)
+    found = how_it_decides(judge(one_class_rule(), P, np.array(NAMES)[y], metric, replicates=0))
+    assert "It decides F if p(F) >= 0.1, else the most probable other class." in found
+    P, y = sample(400, 2)
+    rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    found = how_it_decides(judge(rule, P, np.array(["no", "yes"])[y], replicates=0))
+    assert "It decides yes if p(yes) >= 0.25, else no." in found
+    assert not any("multiplies" in sentence for sentence in found)
+    P, y = sample(400, 3)
+    found = how_it_decides(judge(confmax.DecisionRule.from_weights([1.0, 2.0, 3.0]), P, y, replicates=0))
+    assert any("multiplies" in sentence for sentence in found)

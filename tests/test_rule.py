@@ -255,7 +255,7 @@ def test_repr_of_mixtures_offsets_matrices_and_many_classes():
     assert "25.0%" in repr(mixture())
     assert "offset" in repr(mixture())
     assert "p @ G" in repr(DecisionRule(Gains.from_matrix(np.eye(3)[None]), np.ones(1), (0, 1, 2)))
-    assert "88 more classes" in repr(DecisionRule.from_weights(np.ones(100)))
+    assert "88 more classes" in repr(DecisionRule.from_weights(np.arange(1.0, 101.0)))
 
 
 def test_names_from_a_file_print_on_one_line():

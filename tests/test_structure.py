@@ -21,7 +21,7 @@ LAYERS = [
     {"_calibration_rows", "_exports", "_threshold"},
     {"_export_sql", "_export_onnx"},
     {"_export_methods"},
-    {"optimize", "calibration", "blend", "_rule_file", "_rule_text", "_spark_rule", "theory", "populations"},
+    {"optimize", "calibration", "blend", "_rule_file", "_path", "_rule_text", "_spark_rule", "theory", "populations"},
     {"_html", "_report_method", "_guarantee"},
     {"rule", "_polish"},
     {"_solution"},

@@ -6,6 +6,7 @@ A metric is a frozen instance, not a class of its own. What a solver may do with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -314,6 +315,16 @@ class Metric:
                 f"number of its row, as in {self.name}[{n_classes - 1}]"
             )
         return self.of_class(called.index(str(self.label)), n_classes)
+
+    def described(self, name: str) -> str:
+        """Return the description with the ``name`` of the positive class; as it is, where it names a class already."""
+        if self.label is not None:
+            return self.description
+        return re.sub(
+            "one class|of this class|this class|class 1" if self.one_class else "class 1",
+            lambda _: name,
+            self.description,
+        )
 
     def divided_by(self, n_classes: int) -> tuple[int, ...]:
         """Return the classes of a table of ``n_classes`` by whose priors the metric divides."""

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from confmax._calibrators import Temperature, VectorScaling
-from confmax._threshold import cuts
+from confmax._threshold import class_cut, cuts
 from confmax.confusion import Array, Gains
 
-BEYOND = 2.0**60  # times the weight of the others: they break ties and change nothing else
 UNSEEN = 2.0**-60
 
 
@@ -40,15 +39,15 @@ def headline(rule: Any) -> list[str]:
 
 
 def in_words(rule: Any) -> str | None:
-    """Return a rule that is a threshold as a sentence, None for rules that need more.
+    """Return how a rule decides as a sentence, where one says all of it, and None for rules that need more.
 
     Rules of two classes have one on the raw probability of the second class, or two where they draw between two. Rules
-    for a metric of one class have one on the probability of this class.
+    for a metric of one class have one on the probability of this class. With more classes, equal weights are argmax.
     """
     if len(rule.weights) > 2:
         return None
     if rule.n_classes > 2:
-        return _one_against_others(rule)
+        return _like_argmax(rule) or _one_against_others(rule)
     found = cuts(rule.gains, rule.calibrator)
     if None in found:
         return None
@@ -74,21 +73,49 @@ def in_words(rule: Any) -> str | None:
     return told if rule.calibrator is None else f"{told}; this is p before calibration"
 
 
+def _like_argmax(rule: Any) -> str | None:
+    """Return the sentence for a rule whose weights and offsets are the same for all classes."""
+    if rule.is_randomized or rule.gains.full is not None or rule.gains.power:
+        return None
+    a, b = rule.gains.coefficients()
+    if not a[0, 0] > 0 or (a != a[0, 0]).any() or (b != b[0, 0]).any():
+        return None
+    return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
+
+
+def one_class(rule: Any) -> tuple[int, float] | None:
+    """Return the class that a rule decides by its probability alone, and its cut after calibration, None for others."""
+    return None if rule.is_randomized else class_cut(rule.gains)
+
+
 def _one_against_others(rule: Any) -> str | None:
     """Return the sentence for a rule that decides one class by its probability alone, else the most probable one."""
-    if rule.gains.full is not None or rule.gains.power or rule.is_randomized:
+    one = one_class(rule)
+    if one is None:
         return None
-    a, b = (part[0] for part in rule.gains.coefficients())
-    k = int(np.argmax(a))
-    others = np.arange(len(a)) != k
-    rest, shift = a[others], b[others]
-    if rest[0] <= 0 or (rest != rest[0]).any() or (shift != shift[0]).any() or a[k] < rest[0] * BEYOND:
-        return None
-    name, cut = printable(str(rule.class_names[k])), float(shift[0] - b[k]) / float(a[k])
+    k, cut = one
+    name = printable(str(rule.class_names[k]))
     if cut <= UNSEEN:
         return f"always decides {name}"
+    if cut > 1.0:
+        return f"always decides the most probable class other than {name}"
     p = "p" if rule.calibrator is None else "calibrated p"
     return f"decides {name} if {p}({name}) >= {probability(cut)}, else the most probable other class"
+
+
+def plain_words(rule: Any) -> str | None:
+    """Return when argmax decides the class that the rule's sentence names, None where there is no such sentence."""
+    if in_words(rule) is None:
+        return None
+    if rule.n_classes == 2:
+        yes = printable(str(rule.class_names[1]))
+        return f"argmax: {yes} if p({yes}) >= 0.5"
+    one = one_class(rule)
+    if one is None:
+        return None
+    # a temperature keeps the order of the classes, other calibrations may change it
+    raw = "" if rule.calibrator is None or isinstance(rule.calibrator, Temperature) else " before calibration"
+    return f"argmax: {printable(str(rule.class_names[one[0]]))} if it is the most probable class{raw}"
 
 
 def probability(p: float) -> str:
@@ -98,11 +125,23 @@ def probability(p: float) -> str:
 
 
 def coefficients(gains: Gains) -> tuple[Array, Array]:
-    """Return weights and offsets (A, K) of reduced gains, the least weight of each one, the largest offset zero."""
+    """Return weights and offsets (A, K) of reduced gains, the least weight of each one, the largest offset zero.
+
+    Of gains that decide one class by its probability alone, the weight of this class is one.
+    """
     a, b = gains.coefficients()
     # the decision is unchanged by a common factor and a common offset
-    scale = np.array([float(row[row != 0].min()) if (row != 0).any() else 1.0 for row in np.abs(a)])
+    scale = np.array([_scale(gains[s]) for s in range(len(gains))])
     return a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
+
+
+def _scale(gain: Gains) -> float:
+    """Return what the weights and offsets of a gain are divided by to be shown."""
+    a, b = (part[0] for part in gain.coefficients())
+    one = class_cut(gain)
+    if one is not None:
+        return float(a[one[0]] or np.ptp(b))
+    return float(np.abs(a[a != 0]).min()) if a.any() else 1.0
 
 
 def describe(rule: Any, most: int = 12) -> str:

@@ -1,4 +1,6 @@
-"""The threshold of a rule of two classes: from which raw probability on it decides the second class.
+"""The threshold of a rule of two classes, or of one class among several.
+
+Of two classes it is the raw probability of the second one, from which on this class is decided.
 
 With two classes and two decisions the difference of the scores is a linear function of the calibrated probability, and
 the calibrated probability is a monotone function of the raw one unless a class is calibrated with a negative power. So
@@ -17,6 +19,7 @@ from confmax.oracle import Calibrator, apply_calibrator, decide
 
 POINTS = 1024  # probabilities that are decided at once
 ONE = int(np.float64(1.0).view(np.int64))  # positive floats are ordered like their bits
+BEYOND = 2.0**60  # times the weight of the others: they break ties and change nothing else
 
 
 def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
@@ -70,3 +73,38 @@ def _cut(gain: Gains, calibrator: Calibrator | None) -> float | None:
         first = int(np.argmax(decided(bits.view(np.float64))))
         low, high = (low if first == 0 else int(bits[first - 1])), int(bits[first])
     return float(np.int64(high).view(np.float64))
+
+
+def class_cut(gain: Gains) -> tuple[int, float] | None:
+    """Return which class a gain decides by its probability alone, and from which probability on.
+
+    Such gains give one class its score and all others the same weight, too small to do more than order them. So the
+    most probable other class is decided below the cut (`Metric.with_ties_broken`).
+
+    Parameters
+    ----------
+    gain : Gains
+        One of them.
+
+    Returns
+    -------
+    (int, float) or None
+        The class, and the cut on its probability, after any calibration; infinite, of either sign, if the probability
+        does not matter. None for other gains, and for those of two classes.
+
+    Examples
+    --------
+    >>> class_cut(Gains.reduced([1e-21, 2.0, 1e-21], [0.0, -0.5, 0.0]))
+    (1, 0.25)
+    """
+    if gain.full is not None or gain.power or gain.n_classes < 3:
+        return None
+    a, b = (part[0] for part in gain.pair())
+    b = b - np.median(b)  # that of the others: more than half of the classes have it
+    size = np.maximum(a, np.abs(b))
+    k = int(np.argmax(size))
+    others = np.arange(len(a)) != k
+    rest = a[others]
+    if rest[0] <= 0 or (rest != rest[0]).any() or b[others].any() or a[k] < 0 or size[k] < rest[0] * BEYOND:
+        return None
+    return k, float(-b[k] / a[k]) if a[k] else float(-np.inf * b[k])

@@ -44,12 +44,12 @@ _CATALOGUE: dict[str, Metric] = {
         Metric("jaccard", formulas.jaccard, ratios=ratios.jaccard, **_RATIO2,
                description="Jaccard score of one class"),
         Metric("precision", formulas.precision, ratios=ratios.precision, **_RATIO2,
-               description="share of the rows decided as one class that belong to it"),
+               description="share of the rows decided as one class that are of this class"),
         Metric("recall", formulas.recall, "linear", "diagonal", binary=True, ordered=True, one_class="alone",
-               divides_by_prior=True, description="share of the rows of one class that are decided as it"),
+               divides_by_prior=True, description="share of the rows of one class that are decided as this class"),
         Metric("specificity", formulas.specificity, "linear", "columns", binary=True, ordered=True,
                one_class="with others",
-               description="share of the rows of all other classes that are not decided as one class"),
+               description="share of the rows of other classes that are not decided as one class"),
         Metric("ams", formulas.ams, "quasiconvex", "columns", (("b_reg", 0.0), ("b_min", 0.0)), binary=True,
                ordered=True, smoother="b_reg", description="approximate median significance of class 1"),
         Metric("fowlkes_mallows", formulas.fowlkes_mallows, "quasiconvex", "columns", binary=True, ordered=True,
@@ -197,7 +197,8 @@ def get(name: str, **params: Any) -> Metric:
         raise ValueError(f"{name} is not a metric of one class, so it takes no class; those that do are {fitting}")
     label = _checked_label(name, params.pop("label", None))
     if label is not None:
-        metric = replace(metric, label=label, binary=False, ordered=False)
+        told = metric.described(str(label))
+        metric = replace(metric, label=label, binary=False, ordered=False, description=told)
     for key, value in params.items():
         if key not in free:
             accepted = f"it takes {', '.join(free)}" if free else "it takes none"

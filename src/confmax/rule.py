@@ -151,8 +151,12 @@ class DecisionRule(Exports):
         rounding only may fall on either side, in float32 those within its precision.
 
         0.0 if the rule always decides the second class, ``inf`` if it never does. None if no such number describes the
-        rule: more than two classes or decisions, a randomised rule, one that decides the second class *below* a
-        probability, and a calibration that is not known to be monotone (an object of your own, a negative power).
+        rule: more than two classes or decisions, a rule that decides at random, one that decides the second class
+        *below* a probability, and a calibration that is not known to be monotone (an object of your own, a negative
+        power).
+
+        A rule for a metric of one class among several, such as "f1[VF]", prints from which probability it decides this
+        class. Its `threshold` is None, because it refers to no second class.
 
         Examples
         --------

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from confmax._calibrators import Temperature, VectorScaling
 from confmax._estimator_steps import class_thresholds
-from confmax._rule_text import coefficients, in_words
+from confmax._rule_text import UNSEEN, coefficients, in_words, one_class, plain_words, probability
 from confmax.cli.columns import listed
 from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, confmax
 from confmax.cli.completers import rule_files
@@ -95,6 +95,7 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
         "calibration": _calibration(rule),
         "score_of": "gain table" if rule.gains.full is not None else FEATURES[rule.gains.power],
         "parts": _parts(rule),
+        "one_class": _one_class(rule),
         "decided_from": None
         if thresholds is None
         else {
@@ -132,6 +133,15 @@ def _calibration(rule: DecisionRule) -> Document | None:
     return None
 
 
+def _one_class(rule: DecisionRule) -> Document | None:
+    """Return the class that is decided by its probability alone, and from where on: 0 always, None never."""
+    one = one_class(rule)
+    if one is None:
+        return None
+    k, cut = one
+    return {"class": str(rule.class_names[k]), "threshold": None if cut > 1.0 else max(cut, 0.0)}
+
+
 def _parts(rule: DecisionRule) -> list[Document]:
     """Return what is drawn with which share: weights and offsets, or the table of gains."""
     if rule.gains.full is not None:
@@ -152,7 +162,8 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     told = []
     sentence = in_words(rule)
     if sentence is not None:
-        told.append(f"{sentence} (argmax: {names[1]} if p({names[1]}) >= 0.5)")
+        plain = plain_words(rule)
+        told.append(sentence if plain is None else f"{sentence} ({plain})")
     elif thresholds is not None:
         told = [_when(k, names, row) for k, row in enumerate(thresholds)]
         if K > 2:
@@ -165,7 +176,7 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     elif rule.gains.full is not None:
         told.append("each decision has a gain for each true class; the rule decides the largest expected gain")
     weights_only = rule.gains.full is None and not rule.gains.power and not coefficients(rule.gains)[1].any()
-    if weights_only and not rule.is_randomized:
+    if weights_only and not rule.is_randomized and (K == 2 or sentence is None):
         w = coefficients(rule.gains)[0][0]
         low, high = int(np.argmin(w)), int(np.argmax(w))
         if w[low] > 0 and w[high] > w[low]:
@@ -255,13 +266,15 @@ def _show(page: Page, document: Document) -> None:
     if document["randomized"]:
         items.append(("draws", f"between {len(document['parts'])} parts, by seed {document['seed']} and row"))
     page.items(items)
-    page.say()
     if document["words"]:
+        page.say()
         page.say("In words", "bold")
         for sentence in document["words"]:
             page.say(sentence)
+    vector = document["calibration"] is not None and document["calibration"]["kind"] == "vector"
+    if document["one_class"] is None or vector:
         page.say()
-    _show_numbers(page, document, classes, names)
+        _show_numbers(page, document, classes, names)
     if document["example"] is not None:
         page.say()
         _show_example(page, document, classes, names)
@@ -282,6 +295,8 @@ def _decides(document: Document) -> str:
         return f"the largest of the {len(document['decisions'])} scores sum_i {p}_i * gain[i, decision]".replace(
             "probability_i", "probability of i"
         )
+    if document["one_class"] is not None:
+        return f"by the {p} of {document['one_class']['class']} alone"
     what = p if document["score_of"] == "probability" else f"{document['score_of']} of the true class, by {p},"
     offsets = any(any(part["offsets"]) for part in document["parts"])
     return f"the largest of weight * {what}" + (" + offset" if offsets else "")
@@ -307,9 +322,10 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
             heads += ["power", "factor"]
             columns.append([f"{power:.4g}" for power in calibration["powers"]])
             columns.append([f"{math.exp(min(offset, 700.0)):.4g}" for offset in calibration["offsets"]])
-        heads.append("weight")
-        columns.append([f"{weight:.4g}" for weight in part["weights"]])
-        if any(any(each["offsets"]) for each in parts):
+        if document["one_class"] is None:
+            heads.append("weight")
+            columns.append([f"{weight:.4g}" for weight in part["weights"]])
+        if document["one_class"] is None and any(any(each["offsets"]) for each in parts):
             heads.append("offset")
             columns.append([f"{offset:.4g}" for offset in part["offsets"]])
         page.table(heads, list(zip(*columns, strict=True))[:SHOWN])
@@ -331,6 +347,12 @@ def _show_example(page: Page, document: Document, classes: Sequence[str], names:
     if document["score_of"] not in ("probability", "gain table"):
         heads.append("distance")
         columns.append([f"{x:.4f}" for x in found["scored"]])
+    if document["one_class"] is not None:
+        more, reason = _one_class_steps(document)
+        page.table([*heads, "threshold", "decided"], list(zip(*columns, *more, strict=True)))
+        page.say()
+        page.say(f"Decided: {found['decision']}, {reason}")
+        return
     for k, part in enumerate(found["parts"][:SHOWN_PARTS]):
         heads.append(f"score {k + 1}" if document["randomized"] else "score")
         columns.append([number(score) + ("*" if name == part["decision"] else " ")
@@ -343,3 +365,24 @@ def _show_example(page: Page, document: Document, classes: Sequence[str], names:
         page.say(f"Decided: {', '.join(shares)}; drawn by the probabilities of this row: {found['decision']}")
     else:
         page.say(f"Decided: {found['decision']}, the largest score (*)")
+
+
+def _one_class_steps(document: Document) -> tuple[list[list[str]], str]:
+    """Return two columns for a rule of one class, its threshold and what is decided, and why that is."""
+    found, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
+    names = [str(each) for each in document["decisions"]]
+    yes, k = found["decision"] == name, names.index(name)
+    scores = np.array(found["scored"])
+    scores[k] = -1.0
+    other = _last_largest(scores)
+    cells = ["" for _ in names]
+    cells[k], cells[other] = "yes" if yes else "no", "most probable other class"
+    shown = "never" if cut is None else "always" if cut <= UNSEEN else probability(cut)
+    p = "probability" if found["calibrated"] is None else "calibrated probability"
+    if not yes:
+        reason = "the most probable other class"
+    elif shown == "always":
+        reason = "as in every row"
+    else:
+        reason = f"its {p} reaches the threshold"
+    return [[shown if j == k else "" for j in range(len(names))], cells], reason

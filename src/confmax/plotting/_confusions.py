@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 
 from confmax._metric import Metric
 from confmax._palette import scale
+from confmax._path import reduced_path
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import resolve
 from confmax.oracle import make_oracle, make_table
-from confmax.plotting._shared import axes_of, fitted, is_dark, names_of, pair_of, palette
+from confmax.plotting._shared import axes_of, fitted, is_dark, names_of, palette, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
@@ -138,6 +139,8 @@ class TradeOffDisplay:
 
     Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
     t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead.
+    If the rule decides one of several classes by its probability alone, the scores go linearly from those of argmax to
+    those of the rule, and beyond the rule the log odds of its threshold are ``t`` times as large.
 
     Parameters
     ----------
@@ -185,18 +188,17 @@ class TradeOffDisplay:
             If the rule is no set of weights on probabilities.
         """
         rule, second = solution.rule, resolve(other)
-        a, b = pair_of(rule)
-        t = np.linspace(0.0, 1.5, STEPS)[:, None]
-        weights = a**t if (a > 0).all() else 1.0 + t * (a - 1.0)
+        t = np.linspace(0.0, 1.5, STEPS)
+        path = reduced_path(weights_of(rule), t)
         table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes]).calibrated(rule.calibrator)
         prior = table.label_weight() if table.has_labels else table.mean_probability()
         inverse = np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0)
-        gains = Gains.reduced(np.vstack([weights, inverse]), np.vstack([t * b, np.zeros_like(b)]))
+        gains = Gains.concatenate([path, Gains.reduced(inverse)])
         matrix = "matrix" in (solution.metric.statistics, second.statistics)
         found = make_oracle(table, "model" if y is None else "labels").maximize(gains, matrix=matrix)
         values = [np.broadcast_to(metric.values(found), STEPS + 1) for metric in (solution.metric, second)]
         plain, labels = (float(values[0][-1]), float(values[1][-1])), (repr(solution.metric), repr(second))
-        return cls(steps=t[:, 0], tuned=values[0][:-1], other=values[1][:-1], plain=plain, labels=labels).plot(ax=ax)
+        return cls(steps=t, tuned=values[0][:-1], other=values[1][:-1], plain=plain, labels=labels).plot(ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> TradeOffDisplay:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax._palette import CLASSES
-from confmax._rule_text import coefficients
-from confmax.confusion import Array
+from confmax._rule_text import UNSEEN, coefficients
+from confmax._threshold import class_cut
+from confmax.confusion import Array, Gains
 from confmax.oracle import make_table
 from confmax.plotting._shared import axes_of, fitted, halves, log_scale, names_of, palette, weights_of
 from confmax.rule import DecisionRule
@@ -23,7 +24,9 @@ class WeightsDisplay:
     """Weights and offsets of a rule, and how much they vary between folds.
 
     The rule decides the largest of weight times probability plus offset. Weights and offsets are scaled as ``print``
-    shows the rule: the smallest weight is one and the largest offset is zero.
+    shows the rule: the smallest weight is one and the largest offset is zero. If the rule decides one of several
+    classes by its probability alone, the weight of this class is one, and the other weights show as zero: they only
+    order the other classes.
 
     Parameters
     ----------
@@ -56,7 +59,7 @@ class WeightsDisplay:
         ValueError
             If a rule is no set of weights on probabilities.
         """
-        pairs = [coefficients(weights_of(each)) for each in (rule, *others)]
+        pairs = [_shown(weights_of(each)) for each in (rule, *others)]
         weights, offsets = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
         names = names_of(rule)[: rule.n_classes]
         return cls(weights=weights, offsets=offsets, names=names, metric=rule.metric).plot(ax=ax)
@@ -105,6 +108,14 @@ class WeightsDisplay:
         panels[0][0].legend()
         self.ax_ = axes
         return self
+
+
+def _shown(gain: Gains) -> tuple[Array, Array]:
+    """Return weights and offsets (1, K) of a gain; zeros for those that only break ties."""
+    weights, offsets = coefficients(gain)
+    if class_cut(gain) is None:
+        return weights, offsets
+    return np.where(weights < UNSEEN, 0.0, weights), np.where(np.abs(offsets) < UNSEEN, 0.0, offsets)
 
 
 class DecisionRegionsDisplay:

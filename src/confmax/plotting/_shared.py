@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from confmax._palette import DARK, LIGHT
-from confmax.confusion import Array, Gains
+from confmax.confusion import Gains
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
@@ -90,10 +90,3 @@ def weights_of(rule: DecisionRule) -> Gains:
             "this rule is no set of weights on probabilities; use ConfusionChangeDisplay or DecisionRegionsDisplay"
         )
     return gain
-
-
-def pair_of(rule: DecisionRule) -> tuple[Array, Array]:
-    """Return the weights and offsets (K,) of a rule's most frequent gain, of geometric mean one and of mean zero."""
-    a, b = weights_of(rule).pair()
-    scale = float(np.exp(np.log(a[0][a[0] > 0]).mean())) if (a[0] > 0).any() else 1.0
-    return a[0] / scale, (b[0] - b[0].mean()) / scale

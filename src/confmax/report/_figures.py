@@ -202,10 +202,7 @@ def figures(
     score = compare(table, {**shown, **own}, rules, n_replicates=n_replicates, level=level, seed=seed)
     k = positive_class(evidence.metric)
     positive = labels([str(name) for name in table.classes])[k]
-    rows = [
-        _metric_row(score, name, metric_name(name), metric.description.replace("class 1", positive))
-        for name, metric in shown.items()
-    ]
+    rows = [_metric_row(score, name, metric_name(name), metric.described(positive)) for name, metric in shown.items()]
     # of two classes in a known order the second one is positive
     if has_positive(evidence.metric, K) or (K == 2 and any(metric.binary for metric in shown.values())):
         for part in ("precision", "recall"):

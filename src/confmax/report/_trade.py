@@ -1,7 +1,7 @@
 """What the tuned metric costs in another one, on the way from argmax to the rule and beyond, on the judged rows.
 
-Every point is one rule (of cross-fitted figures: one per fold, each on the rows of its fold, their counts added up). Of
-weights on probabilities the logarithms are ``t`` times those of the tuned rule; other gains are averaged with argmax's.
+Every point is one rule (of cross-fitted figures: one per fold, each on the rows of its fold, their counts added up).
+Weights on probabilities follow `_path.reduced_path`; other gains are averaged with argmax's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from confmax._metric import Metric
+from confmax._path import reduced_path
 from confmax.confusion import Array, Confusion, Gains
 from confmax.oracle import Table, make_oracle
 from confmax.report._evidence import Evidence
@@ -58,12 +59,8 @@ def trade_off(evidence: Evidence, second: Metric) -> TradeOff | None:
 def way(rule: DecisionRule, t: Array) -> Gains | None:
     """Return the gains at the steps t (S,): argmax at 0, at 1 the rule, of several the most frequent one."""
     gain = rule.gains[int(np.argmax(rule.weights))]
-    at = t[:, None]
     if gain.full is None and not gain.power:
-        a, b = (part[0] for part in gain.pair())
-        scale = float(np.exp(np.log(a[a > 0]).mean())) if (a > 0).any() else 1.0
-        a, b = a / scale, (b - b.mean()) / scale
-        return Gains.reduced(a**at if (a > 0).all() else 1.0 + at * (a - 1.0), at * b)
+        return reduced_path(gain, t)
     G = gain.matrices()[0]
     if len(t) * G.size > MOST_CELLS:
         return None

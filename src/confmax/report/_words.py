@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from confmax._rule_text import coefficients, printable
+from confmax._rule_text import coefficients, in_words, printable
 from confmax.report._figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
 from confmax.report._format import (
     capital,
@@ -202,7 +202,10 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
             f"probabilities of your model."
         )
-    if rule.gains.full is not None:
+    sentence = in_words(rule)
+    if sentence is not None:
+        told.append(f"It {sentence}.")
+    elif rule.gains.full is not None:
         told.append(
             "It decides the class with the largest score, where each score mixes the probabilities of all classes."
         )
