@@ -313,9 +313,10 @@ def show_score(page: Page, document: Document) -> None:
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}
     for entry in document["skipped"]:
-        reasons.setdefault(entry["why"], []).append(entry["metric"])
+        # reasons that differ in the metric's name only are one
+        reasons.setdefault(entry["why"].replace(f"{entry['metric']}[", "["), []).append(entry["metric"])
     for why, left_out in reasons.items():
-        page.say(f"Left out: {', '.join(left_out)} ({why}).")
+        page.say(f"Left out: {', '.join(left_out)} ({why.replace('[', f'{left_out[0]}[')}).")
 
 
 def show_apply(page: Page, document: Document) -> None:
