@@ -120,9 +120,8 @@ class Page:
                 self.say(row[0], "bold")
                 for name, cell in zip(names[1:], row[1:], strict=True):
                     if cell:
-                        indent = 2 if right else 4
-                        told = Text(clean(f"{name}  {cell}" if right else cell), no_wrap=False)
-                        self.console.print(Padding(told, (0, 0, 0, indent)))
+                        told = Text(clean(f"{name}  {cell}"), no_wrap=False)
+                        self.console.print(Padding(told, (0, 0, 0, 2 if right else 4)))
 
     def _fitting(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: bool) -> list[list[int]]:
         """Return the columns of the tables that fit beside each other; an empty list stands for rows as blocks."""
