@@ -145,6 +145,11 @@ BAD = {
     "UTF-16": (lambda f: tune_file(binary(f, "t.csv", "a,b\n1,0\n".encode("utf-16"))), "binary data"),
     "Parquet named CSV": (lambda f: tune_file(binary(f, "t.csv", parquet_bytes(f))), "holds a Parquet file; rename"),
     "gzip named CSV": (lambda f: tune_file(binary(f, "t.csv", b"\x1f\x8b\x08data")), "a gzip archive"),
+    "compressed": (
+        lambda f: tune_file(binary(f, "t.csv.gz", b"\x1f\x8b\x08data")),
+        "unpack it, or pipe it: zcat ",
+    ),
+    "gzip named TSV": (lambda f: tune_file(binary(f, "t.tsv", b"\x1f\x8b\x08data")), "t.tsv is named .tsv but holds"),
     "text named Parquet": (lambda f: tune_file(text(f, "a,b\n.5,.5\n", "t.parquet")), "holds text; rename"),
     "text named NPZ": (lambda f: tune_file(text(f, "a,b\n.5,.5\n", "t.npz")), "holds text; rename"),
     "npy named NPZ": (lambda f: tune_file(npy(f)), "one NumPy array"),
@@ -193,7 +198,8 @@ BAD = {
     "table as output": (lambda f: tune_small(f, "-o", "small.csv"), "is the input file"),
     "demo into a missing folder": (lambda _f: ["demo", "-o", "none/rule.json"], "the folder none does not exist"),
     "apply to a missing folder": (lambda f: apply_small(f, out="none/o.csv"), "the folder none does not exist"),
-    "apply to an unknown format": (lambda f: apply_small(f, out="o.txt"), "the extension '.txt'"),
+    "apply to an unknown format": (lambda f: apply_small(f, out="o.xlsx"), "the extension '.xlsx'"),
+    "apply to a compressed file": (lambda f: apply_small(f, out="o.csv.gz"), "-o - | gzip > FILE"),
     "apply without output": (lambda f: apply_small(f)[:3], "-o"),
     # the rule
     "missing rule": (lambda f: ["apply", "no.json", small(f), "-o", "o.csv"], "there is no rule file no.json"),
