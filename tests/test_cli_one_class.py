@@ -109,6 +109,15 @@ def test_what_is_left_out_is_told_in_few_lines():
 
 
 @pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("command", ["tune", "score", "compare"])
+def test_an_unknown_order_offers_the_name_of_the_class(command):
+    way_out = "(the negative first), or the positive one with --positive"
+    told = run(command, "two.csv", "--label", "truth", "--metric", "f1", code=2)[1]
+    assert told.endswith(f"{way_out}, or name the class, as in f1[yes]\n")
+    assert run(command, "two.csv", "--label", "truth", "--metric", "ams", code=2)[1].endswith(f"{way_out}\n")
+
+
+@pytest.mark.usefixtures("file")
 def test_a_score_is_of_the_class_in_brackets():
     pd.DataFrame({"s": pd.read_csv("two.csv")["yes"]}).to_csv("s.csv", index=False)
     for name, certain in (("yes", "yes"), ("no", "no")):

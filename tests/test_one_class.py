@@ -259,8 +259,11 @@ def test_pos_label_refusals():
     P, y = table()
     with pytest.raises(ValueError, match=r"got 'VF' with 4 classes .* or a metric of one class, such as f1\[F\]"):
         confmax.score("macro_f1", P, y, pos_label="VF")
-    with pytest.raises(ValueError, match=r"depends on the order of the classes .* or pos_label= with the latter"):
+    way_out = r"pos_label= with the latter\), or name the class, as in f1\[\w+\]$"
+    with pytest.raises(ValueError, match=rf"depends on the order of the classes .* or {way_out}"):
         confmax.maximize("f1", *table(K=2))
+    with pytest.raises(ValueError, match=r"pos_label= with the latter\)$"):
+        confmax.maximize("ams", *table(K=2))
 
 
 # --- score and estimators ---------------------------------------------------------------------------------------------

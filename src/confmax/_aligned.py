@@ -89,6 +89,18 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
     return in_given_order(metric, (1, 0) if names.index(plain(pos_label)) == 0 else (0, 1))
 
 
+def or_its_name(metric: Metric, classes: Sequence[Any]) -> str:
+    """Return how a sentence about the order goes on for a metric of one class, which can name its class; else nothing.
+
+    Examples
+    --------
+    >>> from confmax import metrics
+    >>> or_its_name(metrics.get("f1"), ["no", "yes"])
+    ', or name the class, as in f1[yes]'
+    """
+    return f", or name the class, as in {metric.name}[{classes[-1]}]" if metric.one_class else ""
+
+
 def in_given_order(metric: Metric, order: Sequence[int]) -> Metric:
     """Return a metric that counts the columns (K,) of a table in this ``order``, unless names have placed it."""
     if metric.names is not None or metric.label is not None or list(order) == list(range(len(order))):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax._aligned import aligned
+from confmax._aligned import aligned, or_its_name
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax.calibration import Calibration
@@ -110,7 +110,7 @@ def _order_needed(metric: Metric, rows: Rows) -> str:
     positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
         f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
-        f"with --classes{positive}"
+        f"with --classes{positive}{or_its_name(metric, rows.classes)}"
     )
 
 
