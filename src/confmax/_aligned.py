@@ -6,6 +6,7 @@ Tables of costs with names, metrics of one class, and the positive one of two cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, islice
@@ -46,7 +47,12 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     (1,)
     """
     if metric.label is not None and metric.classes is None:
-        found = find([str(plain(name)) for name in classes], [metric.label], whole=False, affix=False)
+        names = [str(plain(name)) for name in classes]
+        found = find(names, [metric.label], whole=False, affix=False)
+        quoted = re.fullmatch(r"""(['"])(.+)\1""", str(metric.label), re.DOTALL)
+        if found.places is None and quoted is not None:  # as in recall['no']
+            metric = replace(metric, label=quoted[2])
+            found = find(names, [metric.label], whole=False, affix=False)
         if found.places is None:
             shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
             raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
