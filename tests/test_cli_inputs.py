@@ -320,6 +320,19 @@ def test_decisions_keep_the_separator_and_the_cells():
     assert Path("o.csv").read_text().startswith("id,no,yes,y,decision\n")
 
 
+@pytest.mark.parametrize("name", ["t.tsv", "t.txt", "T.TSV"])
+def test_text_of_other_names_is_csv(name):
+    """Read as CSV, and written so: a file that is named for tabs has tabs, whatever the input has."""
+    reference = rule_and_decisions("comma")[1]
+    written(name, sep="\t", **two())
+    run("apply", "r.json", name, "-o", "o.txt")
+    run("apply", "r.json", "o.txt", "-o", "again.csv", code=2)  # it has decisions already
+    run("apply", "r.json", written("c.csv", **two()), "-o", "o.tsv")
+    for out in ("o.txt", "o.tsv"):
+        lines = [line.split("\t") for line in Path(out).read_text().splitlines()]
+        assert lines[0][-1] == "decision" and [line[-1] for line in lines[1:]] == reference
+
+
 def test_decimal_commas_are_not_mistaken_for_thousands():
     """A comma is a decimal mark where cells are not separated by commas and no number has a point."""
     Path("t.csv").write_text("no;yes;w\n0.25;0.75;1,000\n0.5;0.5;2\n")

@@ -251,3 +251,13 @@ def test_lines_can_be_found_by_their_first_word():
     done = run_process("score", HPC, "--label", "obs", "--replicates", "0")
     lines = [line for line in done.stdout.splitlines() if line.startswith("g_mean ")]
     assert len(lines) == 1 and lines[0].split()[1:] == ["0.4870", "0.5614"]
+
+
+def test_stacked_lines_keep_their_headings():
+    """Where a table does not fit, every cell says which column it is of; empty ones are left out."""
+    lines = plain(on_terminal(60, "metrics")).splitlines()
+    at = lines.index("recall")
+    assert [line.strip() for line in lines[at + 1 : at + 3]] == ["structure  linear", "needs  two classes, or [NAME]"]
+    assert lines[at + 3].startswith("    what it is  share of the rows")
+    at = lines.index("accuracy")
+    assert lines[at + 2].startswith("    what it is  ")

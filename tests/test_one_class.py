@@ -1,6 +1,7 @@
 """Precision, recall, specificity, F1 and Jaccard of one named class: values, optima, names."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -260,8 +261,36 @@ def test_pos_label_refusals():
     P, y = table()
     with pytest.raises(ValueError, match=r"got 'VF' with 4 classes .* or a metric of one class, such as f1\[F\]"):
         confmax.score("macro_f1", P, y, pos_label="VF")
-    with pytest.raises(ValueError, match=r"depends on the order of the classes .* or pos_label= with the latter"):
+    way_out = r"pos_label= with the latter\), or name the class, as in f1\[\w+\]$"
+    with pytest.raises(ValueError, match=rf"depends on the order of the classes .* or {way_out}"):
         confmax.maximize("f1", *table(K=2))
+    with pytest.raises(ValueError, match=r"pos_label= with the latter\)$"):
+        confmax.maximize("ams", *table(K=2))
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("recall_hiland", "did you mean recall[hiland]?"), ("f_beta_VF", "did you mean f_beta[VF]?"),
+        ("f1_macr", "did you mean f1_macro"), ("recall_wieghted", "did you mean recall_weighted"),
+    ],
+)  # fmt: skip
+def test_a_class_that_is_written_without_brackets(written, hint):
+    with pytest.raises(ValueError, match=re.escape(hint)):
+        confmax.metrics.get(written)
+
+
+@pytest.mark.parametrize("text", ["recall['yes']", 'recall["yes"]'])
+def test_quotes_around_a_class_are_left_out_unless_they_are_its_own(text):
+    P, y = table(K=2, names=["no", "yes"])
+    solution = confmax.maximize(text, P, y)
+    assert repr(solution.metric) == "recall[yes]"
+    assert solution.value == confmax.maximize("recall[yes]", P, y).value
+    quoted = text[7:-1]
+    P, y = table(K=2, names=["yes", quoted])
+    assert confmax.maximize(text, P, y, classes=["yes", quoted]).metric.classes[-1] == 1
+    with pytest.raises(ValueError, match="names a class that the table does not have"):
+        confmax.maximize("recall['yes\"]", P, y)
 
 
 # --- score and estimators ---------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Tables of costs with names, metrics of one class, and the positive one of two cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, islice
@@ -46,7 +47,12 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     (1,)
     """
     if metric.label is not None and metric.classes is None:
-        found = find([str(plain(name)) for name in classes], [metric.label], whole=False, affix=False)
+        names = [str(plain(name)) for name in classes]
+        found = find(names, [metric.label], whole=False, affix=False)
+        quoted = re.fullmatch(r"""(['"])(.+)\1""", str(metric.label), re.DOTALL)
+        if found.places is None and quoted is not None:  # as in recall['no']
+            metric = replace(metric, label=quoted[2])
+            found = find(names, [metric.label], whole=False, affix=False)
         if found.places is None:
             shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
             raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
@@ -87,6 +93,18 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
             f"than two, pass classes= (estimators: labels=) in order, or a metric of one class, such as f1[{names[0]}]"
         )
     return in_given_order(metric, (1, 0) if names.index(plain(pos_label)) == 0 else (0, 1))
+
+
+def or_its_name(metric: Metric, classes: Sequence[Any]) -> str:
+    """Return how a sentence about the order goes on for a metric of one class, which can name its class; else nothing.
+
+    Examples
+    --------
+    >>> from confmax import metrics
+    >>> or_its_name(metrics.get("f1"), ["no", "yes"])
+    ', or name the class, as in f1[yes]'
+    """
+    return f", or name the class, as in {metric.name}[{classes[-1]}]" if metric.one_class else ""
 
 
 def in_given_order(metric: Metric, order: Sequence[int]) -> Metric:

@@ -21,7 +21,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
-from confmax._aligned import aligned, in_given_order, with_positive
+from confmax._aligned import aligned, in_given_order, or_its_name, with_positive
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax.confusion import Array
@@ -248,7 +248,7 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
     if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
-            f"with the names in order, or pos_label= with the positive one of two"
+            f"with the names in order, or pos_label= with the positive one of two{or_its_name(metric, classes)}"
         )
     return metric
 

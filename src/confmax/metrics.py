@@ -186,6 +186,7 @@ def get(name: str, **params: Any) -> Metric:
                 f"{name} is computed from probabilities, not from decisions, so no decision rule changes it; choose a "
                 f"metric of decisions, such as balanced_accuracy"
             )
+        near = _with_brackets(name) or near
         hint = f"did you mean {' or '.join(near)}?" if near else "confmax.metrics.names() lists them"
         raise ValueError(f"there is no metric {name!r}; {hint}")
     known = dict(metric.params)
@@ -242,6 +243,16 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     if callable(metric):
         return from_function(metric)
     return get(metric)
+
+
+def _with_brackets(name: str) -> list[str]:
+    """Return ``recall[VF]`` for ``recall_VF``, nothing where no metric of one class stands before a name."""
+    bases = [each for each, metric in _CATALOGUE.items() if metric.one_class and name.lower().startswith(f"{each}_")]
+    base = max(bases, key=len, default="")
+    label = name[len(base) + 1 :]
+    if difflib.get_close_matches(name.lower(), {*_CATALOGUE, *_ALIASES} - {base}, 1, 0.8):
+        return []  # misspelt
+    return [f"{base}[{label}]"] if base and label not in ("", "score") else []
 
 
 def _of_one_class(text: str) -> tuple[str, str]:

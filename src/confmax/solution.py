@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confmax._aligned import aligned, extra_names, with_positive
+from confmax._aligned import aligned, extra_names, or_its_name, with_positive
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax._polish import polished
@@ -318,6 +318,7 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
             f"names in column order (for two classes: the negative, then the positive, or pos_label= with the latter)"
+            f"{or_its_name(metric, table.classes)}"
         )
     used = metric.divided_by(table.n_classes)
     kept = [k for k in used if present[k]]

@@ -263,7 +263,12 @@ def test_labels_order_gains_and_functions_too(three):
 @pytest.mark.parametrize(
     ("metric", "settings", "sentence"),
     [
-        ("f1", {}, r"f1 depends on the order of the classes and y holds names \('bad', 'good'\); pass labels= with"),
+        (
+            "f1",
+            {},
+            r"f1 depends on the order of the classes and y holds names \('bad', 'good'\); pass labels= with .*"
+            r"pos_label= with the positive one of two, or name the class, as in f1\[good\]$",
+        ),
         ("f1", {"pos_label": "rare"}, r"must be one of two classes; got 'rare' with 2 classes \('bad', 'good'\)"),
         ("f1", {"labels": ["good", "rare"]}, r"labels must hold each of the classes \('bad', 'good'\) once, in order"),
         ("f1", {"labels": ["bad"]}, "labels must hold each of the classes"),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.cli.frame import Frame, as_names, no_column
-from confmax.cli.scores import implied_score, two_columns
+from confmax.cli.scores import implied_score, is_named_like, two_columns
 from confmax.oracle import checked_probabilities
 from confmax.oracle._columns import assignment, find, is_numbered
 
@@ -25,6 +25,7 @@ __all__ = ["ASKED", "Asked", "Rows", "keys_of", "listed", "placed", "read_rows",
 LONGEST_NAME = 100  # characters of a name in a list of names
 ASKED = ("label", "weight", "columns", "classes", "positive", "score", "sep")  # options of what a file's columns mean
 ONE = "a single column with --score"
+PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the probabilities are: names of columns, or one block; and how that was decided."""
+    """Where the probabilities are: names of columns, or one block; how that was decided, and what to warn of."""
 
     names: tuple[str, ...]
     block: str | None
     how: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def placed(head: Frame, asked: Asked, distinct: Sequence[Any]) -> Placed:
     order_asked = wanted(asked, (), distinct)
     place = _choose(head, asked, order_asked or distinct, None, of_rule=False)
     names, notes = _class_names(place, len(place.names), order_asked, distinct, asked.label)
+    notes = (*place.notes, *notes)
     order = _order(names, order_asked, asked.positive)
     classes = tuple(names[k] for k in order)
     columns = tuple(place.names[k] for k in order)
@@ -163,6 +166,7 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = (), rule
         proba = _probabilities(frame, place)
         stated = bool(asked.classes) or not rule_classes
         names, notes = _class_names(place, proba.shape[1], order_asked, distinct, asked.label, stated=stated)
+        notes = (*place.notes, *notes)
     order = _order(names, order_asked, asked.positive)
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, order]), frame, place, [place.names[k] for k in order])
@@ -282,7 +286,21 @@ def _choose(frame: Frame, asked: Asked, classes: Sequence[Any], labels: NDArray[
     if len(missing) < len(classes):
         way_out = "it, or name the columns of the classes in their order with --columns"
         raise no_column(missing[0], frame, way_out + (f", or {ONE}" if len(classes) == 2 else ""))
+    if len(classes) == 2:
+        _refuse_half(frame, numeric, classes)
     return _numeric(frame, free, list(map(str, classes)) if of_rule else ())
+
+
+def _refuse_half(frame: Frame, numeric: Sequence[str], classes: Sequence[Any]) -> None:
+    """Refuse columns that are no table of probabilities, where one of them is named like one of two classes."""
+    named = [(column, name) for column in numeric for name in classes if is_named_like(column, name)]
+    if len(named) == 1 and abs(sum(float(frame.numbers(column)[0]) for column in numeric) - 1) > 0.01:
+        column, name = named[0]
+        other = next(each for each in classes if each != name)
+        raise ValueError(
+            f"{frame.path} has a column for the class {name} ({column}) and none for {other}; give --score "
+            f"{shlex.quote(column)}"
+        )
 
 
 def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
@@ -314,6 +332,15 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
                 f"({listed(numeric)}); name those of the classes in their order with --columns"
             )
         numeric = fractions
+    prefixes = [found[0] for name in numeric if (found := PREFIX.match(name))]
+    if len(set(prefixes)) == 1 and 1 < len(prefixes) < len(numeric) and not rule_classes:
+        kept = tuple(name for name in numeric if name.startswith(prefixes[0]))
+        left_out = [name for name in numeric if name not in kept]
+        note = (
+            f"the columns that begin with {prefixes[0]!r} were taken as probabilities ({listed(kept)}), and the other "
+            f"numeric columns were left out ({listed(left_out)}); --columns sets the columns"
+        )
+        return _Place(kept, None, f"every column that begins with {prefixes[0]!r}", (note,))
     return _Place(tuple(numeric), None, "every numeric column")
 
 

@@ -348,7 +348,8 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     """Decide every row of FILE by RULE.
 
     Writes the columns of FILE and a column 'decision', in the format that the name of the output says; CSV keeps the
-    separator of FILE. Columns are matched to the rule's classes by name. FILE may be '-' for CSV on standard input.
+    separator of FILE, and .tsv has tabs. Columns are matched to the rule's classes by name. FILE may be '-' for CSV on
+    standard input.
 
     \b
     Example:

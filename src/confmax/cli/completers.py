@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from confmax import metrics
 from confmax.cli.csvs import first_cells, sniffed
-from confmax.cli.files import EXTENSIONS
+from confmax.cli.files import EXTENSIONS, format_of
 from confmax.cli.sources import Source
 from confmax.optimize import SOLVERS
 
@@ -64,13 +64,11 @@ def _described(name: str) -> str | None:
 
 def _columns(path: Path) -> list[str]:
     """Return the names of a file's columns, of which only the beginning is read."""
-    kind = path.suffix.lower()
+    kind = format_of(path)
     if kind == ".parquet":
         return list(pq.read_schema(path).names)
     if kind == ".npz":
         with zipfile.ZipFile(path) as archive:
             return [name.removesuffix(".npy") for name in archive.namelist()]
-    if kind != ".csv":
-        return []
     source = Source(path)
     return [name.strip() for name in first_cells(source, 1, sniffed(source))[0]]

@@ -6,6 +6,7 @@ beside semicolons or tabs, are read where no number of the file has a decimal po
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -53,6 +54,7 @@ def read_csv(source: Source, separator: str | None = None) -> Frame:
         with source.open() as file:
             table = pacsv.read_csv(file, parse_options=quoted, convert_options=text)
     except (pa.ArrowException, UnicodeDecodeError) as error:
+        _check_encoding(source)
         raise ValueError(
             f"{source.path} is not a well-formed CSV file: {short(error)}; mend or remove such rows"
         ) from None
@@ -122,11 +124,28 @@ def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
         # of the names nothing is forgiven; a cell further down may be longer than this reader takes
         if not rows:
             raise ValueError(f"{source.path} is not a well-formed CSV file: {short(error)}; mend its names") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{source.path} is not a well-formed CSV file: {short(error)}; save it as UTF-8 text"
-        ) from None
+    except UnicodeDecodeError:
+        _check_encoding(source)
+        raise
     return rows
+
+
+def _check_encoding(source: Source) -> None:
+    """Refuse text that is not UTF-8, and say where."""
+    decoder, start = codecs.getincrementaldecoder("utf-8")(), 0
+    with source.open() as file:
+        while True:
+            chunk, kept = file.read(1 << 20), decoder.getstate()[0]
+            try:
+                decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                at, byte = start - len(kept) + error.start, error.object[error.start]
+                raise ValueError(
+                    f"{source.path} is not UTF-8 text; save it as UTF-8 (byte 0x{byte:02x} at position {at})"
+                ) from None
+            if not chunk:
+                return
+            start += len(chunk)
 
 
 def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:

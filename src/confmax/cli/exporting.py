@@ -11,7 +11,7 @@ from confmax.cli.columns import listed
 from confmax.cli.commands import _AS_JSON, _OUT, _PATH, _load_rule, _names, confmax, one_result
 from confmax.cli.completers import rule_files
 from confmax.cli.files import check_output, refuse_same, write_file
-from confmax.cli.show import Page, print_json
+from confmax.cli.show import Page, clean, print_json
 
 __all__ = ["confmax", "export"]
 
@@ -68,12 +68,15 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         made = getattr(loaded, f"to_{language}")(**settings)
     except ImportError as error:
         raise ValueError(str(error)) from None
+    classes = [str(name) for name in loaded.class_names]
+    if language == "sql" and "columns" not in settings:
+        read = listed(classes[: loaded.n_classes], 20)
+        click.echo(clean(f"note: the expression reads the columns {read}; --columns names others"), err=True)
     if out is None:
         click.echo(made, nl=language == "sql")
         return
     data = made.SerializeToString() if language == "onnx" else made.rstrip("\n").encode() + b"\n"
     write_file(out, data)
-    classes = [str(name) for name in loaded.class_names]
     document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
     if as_json:
         print_json(document)

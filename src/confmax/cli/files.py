@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import io
+import shlex
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,8 @@ __all__ = [
 ]  # fmt: skip
 
 DECISION = "decision"
-EXTENSIONS = (".csv", ".parquet", ".npz")
+EXTENSIONS = (".csv", ".tsv", ".txt", ".parquet", ".npz")
+_TEXT = (".csv", ".tsv", ".txt")  # all read and written as CSV
 
 # first bytes of files that are often misnamed, with what they are
 _MAGIC = {
@@ -92,8 +94,8 @@ def read_frame(path: Path, separator: str | None = None) -> Frame:
 def read_cells(path: Path) -> list[list[str]]:
     """Return the cells of a small CSV file, such as a table of costs; errors as for `read_frame`."""
     _check_readable(path)
-    if path != STANDARD and path.suffix.lower() != ".csv" and not is_stream(path):
-        raise ValueError(f"{path} does not end in .csv; save the table as CSV")
+    if path != STANDARD and format_of(path) != ".csv":
+        raise ValueError(f"{path} does not end in {', '.join(_TEXT)}; save the table as CSV")
     source = opened(path)
     _check_bytes(source, ".csv")
     return read_cells_of(source)
@@ -118,11 +120,20 @@ def format_of(path: Path) -> str:
     """Return the format that a name says, as an extension; streams whose names say none hold CSV."""
     extension = path.suffix.lower()
     if extension in EXTENSIONS:
-        return extension
+        return ".csv" if extension in _TEXT else extension
     if is_stream(path):
         return ".csv"
+    if extension == ".gz":
+        raise ValueError(f"{path} is named like a gzip archive, which confmax neither reads nor writes; {_piped(path)}")
     shown = f"the extension {path.suffix!r}" if path.suffix else "no extension"
     raise ValueError(f"{path} has {shown}; tables are read and written as {', '.join(EXTENSIONS)}")
+
+
+def _piped(path: Path) -> str:
+    """Return how a compressed file can be used."""
+    if not path.exists():
+        return "write to standard output and compress that: confmax ... -o - | gzip > FILE"
+    return f"unpack it, or pipe it: zcat {shlex.quote(str(path))} | confmax ... -"
 
 
 def _check_bytes(source: Source, extension: str) -> None:
@@ -140,7 +151,8 @@ def _check_bytes(source: Source, extension: str) -> None:
     if source.data is not None:
         raise ValueError(f"{path} holds {what}; only CSV is read from a stream: name the file")
     way_out = f"rename it to end in {found}" if found in EXTENSIONS else f"save the table as {extension} again"
-    raise ValueError(f"{path} is named {extension} but holds {what}; {way_out}")
+    way_out = _piped(path) if found == ".gz" and extension == ".csv" else way_out
+    raise ValueError(f"{path} is named {path.suffix.lower() or extension} but holds {what}; {way_out}")
 
 
 def _read_parquet(source: Source) -> Frame:
@@ -265,7 +277,8 @@ def write_decisions(
     if table is None:
         data = _npz_bytes({**frame.arrays, DECISION: decisions})
     elif extension == ".csv":
-        data = csv_bytes(table.append_column(DECISION, pa.array(decisions)), frame.separator or ",")
+        separator = "\t" if path.suffix.lower() == ".tsv" else frame.separator or ","
+        data = csv_bytes(table.append_column(DECISION, pa.array(decisions)), separator)
     else:
         typed = _typed_table(frame) if frame.is_text else table
         typed = typed.append_column(DECISION, pa.array(decisions))

@@ -120,9 +120,8 @@ class Page:
                 self.say(row[0], "bold")
                 for name, cell in zip(names[1:], row[1:], strict=True):
                     if cell:
-                        indent = 2 if right else 4
-                        told = Text(clean(f"{name}  {cell}" if right else cell), no_wrap=False)
-                        self.console.print(Padding(told, (0, 0, 0, indent)))
+                        told = Text(clean(f"{name}  {cell}"), no_wrap=False)
+                        self.console.print(Padding(told, (0, 0, 0, 2 if right else 4)))
 
     def _fitting(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: bool) -> list[list[int]]:
         """Return the columns of the tables that fit beside each other; an empty list stands for rows as blocks."""
@@ -313,9 +312,10 @@ def show_score(page: Page, document: Document) -> None:
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}
     for entry in document["skipped"]:
-        reasons.setdefault(entry["why"], []).append(entry["metric"])
+        # reasons that differ in the metric's name only are one
+        reasons.setdefault(entry["why"].replace(f"{entry['metric']}[", "["), []).append(entry["metric"])
     for why, left_out in reasons.items():
-        page.say(f"Left out: {', '.join(left_out)} ({why}).")
+        page.say(f"Left out: {', '.join(left_out)} ({why.replace('[', f'{left_out[0]}[')}).")
 
 
 def show_apply(page: Page, document: Document) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax._aligned import aligned
+from confmax._aligned import aligned, or_its_name
 from confmax._metric import Metric
 from confmax._order_check import doubt_of_order
 from confmax.calibration import Calibration
@@ -23,6 +23,7 @@ from confmax.cli.large import Large
 from confmax.optimize import Progress
 from confmax.oracle import make_table
 from confmax.oracle._columns import find, table_order
+from confmax.report._metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
 from confmax.uncertainty import Score, compare, doubts, plain_rules
@@ -109,7 +110,7 @@ def _order_needed(metric: Metric, rows: Rows) -> str:
     positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
         f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
-        f"with --classes{positive}"
+        f"with --classes{positive}{or_its_name(metric, rows.classes)}"
     )
 
 
@@ -232,13 +233,16 @@ def score(
     ``settings`` are those of the bootstrap, as `uncertainty.compare` takes them.
     """
     own = () if rule is None else rule.class_names[: rule.n_classes]
-    rows = read_rows(frame, asked, own, None if rule is None else positive_of(rule))
+    positive = None if rule is None else positive_of(rule)
+    rows = read_rows(frame, asked, own, positive)
     for note in rows.notes:
         warn(note)
+    if positive is not None and not asked.classes and not asked.positive:
+        rows = _reordered(rows, tuple(sorted(rows.classes, key=lambda name: name == positive)))
+    tuned_for = None if rule is None else _tuned_metric(rule, rows.classes)
+    ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
     if rule is not None and own != rows.classes:
         rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
-    tuned_for = "" if rule is None else rule.metric.split("(")[0]
-    ordered = tuned_for in metrics.names() and metrics.get(tuned_for).ordered if tuned_for != "linear" else False
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
     present = table.label_weight() > 0
     chosen = [aligned(metrics.get(name, **params), rows.classes) for name in names if name != "linear"]
@@ -247,6 +251,8 @@ def score(
     if not names:
         # with their default beta f_beta and macro_f_beta are f1 and macro_f1
         chosen = [metrics.get(name) for name in metrics.names() if name not in ("linear", "f_beta", "macro_f_beta")]
+        if tuned_for is not None:
+            chosen = [tuned_for, *(metric for metric in chosen if not _is_same(metric, tuned_for, len(rows.classes)))]
     used, skipped = {}, []
     for metric in chosen:
         why = _not_applicable(metric, rows, order_known=rows.order_known or ordered)
@@ -269,6 +275,12 @@ def score(
     values = [{"metric": name, **_scored(found, name)} for name in found.metrics]
     about = {**_about(frame, asked, rows), "tuned_for": rule and rule.metric}
     return {**about, "values": values, "skipped": skipped, "intervals": _bootstrap(found)}
+
+
+def _is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
+    """Return whether a metric of the catalogue is the one that a rule was tuned for, which may name its class."""
+    of_last = tuned_for.classes is None or (n_classes == 2 and tuned_for.classes[-1] == 1)
+    return (metric.name, metric.params) == (tuned_for.name, tuned_for.params) and of_last
 
 
 _COLUMNS = {"argmax": "argmax", "p/prior": "p_prior", "rule": "rule"}  # names of rules in documents
@@ -308,7 +320,10 @@ def _not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
         return f"for two classes; the file has {K}{of_one}"
     if metric.statistics == "matrix" and K > MAX_MATRIX_CLASSES:
         return f"the confusion matrix of {K} classes is too large"
-    return "the order of the classes is not known; give it with --classes" if metric.ordered and not order_known else ""
+    if order_known or not metric.ordered:
+        return ""
+    positive = ", or name the positive class with --positive" if K == 2 else ""
+    return f"the order of the classes is not known; give it with --classes{positive}"
 
 
 # --- apply, metrics --------------------------------------------------------------------------------------------------
@@ -321,10 +336,7 @@ def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Wa
     for note in rows.notes:
         warn(note)
     # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
-    if own != rows.classes:
-        order = [rows.classes.index(name) for name in own]
-        columns = tuple(rows.columns[k] for k in order)
-        rows = replace(rows, proba=np.ascontiguousarray(rows.proba[:, order]), classes=own, columns=columns)
+    rows = _reordered(rows, own)
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict_index(rows.proba, keys=keys_of(frame, asked.key))
     with writing(out):
@@ -343,11 +355,42 @@ def apply(frame: Frame, asked: Asked, rule: DecisionRule, out: Path, *, warn: Wa
     }
 
 
+def _reordered(rows: Rows, classes: tuple[Any, ...]) -> Rows:
+    """Return the rows with their classes in another order."""
+    if classes == rows.classes:
+        return rows
+    order = [rows.classes.index(name) for name in classes]
+    columns = tuple(rows.columns[k] for k in order)
+    return replace(rows, proba=np.ascontiguousarray(rows.proba[:, order]), classes=classes, columns=columns)
+
+
 def positive_of(rule: DecisionRule) -> Any:
-    """Return the positive class of a rule that was tuned for a metric of two classes, None for other rules."""
-    name = rule.metric.split("(")[0]
-    is_binary = rule.n_classes == 2 and name in metrics.names() and name != "linear" and metrics.get(name).binary
-    return rule.class_names[1] if is_binary else None
+    """Return the positive class of a rule of two classes, None where its metric has none.
+
+    Of a metric that names its class, such as ``f1[yes]``, it is this class.
+    """
+    own = rule.class_names[: rule.n_classes]
+    metric = _tuned_metric(rule, own)
+    if metric is None or len(own) != 2 or not (metric.binary or metric.one_class):
+        return None
+    return own[(metric.classes or (0, 1))[-1]]
+
+
+def _tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
+    """Return the metric that a rule was tuned for, over its classes in this order; None where its file does not say."""
+    own = rule.class_names[: rule.n_classes]
+    metric = named(rule.metric)
+    try:
+        metric = metric and aligned(metric, own)
+    except ValueError:  # a rule whose classes were renamed
+        return None
+    if metric is None or metric.classes is None:
+        return metric
+    if max(metric.classes) >= len(own):
+        return None
+    places = tuple(list(classes).index(own[k]) for k in metric.classes)
+    in_order = metric.label is None and places == tuple(range(len(own)))
+    return replace(metric, classes=None if in_order else places)
 
 
 def catalogue() -> Document:

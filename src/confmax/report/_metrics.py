@@ -77,12 +77,10 @@ def of_class(part: str, k: int) -> Metric:
 
 def named(text: str) -> Metric | None:
     """Return the metric that a rule's file names, None for tables of costs, functions and what is not understood."""
-    # a class in brackets may have parentheses in its name, and no brackets
-    end = text.find("]", text.find("[")) + 1 if "[" in text.partition("(")[0] else 0
-    name, _, inside = text[end:].partition("(")
-    name = text[:end] + name
-    if name == "linear" or name.partition("[")[0] not in metrics.names():
+    parts = re.fullmatch(r"(\w+)(\[.*\])?(\(.*\))?", text, re.DOTALL)  # the name of a class may have parentheses
+    if parts is None or parts[1] == "linear" or parts[1] not in metrics.names():
         return None
+    name, inside = parts[1] + (parts[2] or ""), (parts[3] or "()")[1:-1]
     params: dict[str, Any] = {}
     classes: tuple[int, ...] | None = None
     for key, value in re.findall(r"(\w+)=(\([\d, ]*\)|[^,()]+)", inside):
