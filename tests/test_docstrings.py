@@ -49,7 +49,7 @@ BLOCKS = {
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",
     "uncertainty.compare", "uncertainty.doubts",
     "uncertainty.plain_rules", "uncertainty.check_bootstrap", "solution.check_settings", "solution.fit_metric",
-    "solution.tune", "solution.value_on_labels",
+    "solution.tune", "solution.value_on_labels", "solution.warn_of_trivial",
     "calibration.check_calibration", "calibration.choose",
 }  # fmt: skip
 PROTOCOLS = {"check", "init", "step", "maximize", "eta", "sample", "points", "table", "transform"}

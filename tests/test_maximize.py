@@ -297,4 +297,4 @@ def test_repr_says_what_was_found():
     text = repr(confmax.maximize("g_mean", P3, confusion="model"))
     for part in ("g_mean = ", "gap ", "passes", "argmax", "p/prior", "DecisionRule for g_mean"):
         assert part in text
-    assert "no certificate" in repr(confmax.maximize("mcc", P3))
+    assert "no guarantee" in repr(confmax.maximize("mcc", P3))

@@ -26,6 +26,7 @@ WITNESSES = {
     "f1": sklearn_metrics.f1_score,
     "jaccard": sklearn_metrics.jaccard_score,
 }
+pytestmark = pytest.mark.filterwarnings("ignore:.* of one class alone is largest:UserWarning")
 
 
 def table(n=400, K=4, seed=0, names=NAMES):
@@ -296,3 +297,22 @@ def test_equal_and_hashable():
     assert metrics.get("recall[VF]") == metrics.get("recall", label="VF") != metrics.get("recall[F]")
     assert hash(metrics.get("recall[VF]")) == hash(metrics.get("recall", label="VF"))
     assert replace(metrics.get("recall[VF]"), label=None).label is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("metric", "useless"),
+    [
+        ("recall[VF]", "every row is decided as it"),
+        ("specificity[VF]", "no row is decided as it"),
+        ("precision[VF]", "only its surest row is decided as it"),
+    ],
+)
+def test_metrics_that_useless_rules_make_largest_are_warned_of(metric, useless):
+    P, y = table()
+    name = metric.partition("[")[0]
+    sentence = rf"^{name} of one class alone is largest if {useless}; maximise f1\[VF\] or f_beta\[VF\]"
+    with pytest.warns(UserWarning, match=sentence):
+        confmax.maximize(metric, P, y, classes=NAMES)
+    confmax.score(metric, P, y, classes=NAMES, n_replicates=0)  # warnings are errors
+    confmax.maximize("f1[VF]", P, y, classes=NAMES)

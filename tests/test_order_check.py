@@ -104,3 +104,33 @@ def test_the_command_line_doubts(tmp_path, monkeypatch):
     assert stderr.count(told) == 1
     _, stderr = run("compare", "t.npz", "--label", "y", "--metric", "macro_f1", "--replicates", "0")
     assert stderr.count(told) == 1
+
+
+# --- rows in another order --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [np.arange(N)[::-1], np.arange(N) + 7, [f"case {k}" for k in range(N)]], ids=str)
+@pytest.mark.parametrize("what", ["y", "sample_weight"])
+def test_rows_of_another_order_are_refused(index, what):
+    """A pandas index names the rows; where it is no default one, another order of the same rows is a mistake."""
+    P, y = drawn(3)
+    frame = pd.DataFrame(P, index=index)
+    given = {"y": pd.Series(y, index=index), "sample_weight": pd.Series(np.ones(N), index=index)}
+    decided = confmax.maximize("macro_f1", frame, **given).predict(frame)
+    np.testing.assert_array_equal(decided, confmax.maximize("macro_f1", P, y).predict(P))
+    given[what] = given[what].iloc[np.roll(np.arange(N), 1)]
+    sentence = (
+        rf"^the index of {what} holds the rows of proba in another order: row 0 is .* in proba and .* in {what}; "
+    )
+    with pytest.raises(ValueError, match=sentence + rf"pass {what}.loc\[proba.index\], or arrays without an index"):
+        confmax.maximize("macro_f1", frame, **given)
+
+
+def test_an_index_that_only_counts_says_nothing():
+    """`cross_val_predict` on shuffled rows returns them in the order of the labels, without their index."""
+    P, y = drawn(3)
+    shuffled = np.random.default_rng(0).permutation(N)
+    labels = pd.Series(y, index=shuffled)
+    assert confmax.maximize("macro_f1", pd.DataFrame(P), labels).rule == confmax.maximize("macro_f1", P, y).rule
+    with pytest.warns(UserWarning, match="the rows of y .*in another order than those of proba"):
+        confmax.maximize("macro_f1", P * 0.999 + 0.001 / 3, y[shuffled], calibration=None)

@@ -185,7 +185,8 @@ def test_ties_of_argmax_go_to_the_last_class():
     "metric",
     [confmax.metrics.get("f_beta", beta=2.0), confmax.metrics.get("g_mean"), confmax.metrics.get("h_mean", rho=0.1),
      confmax.metrics.get("quadratic_kappa").over([2, 0, 1]),
-     confmax.metrics.get("h_mean", rho=0.1, smoothing="additive")],
+     confmax.metrics.get("h_mean", rho=0.1, smoothing="additive"), confmax.metrics.get("f1[b (old), c]"),
+     confmax.metrics.get("f_beta[b (old)]", beta=2.0)],
     ids=repr,
 )  # fmt: skip
 def test_the_metric_that_a_rule_names(metric):

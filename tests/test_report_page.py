@@ -167,6 +167,57 @@ def test_two_classes_have_the_positive_class_and_a_curve(tmp_path):
     assert "so its point on the line is optimistic" in told and "curve" in specs(told)
 
 
+@pytest.mark.parametrize("k", [0, 1])
+def test_the_positive_class_of_two_may_stand_in_brackets(k, tmp_path):
+    P, y = sample(600, 2, seed=3)
+    names = np.array(["no", "yes"])
+    own = str(names[k])
+    found = confmax.maximize(f"f1[{own}]", P[:300], names[y[:300]])
+    decided, truth = found.predict(P[300:]), names[y[300:]]
+    page = tmp_path / "page.html"
+    for rule in (found, found.rule):
+        confmax.report.write(page, rule, P[300:], truth, n_replicates=99)
+        leading, everything = re.findall(r"<table>.*?</table>", page.read_text(), re.S)[:2]
+        for name, metric in (("Precision", reference.precision_score), ("Recall", reference.recall_score)):
+            value = metric(truth, decided, pos_label=own)
+            assert re.search(rf"{name} of {own}</th>.*?</td>.*?{value:.3f}", leading, re.S)
+        # the same metrics as with the order of the classes, each once and of this class
+        assert all(f"{name}[{own}]" in everything.casefold() for name in ("f1", "jaccard"))
+        assert everything.count(f"1[{own}]") == 1 and "Fowlkes-Mallows" in everything and "AMS" in everything
+        assert f"{own} is decided when its probability exceeds" in page.read_text()
+    value = reference.jaccard_score(truth, decided, pos_label=own)
+    assert re.search(rf"jaccard\[{own}\].*?</td>.*?{value:.3f}", everything, re.S | re.I)
+
+
+@pytest.mark.parametrize("name", ["recall[no]", "precision[no]"])
+def test_precision_or_recall_that_was_tuned_for_is_shown_once(name, tmp_path):
+    P, y = sample(300, 2, seed=3)
+    truth = np.array(["no", "yes"])[y]
+    rule = confmax.DecisionRule.from_weights([2.0, 1.0], classes=["no", "yes"])
+    confmax.report.write(tmp_path / "page.html", rule, P, truth, metric=name, second="f1[no]", n_replicates=39)
+    everything = re.findall(r"<table>.*?</table>", (tmp_path / "page.html").read_text(), re.S)[1]
+    part, other = ("Recall", "Precision") if name.startswith("recall") else ("Precision", "Recall")
+    assert f"{other} of no" in everything and f"{part} of no" not in everything
+
+
+def test_warnings_point_to_the_line_that_asks_for_the_report(tmp_path):
+    pd = pytest.importorskip("pandas")
+    P, y = sample(300)
+    found, names = confmax.maximize("macro_f1", P, np.array(["a", "b", "c"])[y]), np.array(["a", "b", "c"])[y]
+    frame = pd.DataFrame(P, columns=["u", "v", "w"])
+    calls = (
+        lambda: found.report(tmp_path / "page.html", frame, names, n_replicates=39),
+        lambda: confmax.report.write(tmp_path / "page.html", found.rule, frame, names, n_replicates=39),
+        lambda: confmax.report.write_cross_fitted(tmp_path / "page.html", "macro_f1", frame, names, n_replicates=39),
+        lambda: found.rule.predict(frame),
+        lambda: confmax.score("macro_f1", frame, names, n_replicates=39),
+    )
+    for call in calls:
+        with pytest.warns(UserWarning, match="in their order") as caught:
+            call()
+        assert [each.filename for each in caught] == [__file__]
+
+
 def test_blue_is_better_in_the_difference(written):
     for row in specs(written[0])["confusion-difference"]["data"]["values"]:
         assert row["good"] == (row["value"] if row["true"] == row["decided"] else -row["value"])

@@ -8,8 +8,10 @@ from sklearn.linear_model import LogisticRegression
 
 import confmax
 from confmax.confusion import Gains
+from confmax.oracle import make_table
 from confmax.populations import atoms_example
 from confmax.report import _warnings as told
+from confmax.report._evidence import cross_fitted
 from confmax.report._figures import is_as_good, verdict_of
 from confmax.report._format import number
 from confmax.report._words import (
@@ -19,12 +21,13 @@ from confmax.report._words import (
     class_sentence,
     headline,
     how_it_decides,
+    outside_folds,
     price,
     verdict,
 )  # fmt: skip
 from confmax.rule import DecisionRule
 from confmax.uncertainty import Difference
-from tests.report_helpers import cross_fit, judge, sample
+from tests.report_helpers import cross_fit, judge, sample, shown
 
 RULE = DecisionRule.from_weights([1.0, 1.7, 2.9], classes=["a", "b", "c"])
 NAMES = np.array(["a", "b", "c"])
@@ -159,6 +162,50 @@ def test_the_simplest_rule_that_is_as_good_is_recommended(calm):
     assert "too few rows to say" in head and "could be noise" in first and "Use" not in first + second
 
 
+def test_a_middle_below_zero_is_at_least_as_good(calm):
+    def said(minus):
+        main = replace(calm.main, difference=Difference(*minus, 1.0), to_prior=Difference(*minus, 1.0))
+        found = replace(calm, metrics=(main, *calm.metrics[1:]))
+        better = replace(main, difference=Difference(0.03, 0.01, 0.05, 1.0))
+        to_prior = replace(calm, metrics=(better, *calm.metrics[1:]))
+        return headline(found), verdict(found)[1], headline(to_prior), against_prior(to_prior)
+
+    head, first, other, second = said((-0.069, -0.174, 0.0))
+    assert head == "Macro F1: argmax is at least as good as the tuned rule"
+    assert other == "Macro F1: p/prior is at least as good as the tuned rule"
+    assert first.startswith("argmax is at least as good: ") and ", is at least as good: " in second
+    assert all("contains zero, and its middle is below zero. Use" in each for each in (first, second))
+    assert not any("at least" in each for each in said((-0.001, -0.006, 0.004)))
+
+
+def test_a_kept_rule_that_decides_as_argmax_is_not_blamed_for_the_rules_of_the_folds(calm):
+    P, y = sample(400)
+    table = make_table(P, y)
+
+    def tune(kept, kind):
+        found = confmax.maximize("macro_f1", P[kept], y[kept], classes=(0, 1, 2))
+        weights = [1.0, 1.0, 1.0] if kind is None else [1.0, 30.0, 1.0]
+        return replace(found, rule=DecisionRule.from_weights(weights))
+
+    found = shown(cross_fitted(table, tune(slice(None), None), tune, n_folds=5, seed=0))
+    assert found.changed == 0 < found.changed_by_folds and found.main.verdict == "worse"
+    assert found.changed_by_folds == np.mean((P * [1, 30, 1]).argmax(1) != P.argmax(1))
+    assert headline(found) == "Macro F1: tuning found nothing better than argmax"
+    kind, sentence = verdict(found)
+    assert kind == "unclear" and "The rule that is kept decides as argmax on all rows. Use argmax" in sentence
+    share = f"{100 * found.changed_by_folds:.1f} %"
+    assert f"The rules of the folds change {share} of the decisions" in sentence
+    assert "for 0.0 % of rows" in " ".join(how_it_decides(found)) and f"for {share} of rows" in outside_folds(found)
+    assert against_prior(found) == price(found) == ""
+    # on other rows the rule may only seem to be argmax; on its tuning rows it is
+    plain = judge(DecisionRule.from_weights([1.0, 1.0, 1.0]), P, y)
+    assert headline(plain) == "Macro F1: the tuned rule decides as argmax"
+    assert verdict(plain)[1].startswith("The rule decides as argmax on all these rows. Use argmax")
+    seen = replace(plain, evidence=replace(plain.evidence, seen=True))
+    assert headline(seen) == "Macro F1: tuning found nothing better than argmax"
+    assert calm.changed == calm.changed_by_folds > 0
+
+
 def test_replicates_without_a_class_move_intervals_away_from_the_value():
     """Classes of one row each: macro F1 counts a class that is not drawn as zero, mean recall leaves it out."""
     y = np.concatenate([np.zeros(60, int), np.arange(1, 25)])
@@ -218,7 +265,7 @@ def test_a_rule_that_is_better_is_called_better_and_its_price_is_named():
     assert (
         kind == "better"
         and "more than chance explains" in sentence
-        and headline(found).endswith("p/prior is as good as the tuned rule")
+        and headline(found).endswith("p/prior is at least as good as the tuned rule")
     )
     worse = [row.name for row in found.metrics if row.verdict == "worse"]
     assert "accuracy" in worse and "accuracy from" in price(found)

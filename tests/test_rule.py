@@ -207,7 +207,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (edited(classes=["a", "b", ["c"]]), "distinct strings or numbers"),
         (edited(classes=["a", "b", 9]).replace(" 9", " 1e999"), "not finite, such as 1e999; write it in quotes"),
         (edited().replace('"seed"', '"metric": "", "seed"'), "it names the field 'metric' twice"),
-        (edited(version="x" * 20_000), "its version is 'x{49} and this confmax"),
+        (edited(version="x" * 20_000), "its version is 'x{39}... and this confmax"),
         (edited(atoms=[]), "list of 1 to"),
         (edited(atoms=[3]), "weight, a and b"),
         (edited(atoms=[{**ATOM, "c": 1}]), "weight, a and b"),

@@ -85,9 +85,13 @@ def doubt_of_order(
     if of_model or (calibrated is not None and calibrated <= _mean(shares, weight)):
         return ""
     if order == list(range(rows.n_classes)):
-        return told + "no other order of the columns fits better, so the model is badly overconfident; calibrate it"
+        return told + (
+            "no other order of the columns fits better, so the model is badly overconfident, which calibration mends, "
+            "or the rows of y are in another order than those of proba"
+        )
     return told + (
-        f"the columns may be in another order than the classes, or the model is badly overconfident; {WAY_OUT}"
+        f"the columns may be in another order than the classes, the rows of y in another order than those of proba, "
+        f"or the model is badly overconfident; {WAY_OUT}"
     )
 
 

@@ -53,7 +53,9 @@ class Solution(Reports):
         The metric of the rule on the labels, if there are any. With ``tuned_on="refit"`` it is computed on the
         out-of-fold probabilities of the rows, not on those that the rule was tuned on.
     baselines : dict
-        The metric, under the same estimate, of ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities.
+        The metric, under the same estimate, of simple rules on the raw probabilities: "argmax", "p/prior" (divided by
+        the class shares of the labels, or without labels by the mean probabilities) and, beside labels, "p/mean(p)"
+        (divided by the mean probabilities).
     metric : Metric
         The metric that was maximised. If some classes are absent, it covers the present ones. AMS without a regulariser
         is infinite at a background of zero, so its background is at least half a row.
@@ -142,7 +144,7 @@ class Solution(Reports):
         return solution_table(self)
 
     def __repr__(self) -> str:
-        known = "no certificate" if self.gap is None else f"gap {self.gap:.2g}"
+        known = "no guarantee" if self.gap is None else f"gap {self.gap:.2g}"
         mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
         rows = [
             f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",

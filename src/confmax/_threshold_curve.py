@@ -54,8 +54,9 @@ class ThresholdCurve:
 
 
 def positive_class(metric: Metric) -> int:
-    """Return the column of the class that a metric of two classes is of: the second one, in the metric's order."""
-    return int(metric.classes[-1]) if metric.ordered and metric.classes is not None else 1
+    """Return the column of the class that a metric of two classes is of: its own, or the second one in its order."""
+    own = metric.ordered or metric.label is not None
+    return int(metric.classes[-1]) if own and metric.classes is not None else 1
 
 
 def threshold_curve(rule: DecisionRule, table: Table, metric: Metric) -> ThresholdCurve | None:

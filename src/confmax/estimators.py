@@ -52,7 +52,7 @@ from confmax.confusion import Array
 from confmax.metrics import resolve
 from confmax.oracle import is_dask, make_oracle, make_table
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, check_settings, fit_metric, tune
+from confmax.solution import Solution, check_settings, fit_metric, tune, warn_of_trivial
 
 __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
 
@@ -203,6 +203,7 @@ class MetricClassifierCV(RuleClassifier):
         order = None if self._order is None else [name for name in self._order if name in classes]
         labels = order if self.labels is None and self.pos_label is None else self.labels
         metric = in_order(resolve(self.metric), classes, labels, self.pos_label)
+        warn_of_trivial(metric)
         routed = self._routed(weight, params)
         settings = {
             "confusion": self.confusion,

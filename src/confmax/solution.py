@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,11 +35,12 @@ from confmax.optimize import (
 )
 from confmax.optimize._loop import MIXES
 from confmax.oracle import CountingOracle, DecidingOn, Table, make_oracle, make_table, refuse_too_few_classes
-from confmax.oracle._columns import column_names, stated_order
+from confmax.oracle._columns import column_names, stated_order, warn
 from confmax.oracle._span import held
 from confmax.rule import DecisionRule
 
-__all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels"]
+__all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
+           "warn_of_trivial"]  # fmt: skip
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
@@ -48,6 +48,12 @@ RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 MAX_MATRIX_CLASSES = 1000
 MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
+# metrics of one class that a rule without use makes largest
+TRIVIAL = {
+    "recall": "every row is decided as it",
+    "specificity": "no row is decided as it",
+    "precision": "only its surest row is decided as it",
+}
 
 
 def maximize(
@@ -135,7 +141,8 @@ def maximize(
         If a class has no weight in ``y`` and the metric divides by its prior; the metric then leaves the class out. If
         no column of a data frame is named like a class; the message shows the class assumed for each column. If the log
         loss of the probabilities is larger than that of the class shares; the columns are then probably in another
-        order than the classes.
+        order than the classes. If the metric is the recall, specificity or precision of one class, which useless rules
+        make largest.
 
     Examples
     --------
@@ -150,8 +157,10 @@ def maximize(
     _check_callback(callback)
     raw, explicit, sorted_maybe = _raw_table(proba, y, sample_weight, classes)
     chosen, explicit = with_positive(chosen, raw.classes, pos_label), explicit or pos_label is not None
+    fitted = fit_metric(chosen, raw, explicit=explicit)
+    warn_of_trivial(chosen)
     solution = tune(
-        fit_metric(chosen, raw, explicit=explicit), raw, confusion=confusion, calibration=calibration, solver=solver,
+        fitted, raw, confusion=confusion, calibration=calibration, solver=solver,
         randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
     _warn_of_order(raw, solution.calibration, sorted_maybe=sorted_maybe)
@@ -327,11 +336,9 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
             f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
             f"classes must be present"
         )
-    warnings.warn(
+    warn(
         f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
-        f"over the {len(kept)} classes that are present",
-        UserWarning,
-        stacklevel=3,
+        f"over the {len(kept)} classes that are present"
     )
     return replace(metric, classes=tuple(kept))
 
@@ -352,8 +359,20 @@ def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool)
     if sorted_maybe and tuple(sorted(raw.classes)) != raw.classes:
         likely = [sorted(raw.classes).index(name) for name in raw.classes]
     doubt = doubt_of_order(raw, likely=likely, calibrated=None if found is None else found.log_loss_after)
-    if doubt:
-        warnings.warn(doubt, UserWarning, stacklevel=3)
+    warn(doubt)
+
+
+def warn_of_trivial(metric: Metric) -> None:
+    """Warn of a ``metric`` of one class that says nothing about the other decisions, so that its optimum is no use."""
+    if metric.one_class is None or metric.name not in TRIVIAL:
+        return
+    name = "" if metric.label is None else f"[{metric.label}]"
+    warnings.warn(
+        f"{metric.name} of one class alone is largest if {TRIVIAL[metric.name]}; maximise f1{name} or f_beta{name}, or "
+        f"for all classes min_recall, and read {metric.name}{name} with confmax.score",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def _finite(metric: Metric, table: Table) -> Metric:

@@ -10,6 +10,7 @@ read by position, with a warning that says which column was taken for which clas
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -277,10 +278,13 @@ def is_numbered(names: Sequence[str]) -> bool:
     return list(names) in ([str(k) for k in each], [f"column_{k}" for k in each], [f"_{k + 1}" for k in each])
 
 
-def warn(note: str, stacklevel: int = 5) -> None:
-    """Warn of a ``note`` that is not empty."""
+def warn(note: str) -> None:
+    """Warn of a ``note`` that is not empty, at the line that called the library, however deep its call is."""
     if note:
-        warnings.warn(note, UserWarning, stacklevel=stacklevel)
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "confmax":
+            level, frame = level + 1, frame.f_back
+        warnings.warn(note, UserWarning, stacklevel=level)
 
 
 def _width(proba: Any) -> int:

@@ -68,6 +68,27 @@ def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     return array
 
 
+def refuse_other_rows(proba: Any, values: Any, name: str) -> None:
+    """Refuse, by a ValueError, ``values`` (n,) called ``name`` whose pandas index has the rows in another order.
+
+    An index that only counts the rows says nothing: probabilities from scikit-learn have it, whatever their order.
+    """
+    mine: Any = getattr(proba, "index", None)
+    theirs: Any = getattr(values, "index", None)
+    if not (hasattr(mine, "equals") and hasattr(theirs, "equals")) or len(mine) != len(theirs) or mine.equals(theirs):
+        return
+    counts = np.arange(len(mine))
+    if any(np.array_equal(np.asarray(index), counts) for index in (mine, theirs)):
+        return
+    if not (mine.is_unique and theirs.is_unique) or not bool(theirs.isin(mine).all()):
+        return
+    row = int(np.argmax(np.asarray(mine != theirs)))
+    raise ValueError(
+        f"the index of {name} holds the rows of proba in another order: row {row} is {mine[row]!r} in proba and "
+        f"{theirs[row]!r} in {name}; pass {name}.loc[proba.index], or arrays without an index"
+    )
+
+
 def refuse_masked(values: Any, name: str) -> None:
     """Refuse an array with masked entries: the values under the mask are nobody's numbers.
 

@@ -15,7 +15,7 @@ from confmax.oracle._arrays import as_array, checked_array, checked_weight, refu
 from confmax.oracle._check import check_rows, weighted_totals
 from confmax.oracle._columns import arranged, column_names, warn
 from confmax.oracle._fingerprints import row_hashes, unordered_hashes
-from confmax.oracle._labels import encode_labels, plain, resolve_classes, vector
+from confmax.oracle._labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.oracle._tensors import is_dask, is_source, is_spark, is_tensor
 
 
@@ -217,6 +217,8 @@ def make_table(
         from confmax.oracle._parts import parted_table
 
         return parted_table(source, classes, stated=stated)
+    for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+        refuse_other_rows(proba, values, name)
     labels = None if y is None else vector(y, "y", "one label")
     found = arranged(column_names(proba), classes, labels, stated=stated)
     P, totals, hashes, unordered = _checked_and_hashed(proba, found.order)

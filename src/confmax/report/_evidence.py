@@ -38,6 +38,8 @@ class Evidence:
         The rule that is reported on.
     decided : Decided
         What is decided for the rows.
+    kept : Decided
+        What ``rule`` decides for the rows, which differs from ``decided`` where the figures are cross-fitted.
     single : Decided or None
         What is decided if the most frequent of a randomised rule's rules is always taken.
     proba : ndarray (n, K)
@@ -56,6 +58,7 @@ class Evidence:
     metric: Metric
     rule: DecisionRule
     decided: Decided
+    kept: Decided
     single: Decided | None
     proba: NDArray[Any]
     solution: Solution | None = None
@@ -95,12 +98,12 @@ class Evidence:
 
 def judged(table: Table, metric: Metric, rule: DecisionRule, solution: Solution | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
-    decided = pooled([rule], table, np.zeros(table.n_rows, np.int64))
+    decided = _of_one(rule, table)
     single = _most_frequent(rule)
-    alone = None if single is rule else pooled([single], table, np.zeros(table.n_rows, np.int64))
+    alone = None if single is rule else _of_one(single, table)
     seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
-    return Evidence(table, metric, rule, decided, alone, proba, solution, seen=seen)
+    return Evidence(table, metric, rule, decided, decided, alone, proba, solution, seen=seen)
 
 
 def cross_fitted(
@@ -162,12 +165,18 @@ def cross_fitted(
         solution.metric,
         solution.rule,
         pooled(rules, table, fold),
+        _of_one(solution.rule, table),
         None if same else pooled(singles, table, fold),
         proba,
         solution,
         fold,
         tuple(found),
     )
+
+
+def _of_one(rule: DecisionRule, table: Table) -> Decided:
+    """Return what one rule decides for all rows."""
+    return pooled([rule], table, np.zeros(table.n_rows, np.int64))
 
 
 def pooled(rules: Sequence[DecisionRule], table: Table, which: NDArray[np.int64]) -> Decided:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from confmax._threshold_curve import ThresholdCurve, positive_class, threshold_c
 from confmax.confusion import Array
 from confmax.report._evidence import Evidence
 from confmax.report._format import labels, metric_name
-from confmax.report._metrics import PARTS, applicable, of_class
+from confmax.report._metrics import PARTS, applicable, has_positive, of_class
 from confmax.report._reliability import Reliability, reliability
 from confmax.report._trade import TradeOff, trade_off
 from confmax.rule import DecisionRule
@@ -150,10 +151,10 @@ class Figures:
     @property
     def leading(self) -> tuple[MetricRow, ...]:
         """The four metrics beside the tuned one that most readers ask for first; for two classes, of the positive."""
-        heads = [row.name.partition("(")[0] for row in self.metrics]
+        heads = [re.split(r"[\[(]", row.name)[0] for row in self.metrics]
         own = [name for name in heads if name.startswith(("precision of class", "recall of class"))]
         first = ("f1", *own) if own else ()
-        wanted = (*first, self.second.partition("(")[0], *LEADING)
+        wanted = (*first, re.split(r"[\[(]", self.second)[0], *LEADING)
         places = [heads.index(name) for name in dict.fromkeys(wanted) if name in heads]
         rows = [self.metrics[k] for k in places if k > 0 and np.isfinite(self.metrics[k].tuned.value)]
         return tuple(rows[:MOST_LEADING])
@@ -166,12 +167,18 @@ class Figures:
 
     @property
     def changed(self) -> float:
-        """Share of the weight whose decision is another one than argmax's."""
-        evidence = self.evidence
-        plain = pooled_argmax(evidence)
-        other = evidence.decided.decisions != plain[None]
-        each = evidence.decided.shares @ other
-        return float(np.average(each, weights=evidence.weight))
+        """Share of the weight for which the rule decides another class than argmax does."""
+        return _changed(self.evidence, self.evidence.kept)
+
+    @property
+    def changed_by_folds(self) -> float:
+        """That share for the rules that decide the rows, which are those of the folds in cross-fitted figures."""
+        return _changed(self.evidence, self.evidence.decided)
+
+
+def _changed(evidence: Evidence, decided: Decided) -> float:
+    other = decided.decisions != pooled_argmax(evidence)[None]
+    return float(np.average(decided.shares @ other, weights=evidence.weight))
 
 
 def pooled_argmax(evidence: Evidence) -> NDArray[np.int64]:
@@ -196,9 +203,11 @@ def figures(
     k = positive_class(evidence.metric)
     positive = labels([str(name) for name in table.classes])[k]
     rows = [_metric_row(score, name, metric_name(name), metric.described(positive)) for name, metric in shown.items()]
-    if K == 2 and any(metric.binary for metric in shown.values()):  # the order is known, so there is a positive class
+    # of two classes in a known order the second one is positive
+    if has_positive(evidence.metric, K) or (K == 2 and any(metric.binary for metric in shown.values())):
         for part in ("precision", "recall"):
-            rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
+            if evidence.metric.name != part:
+                rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
     plain = Decided(pooled_argmax(evidence)[None], np.ones(1), evidence.decided.n_decisions)
     before, after = evidence.counts(plain), evidence.counts(evidence.decided)
     raw = reliability(table.proba, evidence.labels, evidence.weight)

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
+from confmax._aligned import aligned, in_given_order
 from confmax._metric import Metric
+from confmax._threshold_curve import positive_class
 from confmax.confusion import Array, Confusion
 from confmax.formulas import FirstOrder
 from confmax.oracle import Table
@@ -29,12 +31,18 @@ def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool
     """Return the metrics for a table by name: the tuned one, the second one, and those of the catalogue."""
     K, present = table.n_classes, np.flatnonzero(table.label_weight() > 0).tolist()
     found = {repr(tuned): tuned, repr(second): second}
+    positive = has_positive(tuned, K)
     for name in ORDER:
         metric = metrics.get(name)
-        fits = not (metric.binary and K != 2) and (order_known or not metric.ordered)
+        fits = not (metric.binary and K != 2) and (order_known or positive or not metric.ordered)
         fits = fits and not (K == 2 and name in OF_TWO)
         if fits and (metric.statistics != "matrix" or K <= MAX_MATRIX_CLASSES):
-            if metric.ordered and tuned.ordered and tuned.classes is not None:
+            if metric.one_class and positive:
+                metric = aligned(replace(metric, label=tuned.label, binary=False, ordered=False), table.classes)
+            elif metric.ordered and positive:
+                k = positive_class(tuned)
+                metric = in_given_order(metric, (1 - k, k))
+            elif metric.ordered and tuned.ordered and tuned.classes is not None:
                 metric = replace(metric, classes=tuned.classes)  # in the order that the tuned one counts them
                 metric = tuned if repr(metric) == repr(tuned) else metric
             over = replace(metric, classes=tuple(present))
@@ -42,6 +50,11 @@ def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool
                 continue  # without the absent classes it is the tuned one
             found.setdefault(repr(metric), metric)
     return found
+
+
+def has_positive(tuned: Metric, n_classes: int) -> bool:
+    """Return whether a metric names the positive one of two classes, in brackets."""
+    return n_classes == 2 and tuned.label is not None
 
 
 def of_class(part: str, k: int) -> Metric:
@@ -64,7 +77,10 @@ def of_class(part: str, k: int) -> Metric:
 
 def named(text: str) -> Metric | None:
     """Return the metric that a rule's file names, None for tables of costs, functions and what is not understood."""
-    name, _, inside = text.partition("(")
+    # a class in brackets may have parentheses in its name, and no brackets
+    end = text.find("]", text.find("[")) + 1 if "[" in text.partition("(")[0] else 0
+    name, _, inside = text[end:].partition("(")
+    name = text[:end] + name
     if name == "linear" or name.partition("[")[0] not in metrics.names():
         return None
     params: dict[str, Any] = {}

@@ -259,7 +259,7 @@ def _confusions(figures: Figures, drawn: Charts) -> Markup:
     top, most = limits(figures)
     share = colour_scale("share", "0", number(top))
     change, difference = colour_scale("change", "worse", "better"), f"Difference, at most {number(most)}"
-    if not figures.changed:
+    if not figures.changed_by_folds:
         change, difference = tag("p", "No decision changes.", cls="key"), "Difference"
     chart = (
         ("before", "Argmax", share),
@@ -293,7 +293,7 @@ GLOSSARY = (
     ("p/prior", "Divides each probability by the size of its class, then takes the largest."),
     ("tuned rule", "The decision rule that confmax tuned for the metric: a few numbers per class."),
     ("as good", "The interval of the difference (tuned rule minus the other rule, paired bootstrap) contains zero, and "
-     f"its middle is below {AS_GOOD:g}."),
+     f"its middle is below {AS_GOOD:g}. At least as good: its middle is below −{AS_GOOD:g}."),
     ("cross-fitted", "Each row is decided by a rule that was tuned on other rows."),
     ("interval", "A range of plausible values of the metric on new rows of the same kind, by the bootstrap."),
     ("paired difference", "Both rules are evaluated on the same rows, so variation that they share cancels."),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from confmax._rule_text import coefficients, in_words, printable
-from confmax.report._figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, verdict_of
+from confmax.report._figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
 from confmax.report._format import (
     capital,
     count,
@@ -42,23 +42,29 @@ def basis(figures: Figures) -> str:
         )
     if evidence.seen:
         return f"on the {n} that the rule was tuned on"
-    return f"on the {n} given, which must not be rows that the rule was tuned on"
+    return f"on the {n} given. Make sure that the rule was not tuned on them"
 
 
 def headline(figures: Figures) -> str:
     """Return what to make of the rule, without a number; numbers follow once."""
     main = figures.main
     name = capital(main.label)
+    if decides_as_argmax(figures):
+        # other rows may be too few to show where the rule differs from argmax
+        tuning = figures.evidence.fold is not None or figures.evidence.seen
+        return f"{name}: " + (
+            "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
+        )
     if main.verdict == "unknown":
         return f"{name} of a tuned decision rule"
     if main.verdict == "worse":
         return f"{name}: the tuned rule is worse than argmax"
     if is_as_good(main.difference):
-        return f"{name}: argmax is as good as the tuned rule"
+        return f"{name}: argmax is {_as_good(main.difference)} as the tuned rule"
     if verdict_of(main.to_prior) == "worse":
         return f"{name}: p/prior is better than the tuned rule"
     if is_as_good(main.to_prior):
-        return f"{name}: p/prior is as good as the tuned rule"
+        return f"{name}: p/prior is {_as_good(main.to_prior)} as the tuned rule"
     if main.verdict == "better":
         return f"{name}: the tuned rule is better than argmax"
     return f"{name}: too few rows to say whether the tuned rule beats argmax"
@@ -69,6 +75,8 @@ def verdict(figures: Figures) -> tuple[str, str]:
     main = figures.main
     minus, kind = main.difference, main.verdict
     told = difference(minus, "argmax")
+    if decides_as_argmax(figures):
+        return "unclear", _as_argmax(figures)
     if kind == "unknown" and not math.isfinite(minus.value):
         return "unclear", "The difference to argmax is not finite on these rows, so the two cannot be compared."
     if kind == "unknown":
@@ -83,7 +91,7 @@ def verdict(figures: Figures) -> tuple[str, str]:
             f"rule as it is."
         )
     if is_as_good(minus):
-        return "unclear", f"argmax is as good: {_as_good(told)} Use argmax, which needs no tuning."
+        return "unclear", f"argmax is {_as_good(minus)}: {_in_noise(told, minus)} Use argmax, which needs no tuning."
     side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
     if abs(minus.value) <= ROUNDING:
         side = "scores as argmax does"
@@ -104,8 +112,30 @@ def difference(minus: Difference, other: str) -> str:
     return f"the difference (tuned rule minus {other}) of {number(minus.value, sign=True)}{f' {span}' if span else ''}"
 
 
-def _as_good(told: str) -> str:
-    return f"{told} has an interval that contains zero, and its middle is below {AS_GOOD:g}."
+def decides_as_argmax(figures: Figures) -> bool:
+    """Return whether the rule, in cross-fitted figures the one that is kept, decides every row as argmax does."""
+    return not figures.changed
+
+
+def _as_argmax(figures: Figures) -> str:
+    """Return the verdict on a rule that decides as argmax, and where the figures differ from those of argmax."""
+    if not figures.changed_by_folds:
+        return "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
+    return (
+        f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
+        f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are theirs, "
+        f"so they differ from those of argmax."
+    )
+
+
+def _as_good(minus: Difference) -> str:
+    """Return how good another rule is that `is_as_good`."""
+    return "at least as good" if middle(minus) < -AS_GOOD else "as good"
+
+
+def _in_noise(told: str, minus: Difference) -> str:
+    below = "below zero" if middle(minus) < -AS_GOOD else f"below {AS_GOOD:g}"
+    return f"{told} has an interval that contains zero, and its middle is {below}."
 
 
 def against_prior(figures: Figures) -> str:
@@ -113,6 +143,8 @@ def against_prior(figures: Figures) -> str:
     main, minus = figures.main, figures.main.to_prior
     if minus.low is None or minus.high is None or not math.isfinite(minus.value):
         return ""
+    if decides_as_argmax(figures) and figures.changed_by_folds:
+        return ""  # the difference is that of the rules of the folds, and none of them is kept
     told, kind = difference(minus, "p/prior"), verdict_of(minus)
     # where argmax does as well, it is simpler still
     advice = "" if main.verdict == "worse" or is_as_good(main.difference) else " Use p/prior, which needs no tuning."
@@ -125,14 +157,14 @@ def against_prior(figures: Figures) -> str:
     if kind == "worse":
         return f"{what} is better than the tuned rule on these rows: {told} is more than chance explains.{advice}"
     if is_as_good(minus):
-        return f"{what} is as good: {_as_good(told)}{advice}"
+        return f"{what} is {_as_good(minus)}: {_in_noise(told, minus)}{advice}"
     return f"These rows cannot show whether the rule beats {what[:-1]}: {told} has an interval that contains zero."
 
 
 def price(figures: Figures) -> str:
     """Return which metrics got worse."""
     others = figures.metrics[1:]
-    if not figures.score.n_replicates:
+    if not figures.score.n_replicates or decides_as_argmax(figures):
         return ""
     worse = sorted((row for row in others if row.verdict == "worse"), key=lambda row: row.difference.value)
     maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
@@ -257,7 +289,8 @@ def outside_folds(figures: Figures) -> str:
     ]
     told = (
         "The folds' rules are of the same kind as the tuned rule (random or not, and calibrated in the same way). They "
-        "share most of their rows, so their range is narrower than the uncertainty of a threshold."
+        "share most of their rows, so their range is narrower than the uncertainty of a threshold. They change the "
+        f"decision for {percent(figures.changed_by_folds)} of rows, compared with argmax."
     )
     return told + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
 
