@@ -63,6 +63,8 @@ def rules():
     library.DecisionRule(draws, np.array([0.25, 0.75]), tuple("abc"), "min_recall", 5).save("d.json")
     table = Gains(full=np.eye(3)[None])
     library.DecisionRule(table, np.ones(1), tuple("abc"), "x", 0, Temperature(2.0)).save("t.json")
+    one = Gains.reduced([2.0**-68, 2.0, 2.0**-68], [0.0, -0.5, 0.0])
+    library.DecisionRule(one, np.ones(1), tuple("abc"), "f1[b]").save("o.json")
     run = ("tune", HPC, "--label", "obs", "--metric", "g_mean", "-o", "v.json")
     assert document(*run)["calibration"]["kind"] == "vector"
 
@@ -90,7 +92,7 @@ def outputs():
         ],
         "apply": [("apply", "r.json", path, "-o", "out.csv")],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0")],
-        "explain": [("explain", f"{name}.json", *more) for name in "rdtv" for more in ((),)]
+        "explain": [("explain", f"{name}.json", *more) for name in "rdtvo" for more in ((),)]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],
         "export": [("export", "r.json", "--to", "python", "-o", "r.py")],
         "metrics": [("metrics",)],
