@@ -367,11 +367,9 @@ def warn_of_trivial(metric: Metric) -> None:
     if metric.one_class is None or metric.name not in TRIVIAL:
         return
     name = "" if metric.label is None else f"[{metric.label}]"
-    warnings.warn(
+    warn(
         f"{metric.name} of one class alone is largest if {TRIVIAL[metric.name]}; maximise f1{name} or f_beta{name}, or "
-        f"for all classes min_recall, and read {metric.name}{name} with confmax.score",
-        UserWarning,
-        stacklevel=3,
+        f"for all classes min_recall, and read {metric.name}{name} with confmax.score"
     )
 
 
