@@ -18,6 +18,7 @@ def last_argmax(P):
     return P.shape[1] - 1 - P[:, ::-1].argmax(axis=1)
 
 
+@pytest.mark.filterwarnings("ignore:.* of one class alone is largest:UserWarning")
 @pytest.mark.parametrize("metric", [*PLACES, "macro_f1", "g_mean", "cohen_kappa", "mcc"])
 @pytest.mark.parametrize("calibration", [None, "temperature", "vector"])
 @pytest.mark.parametrize("rounded", [False, True], ids=["", "with ties"])
