@@ -27,7 +27,6 @@ WITNESSES = {
     "f1": sklearn_metrics.f1_score,
     "jaccard": sklearn_metrics.jaccard_score,
 }
-pytestmark = pytest.mark.filterwarnings("ignore:.* of one class alone is largest:UserWarning")
 
 
 def table(n=400, K=4, seed=0, names=NAMES):
