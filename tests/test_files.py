@@ -347,4 +347,4 @@ def test_bad_costs(tmp_path, text, message):
 
 def test_costs_are_csv(tmp_path):
     with pytest.raises(ValueError, match=r"does not end in \.csv"):
-        read_cells(write(tmp_path, "0,1\n", "costs.dat"))
+        read_cells(write(tmp_path, "0,1\n", "costs.npz"))
