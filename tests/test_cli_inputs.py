@@ -560,7 +560,8 @@ def test_folders_and_patterns_are_for_tune(command):
         stdout, stderr = run(*(word.format(name) for word in COMMANDS[command]), code=2)
         assert stdout == "" and stderr.startswith(f"error: {name} is {what}, and only 'confmax tune' reads ")
         assert stderr.endswith("; name one file\n")
-    assert run(*(word.format("parts/1.parquet") for word in COMMANDS[command]))[1] == ""
+    if command != "report" or find_spec("vl_convert"):
+        assert run(*(word.format("parts/1.parquet") for word in COMMANDS[command]))[1] == ""
 
 
 def test_a_folder_that_is_not_there():
