@@ -26,6 +26,9 @@ SEEN = 20  # rows below the names that must have as many cells
 COMMA, POINT = (rf"^\s*[+-]?[0-9]*{mark}[0-9]+([eE][+-]?[0-9]+)?\s*$" for mark in (",", r"\."))
 
 
+SMALL = 1 << 20  # bytes that one thread reads at once
+
+
 def read_csv(source: Source, separator: str | None = None) -> Frame:
     """Return the columns of CSV text, all cells as text.
 
@@ -39,20 +42,26 @@ def read_csv(source: Source, separator: str | None = None) -> Frame:
     Raises
     ------
     ValueError
-        If it is no well-formed CSV, has no column names or repeats one, or may be separated by two marks.
+        If it is no well-formed CSV, has no column names or repeats one, has no rows, or may be separated by two marks.
     """
     _check_quotes(source)
     mark = separator or sniffed(source)
-    first = first_cells(source, 1, mark)
+    first = first_cells(source, 2, mark)
     header = first[0] if first else []
     _check_header(header, source, mark, given=separator is not None)
     names = [name.strip() for name in header]
     refuse_repeated(names, source.path)
+    if len(first) == 1:
+        # nothing is left for pyarrow, whose threads may still be starting when such an error ends the process
+        raise ValueError(f"{source.path} has column names but no rows; give at least one row of probabilities")
     text = pacsv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False)
     quoted = pacsv.ParseOptions(delimiter=mark, newlines_in_values=True)
     try:
         with source.open() as file:
-            table = pacsv.read_csv(file, parse_options=quoted, convert_options=text)
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            threads = pacsv.ReadOptions(use_threads=size > SMALL)
+            table = pacsv.read_csv(file, threads, parse_options=quoted, convert_options=text)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         _check_encoding(source)
         raise ValueError(
