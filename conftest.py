@@ -5,9 +5,9 @@ from importlib.util import find_spec
 collect_ignore_glob = [
     pattern
     for module, pattern in (
-        ("torch", "src/confmax/oracle/_torch*.py"),
-        ("triton", "src/confmax/oracle/_triton.py"),
-        ("dask", "src/confmax/oracle/_dask.py"),
+        ("torch", "src/confmax/tables/tensor/*.py"),
+        ("triton", "src/confmax/tables/tensor/triton.py"),
+        ("dask", "src/confmax/tables/partitioned/dask.py"),
         ("matplotlib", "src/confmax/plotting/*.py"),
     )
     if find_spec(module) is None

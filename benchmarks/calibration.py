@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.results import write_section
-from confmax._calibration_fit import FLOOR, fit_power, fit_vector, log_table
 from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
+from confmax.calibration.scaling import FLOOR, fit_power, fit_vector, log_table
 from confmax.oracle import make_table
 
 SIZES = [(20_000, 20), (200_000, 20), (1_000_000, 10), (20_000, 1000)]

@@ -206,7 +206,7 @@ def g_mean(y, decided):
 
 def alarms():
     """Measure how often a loss by the new fit is warned of, on populations where rules are tuned out of fold."""
-    from confmax import estimators
+    from confmax.estimators import classifiers as estimators
 
     kept, estimators.is_repetitive = estimators.is_repetitive, lambda *_: False
     lost = warned = false = quiet = 0

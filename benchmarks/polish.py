@@ -3,8 +3,8 @@
     python -m benchmarks.polish FOLDER_OF_NPZ
 
 All defaults, deterministic rules. A rule is tuned by the default solver; polished by `CoordinateSearch`
-always; or polished where five-fold cross-validation inside the tuning rows (`confmax._polish`) shows a gain of more
-than one, or two, of its standard errors. Values on the test rows' labels are written to the section "polish" of
+always; or polished where five-fold cross-validation inside the tuning rows (`confmax.optimize.polish`) shows a gain of
+more than one, or two, of its standard errors. Values on the test rows' labels are written to the section "polish" of
 benchmarks/RESULTS.md.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 import confmax
 from benchmarks.quality import value_on_test
 from benchmarks.results import write_section
-from confmax._polish import polish, worth_polishing
 from confmax.optimize import CoordinateSearch, Mixture, choose
+from confmax.optimize.polish import polish, worth_polishing
 from confmax.oracle import CountingOracle, make_oracle, make_table
 
 METRICS = ["macro_f1", "g_mean", "q_mean", "cohen_kappa", "mcc", "min_recall", "weighted_f1"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from confmax import DecisionRule
-from confmax._calibrators import Temperature, VectorScaling
+from confmax.calibration import Temperature, VectorScaling
 from confmax.confusion import Gains
 
 ROWS = 100_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from confmax.oracle._parts import Part
+from confmax.tables.partitioned.table import Part
 
 
 @dataclass(frozen=True, eq=False)

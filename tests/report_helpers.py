@@ -5,8 +5,8 @@ import numpy as np
 import confmax
 from confmax.metrics import get, resolve
 from confmax.oracle import make_table
-from confmax.report._evidence import cross_fitted, judged
-from confmax.report._figures import figures
+from confmax.report.evidence import cross_fitted, judged
+from confmax.report.figures import figures
 
 
 def sample(n=600, K=3, seed=0, sharp=1.0, sizes=None):

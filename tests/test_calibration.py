@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from confmax import _calibration_fit as solver
-from confmax import _calibration_rows, calibration
-from confmax._calibration_rows import labelled
-from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
+from confmax.calibration import Temperature, VectorScaling, choice, choose, fit, log_loss
+from confmax.calibration import rows as _calibration_rows
+from confmax.calibration import scaling as solver
+from confmax.calibration.rows import labelled
 from confmax.oracle import make_table
 
 
@@ -151,8 +151,8 @@ def test_cross_validation_is_what_it_says():
     P, y = miscalibrated(300, 3, [0.4, 1, 2], [1, 0, -1])
     found = choose(make_table(P, y))
     rows = labelled(make_table(P, y), 0)
-    rows, theta = calibration._first_fit(rows, "vector")
-    left_out = calibration._left_out(rows, theta, "vector", rows.copies())
+    rows, theta = choice._first_fit(rows, "vector")
+    left_out = choice._left_out(rows, theta, "vector", rows.copies())
     assert found.cv_log_loss["vector"] == pytest.approx(left_out.mean(), abs=1e-12)
     for k in range(0, 300, 10):
         train = np.arange(300) != k
@@ -294,7 +294,7 @@ def test_powers_of_many_classes_are_never_negative(monkeypatch):
 def test_large_tables_are_chosen_on_a_sample_and_fitted_whole(monkeypatch):
     P, y = miscalibrated(3000, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
     whole = choose(make_table(P, y))
-    monkeypatch.setattr(calibration, "CHOICE_CELLS", 3000)
+    monkeypatch.setattr(choice, "CHOICE_CELLS", 3000)
     sampled = choose(make_table(P, y))
     np.testing.assert_allclose(parameters(sampled.calibrator), parameters(whole.calibrator), atol=1e-5)
     assert sampled.log_loss_before == whole.log_loss_before
@@ -482,11 +482,11 @@ def labelled_rows(n, K, seed, *, copies=1, weighted=False):
 def test_losses_of_rows_left_out_are_those_of_fits_without_them(n, K, copies, weighted, kind):
     """The witness fits anew without every group of copies."""
     rows = labelled_rows(n, K, 0, copies=copies, weighted=weighted)
-    rows, theta = calibration._first_fit(rows, kind)
+    rows, theta = choice._first_fit(rows, kind)
     group = rows.copies()
     assert len(np.unique(group)) == n
-    found = calibration._left_out(rows, theta, kind, group)
-    fitted, expected = calibration._on_others(rows, theta, kind), np.empty(len(group))
+    found = choice._left_out(rows, theta, kind, group)
+    fitted, expected = choice._on_others(rows, theta, kind), np.empty(len(group))
     for k in range(n):
         out = group == k
         expected[out] = solver.row_losses(rows.z, rows.labels, fitted(~out), out)
@@ -502,9 +502,9 @@ def test_a_power_that_is_held_at_zero_stays_there():
     rng = np.random.default_rng(1)
     P = rng.dirichlet(np.ones(3), 400)
     y = np.where(rng.random(400) < 0.5, 2, np.argmin(P, axis=1))
-    rows, theta = calibration._first_fit(labelled(make_table(P, y, None, range(3)), 0), "vector")
+    rows, theta = choice._first_fit(labelled(make_table(P, y, None, range(3)), 0), "vector")
     assert theta[0].min() == 0.0
-    found = calibration._left_out(rows, theta, "vector", rows.copies())
+    found = choice._left_out(rows, theta, "vector", rows.copies())
     assert np.isfinite(found).all()
 
 

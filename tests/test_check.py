@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from confmax.oracle import checked_probabilities, make_table
-from confmax.oracle._blocks import MANY, block_rows, chunk_rows
-from confmax.oracle._check import CLOSE, EXACT, FINITE, POSITIVE, check_rows, weighted_totals
+from confmax.kernels.blocks import MANY, block_rows, chunk_rows
+from confmax.oracle import make_table
+from confmax.tables import checked_probabilities
+from confmax.tables.check import CLOSE, EXACT, FINITE, POSITIVE, check_rows, weighted_totals
 
 SHAPES = [
     (1, 2),

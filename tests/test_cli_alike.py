@@ -177,6 +177,6 @@ def test_a_label_column_that_is_not_there():
 def test_binary_labels_are_refused_before_rows_are_read(monkeypatch):
     P, y, _ = labelled(400, 3)
     write(columns_of(P, NAMES) | {"truth": LABELS["binary"](y)})
-    monkeypatch.setattr("confmax.oracle._files._read_group", lambda *_, **__: pytest.fail("rows were read"))
+    monkeypatch.setattr("confmax.tables.partitioned.files._read_group", lambda *_, **__: pytest.fail("rows were read"))
     with pytest.raises(ValueError, match=r"label column 'truth' of t\.parquet holds binary; it must hold strings or"):
         library.open_table("t.parquet", label="truth")

@@ -6,12 +6,12 @@ import pytest
 
 import confmax
 from confmax import metrics
-from confmax._aligned import aligned
-from confmax._html import rule_table
 from confmax.calibration import Temperature, VectorScaling
 from confmax.confusion import Gains
-from confmax.report._metrics import named
-from confmax.report._words import how_it_decides
+from confmax.metrics.alignment import aligned
+from confmax.report.metrics import named
+from confmax.report.words import how_it_decides
+from confmax.rule.html import rule_table
 from tests.cli_helpers import document, run
 from tests.report_helpers import judge, sample
 from tests.test_one_class import NAMES, ONE_CLASS, WITNESSES, table

@@ -10,7 +10,7 @@ from confmax.oracle import make_table
 from tests.column_helpers import N, decided, drawn
 
 try:
-    from confmax.oracle._columns import find
+    from confmax.tables.columns import find
 except ImportError:
     find = None
 

@@ -231,7 +231,7 @@ def test_solutions_have_few_atoms(name, solver, mode):
 def test_more_decisions_than_classes():
     """Abstaining: a concave metric of a (K, K + 1) matrix is out of reach of maximize, its master is not."""
     from confmax.optimize import Problem, run
-    from confmax.optimize._loop import baselines
+    from confmax.optimize.loop import baselines
     from confmax.oracle import CountingOracle, make_table
 
     def psi(C):

@@ -9,9 +9,9 @@ import confmax
 from confmax import metrics
 from confmax.checks import check_solver, random_table
 from confmax.confusion import Gains
-from confmax.formulas import FirstOrder
+from confmax.metrics.formulas import FirstOrder
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselines, run
-from confmax.optimize._cuts import Coordinate, all_cuts_of, moved, working_gain
+from confmax.optimize.breakpoints import Coordinate, all_cuts_of, moved, working_gain
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.helpers import confusion_of
 from tests.test_conformance import every_metric

@@ -22,8 +22,9 @@ from sklearn.linear_model import LogisticRegression
 
 import confmax
 from confmax.confusion import Gains
-from confmax.oracle import _dask, make_oracle, make_table
+from confmax.oracle import make_oracle, make_table
 from confmax.rule import DecisionRule
+from confmax.tables.partitioned import dask as _dask
 
 from .dask_helpers import LENGTHS, Deadly, all_gains, labelled, workers
 
@@ -138,8 +139,8 @@ def test_the_same_partitions_give_the_same_bytes():
 @on(3)
 @pytest.mark.parametrize("lengths", [(3000,), (1, 2998, 1), (1000, 1000, 1000)])
 def test_samples_do_not_know_the_partitions(monkeypatch, lengths):
-    monkeypatch.setattr("confmax.oracle._parts.SAMPLE_CELLS", 2000)
-    monkeypatch.setattr("confmax.oracle._parts.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_CELLS", 2000)
+    monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_ROWS", 500)
     P, y, weight = labelled()
     mixed = np.random.default_rng(0).permutation(len(P))
     first = make_table(rows(P), rows(y), rows(weight)).sample

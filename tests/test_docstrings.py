@@ -30,8 +30,8 @@ import confmax
 
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
-MODULES = ["metrics", "optimize", "theory", "populations", "checks", "calibration", "oracle", "estimators", "rule",
-           "solution", "uncertainty", "confusion", "plotting", "report"]  # fmt: skip
+MODULES = ["metrics", "optimize", "theory", "populations", "checks", "calibration", "oracle", "tables", "estimators",
+           "rule", "solution", "evaluate", "confusion", "plotting", "report"]  # fmt: skip
 # objects that state or implement results, and must say whose
 RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]
 PLAIN = {
@@ -42,13 +42,13 @@ PLAIN = {
 }  # fmt: skip
 # what packages share with each other; people who extend confmax may meet them
 BLOCKS = {
-    "oracle.is_dask", "oracle.is_source", "oracle.is_spark", "oracle.is_sparse", "oracle.is_tensor", "oracle.rows_of",
-    "oracle.sampled", "oracle.same_estimate", "oracle.refuse_too_few_classes", "oracle.on_host",
-    "oracle.distinct_labels", "oracle.decide_given", "oracle.DecidingOn", "oracle.CountingOracle",
-    "oracle.apply_calibrator", "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
+    "tables.is_dask", "tables.is_source", "tables.is_spark", "tables.is_sparse", "tables.is_tensor", "tables.rows_of",
+    "tables.sampled", "oracle.same_estimate", "tables.refuse_too_few_classes", "tables.on_host",
+    "tables.distinct_labels", "tables.decide_given", "oracle.CountingOracle",
+    "tables.apply_calibrator", "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",
-    "uncertainty.compare", "uncertainty.doubts",
-    "uncertainty.plain_rules", "uncertainty.check_bootstrap", "solution.check_settings", "solution.fit_metric",
+    "evaluate.compare", "evaluate.doubts",
+    "evaluate.plain_rules", "evaluate.check_bootstrap", "solution.check_settings", "solution.fit_metric",
     "solution.tune", "solution.value_on_labels", "solution.warn_of_trivial",
     "calibration.check_calibration", "calibration.choose",
 }  # fmt: skip

@@ -8,13 +8,17 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from benchmarks.draws import serial_failures
-from confmax import DecisionRule, _draw
+from confmax import DecisionRule
 from confmax.calibration import Temperature
 from confmax.confusion import Gains
-from confmax.oracle import Table, decide, make_table, rows_of
-from confmax.oracle._blocks import block_rows, chunk_rows
-from confmax.oracle._check import check_rows
-from confmax.oracle._fingerprints import row_hashes, unordered_hashes
+from confmax.kernels.blocks import block_rows, chunk_rows
+from confmax.oracle import Table, decide, make_table
+from confmax.rule.draw import drawn_decisions
+from confmax.tables import rows_of
+from confmax.tables.array.predict import decide_drawn
+from confmax.tables.check import check_rows
+from confmax.tables.draws import coefficients, multiply_shift, uniform
+from confmax.tables.fingerprints import row_hashes, unordered_hashes
 
 RNG = np.random.default_rng(0)
 COIN = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
@@ -39,7 +43,7 @@ def test_pairs_are_exactly_uniform_over_all_coefficients():
     """The theorem on 4-bit words: every pair of distinct keys meets every pair of values equally often."""
     words = range(16)
     a0, a1, b = (np.array(part, dtype=np.uint64) for part in zip(*itertools.product(words, repeat=3), strict=True))
-    hashes = np.array([_draw.multiply_shift(np.uint64(x), a0, a1, b, bits=4) for x in range(16)])
+    hashes = np.array([multiply_shift(np.uint64(x), a0, a1, b, bits=4) for x in range(16)])
     assert hashes.max() == 3
     for x, z in itertools.combinations(range(16), 2):
         counts = np.bincount((hashes[x] * np.uint64(4) + hashes[z]).astype(int), minlength=16)
@@ -49,7 +53,7 @@ def test_pairs_are_exactly_uniform_over_all_coefficients():
 def test_a_single_multiplication_would_not_do():
     """What the enumeration can tell apart: without the second coefficient keys that share a half collide."""
     words = np.arange(16, dtype=np.uint64)
-    first, second = (_draw.multiply_shift(np.uint64(x), words, np.uint64(0), words, bits=4) for x in (1, 5))
+    first, second = (multiply_shift(np.uint64(x), words, np.uint64(0), words, bits=4) for x in (1, 5))
     np.testing.assert_array_equal(first, second)
 
 
@@ -65,8 +69,8 @@ def test_draws_are_the_definition():
     """In Python's whole numbers."""
     keys = [0, 1, 2, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
     for seed in (0, 1, 2**64 - 1):
-        a0, a1, b, c0, c1, d = (int(word) for word in _draw.coefficients(seed))
-        draws = _draw.uniform(seed, np.array(keys, dtype=np.uint64))
+        a0, a1, b, c0, c1, d = (int(word) for word in coefficients(seed))
+        draws = uniform(seed, np.array(keys, dtype=np.uint64))
         for key, draw in zip(keys, draws, strict=True):
             low, high = scrambled(key) % 2**32, scrambled(key) >> 32
             leading = (a0 * low + a1 * high + b) % 2**64 >> 32
@@ -78,7 +82,7 @@ def test_draws_are_the_definition():
 def test_pairs_of_keys_are_independent_over_seeds(pair):
     """Chi-square on a 5 x 5 grid over 5000 seeds, at the level 1e-4: adjacent keys and keys that share a half."""
     keys = np.array(pair, dtype=np.uint64)
-    draws = np.array([_draw.uniform(seed, keys) for seed in range(5000)])
+    draws = np.array([uniform(seed, keys) for seed in range(5000)])
     cells = np.bincount((draws * 5).astype(int) @ [5, 1], minlength=25)
     assert stats.chisquare(cells).pvalue > 1e-4
 
@@ -86,7 +90,7 @@ def test_pairs_of_keys_are_independent_over_seeds(pair):
 @pytest.mark.parametrize("keys", [np.arange(100_000), RNG.integers(0, 2**63, 100_000)], ids=["adjacent", "random"])
 def test_draws_of_one_seed_cover_the_interval_evenly(keys):
     for seed in range(3):
-        draws = _draw.uniform(seed, keys.astype(np.uint64))
+        draws = uniform(seed, keys.astype(np.uint64))
         assert draws.min() >= 0 and draws.max() < 1
         # pairwise independence bounds the variance of each share, and so the distance
         shares = np.histogram(draws, bins=20, range=(0, 1))[0] / len(draws)
@@ -164,7 +168,7 @@ def test_rows_are_hashed_as_they_were_given():
 def test_draws_of_row_numbers_are_not_serially_dependent(step):
     """Lags 1 to 64 of 10^5 draws under 20 seeds, each at the level 1e-6: of 1280 tests .001 is expected to fail."""
     keys = np.arange(100_000, dtype=np.uint64) * np.uint64(step)
-    counts = [serial_failures(_draw.uniform(seed, keys), 64, 1e-6) for seed in range(20)]
+    counts = [serial_failures(uniform(seed, keys), 64, 1e-6) for seed in range(20)]
     assert sum(counts) == 0
 
 
@@ -206,14 +210,14 @@ def test_equal_to_the_slow_definition(n, K, A, kind, dtype, keyed):
         rule = DecisionRule(Gains.reduced(rng.integers(1, 4, (A, K))), rule.weights, rule.class_names)
     keys = rng.integers(0, 2**63, n) if keyed else None
     words = keys.astype(np.uint64) if keyed else row_hashes(P)
-    atom = np.searchsorted(np.cumsum(rule.weights)[:-1], _draw.uniform(rule.seed, words), side="right")
+    atom = np.searchsorted(np.cumsum(rule.weights)[:-1], uniform(rule.seed, words), side="right")
     expected = decide(P, rule.gains)[atom, np.arange(n)]
-    found = _draw.drawn_decisions(P, rule.gains, rule.weights, rule.seed, words)
+    found = drawn_decisions(P, rule.gains, rule.weights, rule.seed, words)
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == np.int64
     if not keyed:
-        words_of_seed = _draw.coefficients(rule.seed)
-        drawn, used, _ = _draw.decide_drawn(P, rule.gains, rule.weights, words=words_of_seed, keys=None)
+        words_of_seed = coefficients(rule.seed)
+        drawn, used, _ = decide_drawn(P, rule.gains, rule.weights, words=words_of_seed, keys=None)
         np.testing.assert_array_equal(used, words)
         np.testing.assert_array_equal(drawn, expected)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax.optimize import _warm
-from confmax.optimize._explore import Asked, by_differences, newton_gain
-from confmax.optimize._points import Space
+from confmax.optimize import warm as _warm
+from confmax.optimize.points import Space
+from confmax.optimize.query import Asked, by_differences, newton_gain
 
 
 class Ellipsoid:

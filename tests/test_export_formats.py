@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from confmax import DecisionRule
-from confmax._calibrators import Temperature
+from confmax.calibration import Temperature
 from confmax.confusion import Gains
 from tests.export_helpers import (
     ROWS,
@@ -36,7 +36,7 @@ each_of_three = pytest.mark.parametrize("exported", OF_THREE.values(), ids=OF_TH
 @pytest.mark.parametrize("most", [None, 0], ids=["plain", "nested"])
 def test_sql_gives_null_where_predict_refuses(exported, most, monkeypatch):
     if most is not None:
-        monkeypatch.setattr("confmax._export_sql.MOST", most)
+        monkeypatch.setattr("confmax.export.sql.MOST", most)
     expression = exported.to_sql("sqlite", ["a", "b", "c"])
     assert ("SELECT" in expression) == (most == 0)
     rows = [[0.2, 0.3, 0.5], *BAD, *NOT_FINITE]
@@ -56,7 +56,7 @@ def test_sql_gives_null_where_predict_refuses(exported, most, monkeypatch):
 
 @each_rule
 def test_nested_selects_decide_like_the_plain_expression(exported, monkeypatch):
-    monkeypatch.setattr("confmax._export_sql.MOST", 0)
+    monkeypatch.setattr("confmax.export.sql.MOST", 0)
     P = table(exported.n_classes, 3000)
     for engine in (in_sqlite, in_duckdb):
         assert_same_decisions(exported, P, engine(exported, P), share=1e-3)

@@ -65,7 +65,7 @@ def in_onnx(exported, P):
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "standard"])
 def test_labels_in_sql(names, most, dialect, monkeypatch):
     if most is not None:
-        monkeypatch.setattr("confmax._export_sql.MOST", most)
+        monkeypatch.setattr("confmax.export.sql.MOST", most)
     P, exported = table(3, 500), rule(names)
     with (sqlite3 if dialect == "sqlite" else pytest.importorskip("duckdb")).connect(":memory:") as connection:
         found = in_sql(exported, P, connection, dialect)

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from confmax import DecisionRule
 from confmax.confusion import Gains
-from confmax.oracle import _blocks, checked_probabilities, decide, make_oracle, make_table
-from confmax.oracle._blocks import MANY, block_rows, chunk_rows, load_block, new_block
-from confmax.oracle._numba import FEW, SOME
-from confmax.oracle._numpy import decide as reference
-from confmax.oracle._simd import BYTES
+from confmax.kernels import blocks as _blocks
+from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block
+from confmax.kernels.simd import BYTES
+from confmax.oracle import decide, make_oracle, make_table
+from confmax.oracle import decide as reference
+from confmax.tables import checked_probabilities
+from confmax.tables.array.oracle import FEW, SOME
 
 CLASSES = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, SOME - 1, SOME, 64, 100, MANY, MANY + 1, 161, 300]
 TYPES = [np.float32, np.float64]

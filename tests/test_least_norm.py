@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confmax.optimize._least_norm import least_norm
+from confmax.optimize.masters.least_norm import least_norm
 
 
 @settings(deadline=None, max_examples=200)

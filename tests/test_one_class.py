@@ -13,9 +13,9 @@ from sklearn.metrics import make_scorer
 
 import confmax
 from confmax import metrics
-from confmax._aligned import aligned
 from confmax.checks import check_metric, check_solver
 from confmax.confusion import Confusion, Gains
+from confmax.metrics.alignment import aligned
 from confmax.oracle import decide
 from tests.helpers import all_deterministic_confusions
 

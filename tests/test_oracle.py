@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from confmax.confusion import Gains
 from confmax.oracle import BACKENDS, CountingOracle, decide, make_oracle, make_table
-from confmax.oracle._numpy import decide as reference_decide
+from confmax.oracle import decide as reference_decide
 from tests.helpers import all_deterministic_confusions, confusion_of
 
 
@@ -127,7 +127,7 @@ def test_float32_statistics_are_summed_in_double(backend):
 def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
     from concurrent.futures import ThreadPoolExecutor
 
-    from confmax.oracle import _blocks
+    from confmax.kernels import blocks as _blocks
 
     rng = np.random.default_rng(3)
     table = make_table(simplex(rng, 600_000, 5), rng.integers(0, 5, 600_000), rng.random(600_000))

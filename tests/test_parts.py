@@ -6,7 +6,9 @@ import pytest
 import confmax
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, ThresholdSearch
-from confmax.oracle import DecidingOn, _parts, make_oracle, make_table
+from confmax.oracle import make_oracle, make_table
+from confmax.tables.partitioned import table as _parts
+from confmax.tables.transferred import DecidingOn
 from tests.parts_helpers import cut, labelled
 
 CUTS = {

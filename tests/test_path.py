@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax._path import reduced_path
-from confmax._threshold import class_cut
+from confmax.calibration.thresholds import class_cut
 from confmax.confusion import Gains
+from confmax.evaluate.path import reduced_path
 from confmax.oracle import decide
 from tests.report_helpers import cross_fit, judge, sample
 

@@ -10,8 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix, f1_score, recall_score
 
 import confmax
-from confmax import DecisionRule, _palette
+from confmax import DecisionRule
 from confmax.confusion import Gains
+from confmax.evaluate import palette as _palette
 from tests.parts_helpers import labelled
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from confmax import metrics
-from confmax._folds import stratified_folds
-from confmax._polish import _difference, polish, worth_polishing
 from confmax.checks import random_table
 from confmax.confusion import Gains
 from confmax.optimize import BayesCG, FrankWolfe, Mixture
+from confmax.optimize.polish import _difference, polish, worth_polishing
 from confmax.oracle import CountingOracle, Table, make_oracle, make_table
+from confmax.tables.folds import stratified_folds
 
 
 def permuted(table, order):

@@ -5,17 +5,17 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
-from confmax._folds import folds_to_judge
-from confmax._tuning_rows import tuned_on
 from confmax.confusion import Gains
+from confmax.evaluate.tuning_rows import tuned_on
 from confmax.oracle import make_table
-from confmax.report._evidence import kind_of, pooled
-from confmax.report._figures import pooled_argmax
-from confmax.report._matrices import limits, shown_classes
-from confmax.report._metrics import named
-from confmax.report._reliability import reliability
-from confmax.report._trade import way
+from confmax.report.evidence import kind_of, pooled
+from confmax.report.figures import pooled_argmax
+from confmax.report.matrices import limits, shown_classes
+from confmax.report.metrics import named
+from confmax.report.reliability import reliability
+from confmax.report.trade import way
 from confmax.rule import DecisionRule
+from confmax.tables.folds import folds_to_judge
 from tests.report_helpers import cross_fit, judge, sample
 
 RULE = DecisionRule.from_weights([1.0, 1.7, 2.9])

@@ -9,13 +9,13 @@ from sklearn import metrics as reference
 
 import confmax
 from confmax.oracle import make_table
-from confmax.report import _warnings as told
-from confmax.report._charts import charts
-from confmax.report._evidence import cross_fitted
-from confmax.report._format import metric_name, probability
-from confmax.report._matrices import limits, shown_classes
-from confmax.report._metrics import applicable
-from confmax.report._words import (
+from confmax.report import warnings as told
+from confmax.report.charts import charts
+from confmax.report.evidence import cross_fitted
+from confmax.report.format import metric_name, probability
+from confmax.report.matrices import limits, shown_classes
+from confmax.report.metrics import applicable
+from confmax.report.words import (
     certificate,
     class_sentence,
     fold_range,

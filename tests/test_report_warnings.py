@@ -8,13 +8,14 @@ from sklearn.linear_model import LogisticRegression
 
 import confmax
 from confmax.confusion import Gains
+from confmax.evaluate.uncertainty import Difference
 from confmax.oracle import make_table
 from confmax.populations import atoms_example
-from confmax.report import _warnings as told
-from confmax.report._evidence import cross_fitted
-from confmax.report._figures import is_as_good, verdict_of
-from confmax.report._format import number
-from confmax.report._words import (
+from confmax.report import warnings as told
+from confmax.report.evidence import cross_fitted
+from confmax.report.figures import is_as_good, verdict_of
+from confmax.report.format import number
+from confmax.report.words import (
     against_prior,
     basis,
     certificate,
@@ -24,9 +25,8 @@ from confmax.report._words import (
     outside_folds,
     price,
     verdict,
-)  # fmt: skip
+)
 from confmax.rule import DecisionRule
-from confmax.uncertainty import Difference
 from tests.report_helpers import cross_fit, judge, sample, shown
 
 RULE = DecisionRule.from_weights([1.0, 1.7, 2.9], classes=["a", "b", "c"])

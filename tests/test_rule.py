@@ -13,10 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import confmax
-from confmax import DecisionRule, _draw
+from confmax import DecisionRule
 from confmax.calibration import Temperature
 from confmax.confusion import Gains
-from confmax.oracle import apply_calibrator, decide
+from confmax.oracle import decide
+from confmax.tables import apply_calibrator, draws
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 500)
@@ -292,7 +293,7 @@ def test_stored_files_of_every_version_are_read(version):
     assert rule.class_names == ("no", "maybe", "yes") and rule.weights.tolist() == [0.75, 0.25]
     assert (rule.calibrator is None) == (version == 1)
     keys = np.arange(2000)
-    atom = np.searchsorted([0.75], _draw.uniform(rule.seed, _draw.given_keys(keys, 2000)), "right")
+    atom = np.searchsorted([0.75], draws.uniform(rule.seed, draws.given_keys(keys, 2000)), "right")
     P = np.random.default_rng(0).dirichlet(np.ones(3), 2000)
     expected = decide(apply_calibrator(rule.calibrator, P), rule.gains)[atom, np.arange(2000)]
     np.testing.assert_array_equal(rule.predict_index(P, keys=keys), expected)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from confmax.oracle import make_table, sampled
-from confmax.oracle._fingerprints import row_hashes
+from confmax.oracle import make_table
+from confmax.tables import sampled
+from confmax.tables.fingerprints import row_hashes
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

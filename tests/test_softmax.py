@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from confmax._calibration_fit import log_table, row_losses, transform
-from confmax._softmax import ROWS, exp_all, log_all, softmax_rows, weighted_sum
+from confmax.calibration.scaling import log_table, row_losses, transform
+from confmax.kernels.softmax import ROWS, exp_all, log_all, softmax_rows, weighted_sum
 
 
 def ulps(found, exact):

@@ -10,8 +10,10 @@ import pytest
 
 import confmax
 from confmax.confusion import Gains
-from confmax.oracle import _parts, _spark, make_oracle, make_table
-from confmax.oracle._spark import BATCH_ROWS
+from confmax.oracle import make_oracle, make_table
+from confmax.tables.partitioned import spark as _spark
+from confmax.tables.partitioned import table as _parts
+from confmax.tables.partitioned.spark import BATCH_ROWS
 from tests.parts_helpers import cut, labelled
 
 pytest.importorskip("pyspark")
@@ -256,7 +258,7 @@ def threads_seen(_):
     """Return the threads of compiled scans that a task finds in its process, and those that confmax gives to it."""
     import numba
 
-    from confmax.oracle._spark import cores_of_task
+    from confmax.tables.partitioned.spark import cores_of_task
 
     numba.config.NUMBA_NUM_THREADS, before = 8, numba.get_num_threads()
     with cores_of_task():

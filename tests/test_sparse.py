@@ -11,15 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import confmax
-from confmax.blend import model_share
 from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration.blend import model_share
 from confmax.checks import check_oracle
 from confmax.confusion import Gains
 from confmax.optimize import FrankWolfe, choose
-from confmax.oracle import DecidingOn, checked_probabilities, decide, make_oracle, make_table
-from confmax.oracle._numpy import decide as reference_decide
-from confmax.oracle._sparse import largest_first
-from confmax.oracle._sparse_oracle import SparseOracle
+from confmax.oracle import decide, make_oracle, make_table
+from confmax.oracle import decide as reference_decide
+from confmax.tables import checked_probabilities
+from confmax.tables.sparse.oracle import SparseOracle
+from confmax.tables.sparse.table import largest_first
+from confmax.tables.transferred import DecidingOn
 
 MODES = ["model", "labels", "blend"]
 
@@ -121,7 +123,7 @@ def test_largest_first_is_the_head_of_a_full_sort(seed, K, constant):
 
 
 def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
-    from confmax.oracle import _blocks
+    from confmax.kernels import blocks as _blocks
 
     P, y, weight = top_k(3, 30_000, 6, 3)
     gains = Gains.concatenate([Gains.reduced(np.random.default_rng(0).random((3, 6))), Gains.reduced(np.eye(6))])

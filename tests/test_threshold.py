@@ -7,10 +7,10 @@ import pytest
 
 import confmax
 from confmax import DecisionRule
-from confmax._estimator_steps import class_thresholds
-from confmax._rule_text import probability
 from confmax.calibration import Temperature, VectorScaling
 from confmax.confusion import Gains
+from confmax.estimators.steps import class_thresholds
+from confmax.rule.words import probability
 
 NAMES = ("no", "yes")
 CALIBRATORS = {

@@ -11,13 +11,14 @@ from confmax.calibration import Temperature, VectorScaling
 from confmax.checks import check_solver
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, Dinkelbach, choose
-from confmax.oracle import Table, make_oracle, make_table, sampled
-from confmax.oracle._fingerprints import row_hashes
+from confmax.oracle import Table, make_oracle, make_table
+from confmax.tables import sampled
+from confmax.tables.fingerprints import row_hashes
 from tests.torch_helpers import drawn_labels, simplex
 
 torch = pytest.importorskip("torch")
 
-from confmax.oracle import _torch_table  # noqa: E402
+from confmax.tables.tensor import table as _torch_table  # noqa: E402
 
 WIDE = {np.float32: torch.float32, np.float64: torch.float64}
 NARROW = [torch.float16, torch.bfloat16]

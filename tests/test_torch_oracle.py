@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from confmax.calibration import VectorScaling
 from confmax.checks import check_oracle
 from confmax.confusion import Gains
-from confmax.oracle import DecidingOn, NumpyOracle, Table, decide, make_oracle, make_table
-from confmax.oracle._numpy import decide as reference_decide
+from confmax.oracle import Table, decide, make_oracle, make_table
+from confmax.oracle import decide as reference_decide
+from confmax.oracle.numpy import NumpyOracle
+from confmax.tables.transferred import DecidingOn
 from tests.torch_helpers import FORMS, drawn_labels, random_gains, simplex
 
 torch = pytest.importorskip("torch")
 
-from confmax.oracle import _torch, _torch_table  # noqa: E402
+from confmax.tables.tensor import oracle as _torch  # noqa: E402
+from confmax.tables.tensor import table as _torch_table  # noqa: E402
 
 WIDE = {np.float32: torch.float32, np.float64: torch.float64}
 NARROW = [torch.float16, torch.bfloat16]

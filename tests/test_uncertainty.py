@@ -10,8 +10,8 @@ from scipy import stats
 from sklearn import metrics as reference
 
 import confmax
-from confmax import _bootstrap
 from confmax.confusion import Gains
+from confmax.evaluate import bootstrap as _bootstrap
 from confmax.oracle import make_oracle, make_table
 from confmax.populations import continuous_example, population_confusion
 

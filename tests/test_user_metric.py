@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax import _autodiff, metrics
-from confmax._structure import STEPS, refutation
+from confmax import metrics
 from confmax.checks import check_metric, random_confusion
 from confmax.confusion import Confusion
+from confmax.metrics import autodiff as _autodiff
+from confmax.metrics.structure import STEPS, refutation
 from confmax.optimize import FrankWolfe
 
 P3 = np.random.default_rng(3).dirichlet([2, 1, 1], 300)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax.blend import model_share
+from confmax.calibration.blend import model_share
 from confmax.oracle import make_table
 
 UNITS = (2.0, 1024.0, 2.5, 1000.0, 1e-3)

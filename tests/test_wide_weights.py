@@ -9,7 +9,7 @@ import scipy.sparse
 import confmax
 from confmax.confusion import Gains
 from confmax.oracle import decide, make_oracle, make_table
-from confmax.oracle._numpy import decide as decide_by_reference
+from confmax.oracle import decide as decide_by_reference
 from tests.export_helpers import in_duckdb, in_onnx, in_python, in_sqlite, rule
 
 K, N = 4, 300

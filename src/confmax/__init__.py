@@ -12,10 +12,10 @@ from confmax._version import __version__
 if TYPE_CHECKING:
     from confmax import calibration, checks, metrics, optimize, plotting, populations, report, theory
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
-    from confmax.oracle import open_table
+    from confmax.evaluate import Score, score
     from confmax.rule import DecisionRule
     from confmax.solution import Solution, maximize
-    from confmax.uncertainty import Score, score
+    from confmax.tables import open_table
 
 __all__ = [
     "DecisionRule",
@@ -43,11 +43,11 @@ _NAMES = {
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
     "MetricClassifierCV": "estimators",
-    "Score": "uncertainty",
+    "Score": "evaluate",
     "Solution": "solution",
     "maximize": "solution",
-    "open_table": "oracle",
-    "score": "uncertainty",
+    "open_table": "tables",
+    "score": "evaluate",
 }
 
 

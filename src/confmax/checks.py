@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from confmax._metric import Metric
-from confmax._structure import STEPS, random_confusion, random_rows, refutation
 from confmax.confusion import Array, Confusion, Gains
-from confmax.metrics import resolve
+from confmax.metrics import Metric, resolve
+from confmax.metrics.structure import STEPS, random_confusion, random_rows, refutation
 from confmax.optimize import Mixture, Problem, Solver, baselines, run
-from confmax.oracle import BACKENDS, CountingOracle, Oracle, Table, make_oracle, make_table, rows_of
+from confmax.oracle import BACKENDS, CountingOracle, make_oracle
+from confmax.tables import Oracle, Table, make_table, rows_of
 
 __all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "random_table"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.oracle import Table, checked_probabilities, make_table
+from confmax.tables import Table, checked_probabilities, make_table
 
 PER_CLASS = 4096  # quadrature points per class of a continuous population
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from confmax.cli.frame import Frame, as_names, no_column
 from confmax.cli.scores import implied_score, is_named_like, two_columns
-from confmax.oracle import checked_probabilities
-from confmax.oracle._columns import assignment, find, is_numbered
+from confmax.tables import checked_probabilities
+from confmax.tables.columns import assignment, find, is_numbered
 
 __all__ = ["ASKED", "Asked", "Rows", "keys_of", "listed", "placed", "read_rows", "shortened", "wanted"]
 

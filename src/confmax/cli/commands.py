@@ -19,9 +19,9 @@ from confmax.cli.group import OneSentence, in_words_of_options, warn
 from confmax.cli.large import SHARE, large
 from confmax.cli.show import Bar, Page
 from confmax.cli.sources import STANDARD
+from confmax.evaluate.uncertainty import check_bootstrap
 from confmax.places import is_stdout, replaces
 from confmax.rule import DecisionRule
-from confmax.uncertainty import check_bootstrap
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -17,10 +17,7 @@ import click
 import numpy as np
 
 from confmax import metrics as catalogue
-from confmax._aligned import aligned
-from confmax._folds import folds_to_judge
-from confmax._metric import Metric
-from confmax._order_check import doubt_of_order
+from confmax.calibration.column_order import doubt_of_order
 from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
 from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
 from confmax.cli.completers import column_names, metric_names, rule_files
@@ -31,11 +28,15 @@ from confmax.cli.group import warn
 from confmax.cli.reports import with_commas
 from confmax.cli.show import Bar, Page, _show_source, number, print_json
 from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed, positive_of
-from confmax.oracle import Table, make_table
-from confmax.report._evidence import pooled
+from confmax.evaluate import Score
+from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned
+from confmax.report.evidence import pooled
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
-from confmax.uncertainty import Score, check_bootstrap, compare, doubts, plain_rules
+from confmax.tables import Table, make_table
+from confmax.tables.folds import folds_to_judge
 
 __all__ = ["compare_rules", "comparison"]
 

@@ -17,9 +17,10 @@ from confmax.cli.columns import Asked, read_rows
 from confmax.cli.crossfit import cross_fitted
 from confmax.cli.files import read_frame
 from confmax.confusion import Array
-from confmax.oracle import make_oracle, make_table
+from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
+from confmax.tables import make_table
 
 __all__ = ["CLASSES", "METRICS", "demonstrate", "held_out_values", "label_confusion", "load"]
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from confmax.oracle._files import array_of_lists, is_list, is_text
+from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
 
 __all__ = ["INTEGER", "Frame", "as_names", "is_number", "no_column", "typed_column"]
 

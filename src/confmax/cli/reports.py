@@ -14,14 +14,13 @@ import click
 from click.core import ParameterSource
 
 from confmax import report
-from confmax._metric import Metric
 from confmax.cli.columns import Asked, Rows, read_rows
 from confmax.cli.files import check_output, refuse_same, writing
 from confmax.cli.frame import Frame
 from confmax.cli.tasks import positive_of
-from confmax.metrics import get
+from confmax.metrics import Metric, get
 from confmax.places import same_place
-from confmax.report._metrics import named
+from confmax.report.metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.cli.frame import Frame
-from confmax.oracle._columns import find
+from confmax.tables.columns import find
 
 __all__ = ["Scored", "implied_score", "is_named_like", "two_columns"]
 

@@ -12,21 +12,23 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax._aligned import aligned, or_its_name
-from confmax._metric import Metric
-from confmax._order_check import doubt_of_order
 from confmax.calibration import Calibration
+from confmax.calibration.column_order import doubt_of_order
 from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
 from confmax.cli.files import read_cells, write_decisions, writing
 from confmax.cli.frame import Frame, is_number
 from confmax.cli.large import Large
+from confmax.evaluate import Score
+from confmax.evaluate.uncertainty import compare, doubts, plain_rules
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned, or_its_name
 from confmax.optimize import Progress
-from confmax.oracle import make_table
-from confmax.oracle._columns import find, table_order
-from confmax.report._metrics import named
+from confmax.report.metrics import named
 from confmax.rule import DecisionRule
-from confmax.solution import MAX_MATRIX_CLASSES, Solution, maximize
-from confmax.uncertainty import Score, compare, doubts, plain_rules
+from confmax.solution import Solution, maximize
+from confmax.solution.tuning import MAX_MATRIX_CLASSES
+from confmax.tables import make_table
+from confmax.tables.columns import find, table_order
 
 Document = dict[str, Any]
 Warn = Callable[[str], None]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from confmax._metric import Metric
-from confmax.optimize._loop import Solver
+from confmax.metrics import Metric
 from confmax.optimize.bayes_cg import BayesCG
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.frank_wolfe import FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.grid import BruteForce
+from confmax.optimize.loop import Solver
 from confmax.optimize.minmax import MaxMin
 from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch

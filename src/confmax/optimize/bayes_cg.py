@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from confmax._constants import MEANS, rho_schedule
-from confmax._metric import Metric
 from confmax.confusion import ABSENT
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.metrics import Metric
 from confmax.optimize.frank_wolfe import FrankWolfeState, check_smoothing, linear_step
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
 from confmax.optimize.step_size import open_loop
+from confmax.theory import rho_schedule
+from confmax.theory.constants import MEANS
 
 SPLIT = 0.5  # alpha and rho where the paper leaves them open
 RHO = 0.01

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax._metric import Metric
 from confmax.confusion import Gains
-from confmax.optimize._cuts import ROUNDING, Coordinate, all_cuts_of, moved, working_gain
-from confmax.optimize._loop import Problem, Status, Step
-from confmax.optimize._mixture import Mixture
+from confmax.metrics import Metric
+from confmax.optimize.breakpoints import ROUNDING, Coordinate, all_cuts_of, moved, working_gain
+from confmax.optimize.loop import Problem, Status, Step
+from confmax.optimize.mixture import Mixture
 
 CANDIDATES = 4  # cuts that the oracle confirms, in one pass
 

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
-from confmax.optimize._mixture import Mixture
-from confmax.ratios import Ratios
+from confmax.metrics import Metric
+from confmax.metrics.ratios import Ratios
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
+from confmax.optimize.mixture import Mixture
 
 AHEAD = (0.0, 0.15, 0.4)  # first levels, from the best starting rule's toward 1
 LEVELS = 17  # levels that share a pass on labels

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from confmax._metric import Metric
 from confmax.confusion import Gains
-from confmax.formulas import FirstOrder
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step
-from confmax.optimize._mixture import Mixture
+from confmax.metrics import Metric
+from confmax.metrics.formulas import FirstOrder
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize.mixture import Mixture
 from confmax.optimize.step_size import line_search, open_loop
 
 

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax._metric import Metric
 from confmax.confusion import Array, Confusion
-from confmax.optimize._explore import BETWEEN, Asked, by_differences, newton_gain, off_kinks, surroundings
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Heard, Problem, Status, Step, best_answer
-from confmax.optimize._master import best_mix
-from confmax.optimize._points import Points, Space
+from confmax.metrics import Metric
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Heard, Problem, Status, Step, best_answer
+from confmax.optimize.masters.generic import best_mix
+from confmax.optimize.points import Points, Space
+from confmax.optimize.query import BETWEEN, Asked, by_differences, newton_gain, off_kinks, surroundings
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 BELIEVED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks

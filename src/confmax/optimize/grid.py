@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax._metric import GainForm, Metric
 from confmax.confusion import Array, Gains
-from confmax.optimize._loop import Problem, Status, Step
-from confmax.optimize._mixture import Mixture
+from confmax.metrics import Metric
+from confmax.metrics.metric import GainForm
+from confmax.optimize.loop import Problem, Status, Step
+from confmax.optimize.mixture import Mixture
 
 PER_GAIN = 3000  # operations that a gain costs by itself: it is laid out in Python, and the metric is evaluated
 CELLS_PER_SECOND = 3e8  # order of magnitude of one core; for the message only

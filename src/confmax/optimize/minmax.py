@@ -15,13 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax._metric import Metric
 from confmax.confusion import ABSENT, Array, Confusion, Gains
-from confmax.optimize._cuts import Coordinate, all_cuts_of, moved, working_gain
-from confmax.optimize._explore import surroundings
-from confmax.optimize._loop import Problem, Status, Step, best_answer
-from confmax.optimize._points import Points
-from confmax.oracle import Oracle, make_oracle
+from confmax.metrics import Metric
+from confmax.optimize.breakpoints import Coordinate, all_cuts_of, moved, working_gain
+from confmax.optimize.loop import Problem, Status, Step, best_answer
+from confmax.optimize.points import Points
+from confmax.optimize.query import surroundings
+from confmax.oracle import make_oracle
+from confmax.tables import Oracle
 
 PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
 PROGRESS = 1e-5

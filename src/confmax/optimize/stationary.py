@@ -13,13 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize._loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
-from confmax.optimize._mixture import Mixture
+from confmax.metrics import Metric
+from confmax.metrics.ratios import Ratios
 from confmax.optimize.frank_wolfe import linearised
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
+from confmax.optimize.mixture import Mixture
 from confmax.optimize.step_size import line_searches
-from confmax.ratios import Ratios
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from confmax._metric import Metric
 from confmax.confusion import Array, Confusion
+from confmax.metrics import Metric
 
 GRID = 65
 ROUNDS = 5

@@ -9,15 +9,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax._metric import Metric
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize._edges import best_edge
-from confmax.optimize._loop import MIXES, Problem, Status, Step
-from confmax.optimize._master import best_mix
-from confmax.optimize._mixture import Mixture
-from confmax.optimize._points import Space
-from confmax.oracle import CountingOracle, Table, same_estimate
-from confmax.ratios import NEGLIGIBLE
+from confmax.metrics import Metric
+from confmax.metrics.ratios import NEGLIGIBLE
+from confmax.optimize.edges import best_edge
+from confmax.optimize.loop import MIXES, Problem, Status, Step
+from confmax.optimize.masters.generic import best_mix
+from confmax.optimize.mixture import Mixture
+from confmax.optimize.points import Space
+from confmax.oracle import CountingOracle, same_estimate
+from confmax.tables import Table
 
 MOST_JOINED = 50  # thresholds that join a mixture inside the hull
 SMALLEST = 1e-290  # probabilities below are zero: a threshold between them could not be scaled beside a weight of one

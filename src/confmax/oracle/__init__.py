@@ -4,72 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confmax.oracle._decide import decide, decide_given
-from confmax.oracle._numba import NumbaOracle
-from confmax.oracle._numpy import NumpyOracle
-from confmax.oracle._open import open_table
-from confmax.oracle._parts import distinct_labels
-from confmax.oracle._protocol import Oracle
-from confmax.oracle._sample import rows_of, sampled
-from confmax.oracle._table import (
-    Calibrator,
-    Table,
-    apply_calibrator,
-    checked_probabilities,
-    given_hashes,
-    is_sparse,
-    make_table,
-    refuse_too_few_classes,
-)
-from confmax.oracle._tensors import is_dask, is_source, is_spark, is_tensor, on_host
-from confmax.oracle._wrappers import CountingOracle, DecidingOn
+from confmax.oracle.counting import CountingOracle
+from confmax.oracle.numpy import NumpyOracle
+from confmax.tables import Oracle, Table, decide, make_table
+from confmax.tables.array.oracle import NumbaOracle
 
-__all__ = [
-    "BACKENDS",
-    "Calibrator",
-    "CountingOracle",
-    "DecidingOn",
-    "Oracle",
-    "Table",
-    "apply_calibrator",
-    "checked_probabilities",
-    "decide",
-    "decide_given",
-    "distinct_labels",
-    "given_hashes",
-    "is_dask",
-    "is_source",
-    "is_spark",
-    "is_sparse",
-    "is_tensor",
-    "make_oracle",
-    "make_table",
-    "on_host",
-    "open_table",
-    "refuse_too_few_classes",
-    "rows_of",
-    "same_estimate",
-    "sampled",
-]
+__all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
 
 
 def _torch_oracle(table: Table, model_share: float) -> Oracle:
     """Return the oracle on a device; torch is imported here."""
-    from confmax.oracle._torch import TorchOracle
+    from confmax.tables.tensor.oracle import TorchOracle
 
     return TorchOracle(table, model_share)
 
 
 def _sparse_oracle(table: Table, model_share: float) -> Oracle:
     """Return the oracle on stored entries; its kernels are imported here."""
-    from confmax.oracle._sparse_oracle import SparseOracle
+    from confmax.tables.sparse.oracle import SparseOracle
 
     return SparseOracle(table, model_share)
 
 
 def _parts_oracle(table: Table, model_share: float) -> Oracle:
     """Return the oracle on rows that lie in parts."""
-    from confmax.oracle._parts_oracle import PartsOracle
+    from confmax.tables.partitioned.oracle import PartsOracle
 
     return PartsOracle(table, model_share)
 

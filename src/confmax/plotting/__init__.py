@@ -5,10 +5,10 @@ Every display stores the numbers that it shows. You make one with ``from_solutio
 and ``figure_``. The colours are those of the reports, for light and for dark backgrounds: blue is better, orange worse.
 """
 
-from confmax.plotting._confusions import ConfusionChangeDisplay, TradeOffDisplay
-from confmax.plotting._convergence import ConvergenceDisplay
-from confmax.plotting._rules import DecisionRegionsDisplay, WeightsDisplay
-from confmax.plotting._threshold import ThresholdDisplay
+from confmax.plotting.confusions import ConfusionChangeDisplay, TradeOffDisplay
+from confmax.plotting.convergence import ConvergenceDisplay
+from confmax.plotting.rules import DecisionRegionsDisplay, WeightsDisplay
+from confmax.plotting.threshold import ThresholdDisplay
 
 __all__ = [
     "ConfusionChangeDisplay",

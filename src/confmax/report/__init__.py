@@ -5,6 +5,6 @@ evaluates, for each fold, a rule that was tuned on the other folds. A page needs
 the same page.
 """
 
-from confmax.report._write import write, write_cross_fitted
+from confmax.report.writing import write, write_cross_fitted
 
 __all__ = ["write", "write_cross_fitted"]

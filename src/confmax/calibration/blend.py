@@ -1,0 +1,79 @@
+"""The weight of the model against the labels, in a shrinkage estimate of the confusion matrix.
+
+Counts of labels are unbiased, but have the variance of few rows. The model's probabilities have little variance, but
+are biased if they are not calibrated. Consider the recall of a class at a fixed rule. The average of the two estimates
+with the smallest mean squared error gives the model the weight ``V / (V + bias^2)``, where V is the variance of the
+difference D between the two. The data estimate this weight, because ``E D^2 = V + bias^2``. All classes share one
+weight: D is pooled over the classes and over two fixed rules, argmax and p / prior. For D, each row has probabilities
+that were calibrated without it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from confmax.confusion import ABSENT, Array, Gains
+from confmax.tables import Table, decide
+
+ROUNDING = 1e-12  # a recall that differs by less than 1e-8 does not differ
+LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide alone
+
+
+def model_share(table: Table, fraction: float = 1.0) -> float:
+    """Return the weight of the model, from 0 to 1, in the blend of model and label confusion.
+
+    The weight is ``min(1, sum w V / sum w D^2)`` with ``w = 1 / (V + 1e-4)``, summed over classes and rules. If the
+    rows are a sample, the excess of ``sum w D^2`` over ``sum w V`` is the bias on all rows, whose variance is smaller
+    than V.
+
+    Parameters
+    ----------
+    table : Table
+        Labelled rows whose probabilities were calibrated without them (`confmax.calibration.held_out`). The rules
+        decide on the raw probabilities.
+    fraction : float
+        Number of these rows, as a fraction of all rows that the blend is used for.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> model_share(make_table([[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.4, 0.6]] * 5, [0, 1, 1, 0] * 5))
+    1.0
+    """
+    differences, variances = _recall_differences(table)
+    weight = 1.0 / (variances + LEAST_VARIANCE)
+    off = float(weight @ differences**2)
+    if off <= ROUNDING:
+        return 1.0
+    sampling = float(weight @ variances)
+    bias, rest = max(off - sampling, 0.0), sampling * fraction
+    return rest / (rest + bias) if rest + bias > 0.0 else 1.0
+
+
+def _recall_differences(table: Table) -> tuple[Array, Array]:
+    """Return label recall minus model recall, and the variance of that, for every present class and rule.
+
+    The variance is that of the labels given the probabilities: row i contributes ``p (1 - p)`` times the square of what
+    its label moves the recall by, ``w_i (1[h = k] - T_k) / pi_k``.
+    """
+    labels, K = table.labels, table.n_classes
+    assert labels is not None
+    w = np.ones(table.n_rows) if table.weight is None else table.weight
+    # weights are relative: the variance sees (sum w)^2 / sum w^2 rows
+    w = w / w.sum()
+    prior = np.bincount(labels, weights=w, minlength=K)
+    model, spread = table.column_sums(w), table.column_sums(w**2, spread=True)
+    present = (prior > ABSENT) & (model > ABSENT)
+    inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT)
+    differences, variances = [], []
+    raw = table.proba if table.raw is None else table.raw.proba
+    for decision in decide(raw, Gains.reduced(np.array([np.ones(K), inverse]))):
+        p = table.probability_of(decision).astype(np.float64)
+        hits, own = (np.bincount(decision, weights=each, minlength=K) for each in (w * p, w**2 * p * (1.0 - p)))
+        recall = np.divide(hits, model, out=np.zeros(K), where=present)
+        observed = np.bincount(labels, weights=w * (decision == labels), minlength=K) * inverse
+        differences.append((observed - recall)[present])
+        # rows that decide the class move its recall by 1 - T, the others by T
+        moved = (1.0 - recall) ** 2 * own + recall**2 * np.maximum(spread - own, 0.0)
+        variances.append(moved[present] / model[present] ** 2)
+    return np.concatenate(differences), np.concatenate(variances)

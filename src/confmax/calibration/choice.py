@@ -1,0 +1,404 @@
+"""Calibration: corrections of the probabilities, fitted on labels.
+
+A rule is optimal for the probabilities that it is given, so calibrating them often gains more than any solver. Two
+families are enough: a temperature, ``softmax(log p / T)``, and vector scaling, ``softmax(a_k log p_k + b_k)`` (Guo et
+al., *On Calibration of Modern Neural Networks*, 2017). Both use ``p + floor``, which limits the effect of a confident
+mistake. `choose` takes the simplest family whose log loss on held-out rows is within one standard error of the
+smallest, and the rule stores the result.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.calibration.calibrators import Temperature, VectorScaling
+from confmax.calibration.rows import Rows, labelled, most_rows
+from confmax.calibration.scaling import (
+    FLOOR,
+    FLOOR_WORTH,
+    fit_power,
+    fit_vector,
+    hessian_at,
+    left_out_losses,
+    row_losses,
+    vector_loss,
+)
+from confmax.confusion import Array
+from confmax.tables import Calibrator, Table, apply_calibrator
+
+__all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "choose", "fit", "log_loss"]
+
+CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
+KINDS = ("temperature", "vector")
+FOLD_TOL = 1e-3  # nats of the total loss
+
+_Fold = Callable[[NDArray[np.bool_], NDArray[np.bool_]], Array]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The result of `choose`.
+
+    Attributes
+    ----------
+    kind : {"none", "temperature", "vector", "given"}
+        "given" is a calibrator that you passed.
+    calibrator : object or None
+        The calibrator to apply; None if the probabilities stay unchanged.
+    log_loss_before, log_loss_after : float or None
+        Mean log loss in nats on all rows. The calibrator was fitted on these rows, so ``log_loss_after`` is optimistic.
+    cv_log_loss : dict
+        Log loss of each kind on rows that were left out of its fit; "none" stands for the raw probabilities. Empty if
+        nothing was cross-validated: there were too few distinct rows, or you passed a fitted calibrator.
+    """
+
+    kind: str
+    calibrator: Calibrator | None
+    log_loss_before: float | None = None
+    log_loss_after: float | None = None
+    cv_log_loss: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cv_log_loss_before(self) -> float | None:
+        """Log loss of the raw probabilities on the rows of the cross-validation."""
+        return self.cv_log_loss.get("none")
+
+    @property
+    def cv_log_loss_after(self) -> float | None:
+        """Log loss of the chosen kind on rows that were left out of its fit."""
+        return self.cv_log_loss.get(self.kind)
+
+    def __str__(self) -> str:
+        if self.log_loss_before is None or self.log_loss_after is None:
+            return f"calibration {self.kind}"
+        text = f"calibration {self.kind}: log loss {self.log_loss_before:.4f}"
+        if self.kind == "none":
+            others = ", ".join(f"{kind} {loss:.4f}" for kind, loss in self.cv_log_loss.items() if kind != "none")
+            return text + (f" (cross-validated: {others})" if others else "")
+        text += f" -> {self.log_loss_after:.4f}"
+        if self.cv_log_loss_after is None:
+            return text
+        return text + f" (cross-validated {self.cv_log_loss_before:.4f} -> {self.cv_log_loss_after:.4f})"
+
+
+# --- fitting and choosing ---------------------------------------------------------------------------------------------
+
+
+def fit(table: Table, kind: str) -> Temperature | VectorScaling:
+    """Return the calibrator of a kind that minimises the penalised log loss on a labelled table.
+
+    The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` and ``b_k``.
+    It counts as much as four rows at even odds. It keeps the fit finite for small samples, separable classes and
+    classes without rows, and its effect fades with the number of rows. The floor is one of seven values from 1e-12 to
+    0.01: the lowest, or the one with which a temperature fits best if that saves two nats. Weights are relative: they
+    count as ``(sum w)^2 / sum w^2`` rows, whatever their unit.
+
+    Parameters
+    ----------
+    table : Table
+        From `make_table`, with labels.
+    kind : {"temperature", "vector"}
+        The family.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, or there are no labels.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]] * 50, [0, 1, 1] * 50)
+    >>> fit(table, "temperature").temperature > 1.5  # one of three is wrong, where 13 % would be expected
+    True
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    _need_labels(table, kind)
+    rows = labelled(table, 0)
+    rows, theta = _first_fit(rows, kind)
+    return _calibrator(kind, theta, rows.floor)
+
+
+def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | None:
+    """Return the calibration of a labelled table: of the kind asked for, or the simplest that is as good as any.
+
+    "auto" compares no calibration, temperature and vector scaling by the log loss of held-out rows. Each row, with its
+    copies of the same class, is evaluated by the fit without them, which one Newton step gives. "auto" takes the
+    simplest kind whose mean loss exceeds the smallest by at most one standard error of the paired difference. No folds
+    are drawn for this comparison, so it does not depend on a seed or on the last digit of a probability. With more than
+    128 classes the fits leave out one of five folds instead; the folds are drawn from a hash of the rows' probabilities
+    and the seed. With more than 4M entries the comparison uses a sample of rows, chosen by their hash. The chosen
+    calibrator is always fitted on all rows.
+
+    A sparse table is never calibrated. Its zeros are probabilities that were left out. A floor would turn them into a
+    dense table of equal values, and the log loss of a row whose true class was left out has no meaning. Calibrate
+    before you drop the small probabilities.
+
+    Parameters
+    ----------
+    table : Table
+        From `make_table`.
+    kind : "auto", "temperature", "vector", object or None
+        An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. It gets column numbers as ``y``,
+        and ``sample_weight`` if its ``fit`` has that parameter. A `Temperature` or `VectorScaling` is used without
+        fitting.
+    seed : int
+        Seed of the folds.
+
+    Returns
+    -------
+    Calibration or None
+        The calibration, or None: if ``kind`` is None, and for "auto" without labels or on a sparse table.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, if it needs labels and there are none, or if its ``transform`` does not return
+        probabilities.
+    """
+    check_calibration(kind)
+    if kind is None or (_is_word(kind, "auto") and (table.labels is None or table.backend == "sparse")):
+        return None
+    if table.backend == "sparse":
+        raise ValueError(
+            "a sparse table cannot be calibrated, because its zeros are probabilities that were left out; calibrate "
+            "before you drop the small probabilities, or pass calibration=None"
+        )
+    before = log_loss(table)
+    if isinstance(kind, (Temperature, VectorScaling)):
+        return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
+    _need_labels(table, kind)
+    rows = labelled(table, seed)
+    sample = rows.take(most_rows(rows.proba, CHOICE_CELLS))
+    kinds = {"auto": KINDS}.get(kind, (kind,)) if isinstance(kind, str) else (kind,)
+    losses = {"none": -np.log(_of_truth(sample.proba, sample.labels))}
+    starts: dict[str, tuple[Rows, Array]] = {}
+    group = sample.copies()
+    for each in kinds:
+        name = each if isinstance(each, str) else "given"
+        if isinstance(each, str):
+            starts[name] = _first_fit(sample, each)
+            each_loss = _left_out(*starts[name], each, group)
+        else:
+            each_loss = _held_out(sample.folds(), _of_object(sample, each))
+        if each_loss is not None:
+            losses[name] = each_loss
+    found = _simplest(losses, sample, group) if _is_word(kind, "auto") else name
+    means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in losses.items()}
+    means = means if len(means) > 1 else {}
+    if found == "none":
+        return Calibration("none", None, before, before, means)
+    if found == "given":
+        calibrator: Any = _fit_object(kind, rows.proba, rows.labels, rows.weight)
+    else:
+        # only a sample leaves something to be done
+        part, theta = starts[found]
+        if sample is not rows:
+            part = rows.at(part.floor)
+            theta = _fitted(part, found, part.weight, theta)
+        calibrator = _calibrator(found, theta, part.floor)
+    return Calibration(found, calibrator, before, log_loss(table.calibrated(calibrator)), means)
+
+
+def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
+    """Return the rows that have weight, calibrated by fits on the other folds, and their folds (n,).
+
+    With more than 4M entries, return a sample: the one on which `choose` compares the kinds.
+
+    Parameters
+    ----------
+    table : Table
+        The labelled table that `choose` got.
+    found : Calibration
+        The result of `choose`. Its kind is fitted again without each fold.
+    seed : int
+        Seed of the folds. The seed of `choose` gives the same folds.
+    given : object or None
+        The caller's calibration, if ``found.kind`` is "given".
+    """
+    rows = labelled(table, seed)
+    rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
+    rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
+    fold, out = rows.folds(), rows.proba.copy()
+    fitted = None
+    if found.kind in KINDS:
+        start = _parameters(found.calibrator, rows.proba.shape[1])
+        fitted = _on_others(rows, start, found.kind)
+    for k in np.unique(fold):
+        test, train = fold == k, fold != k
+        calibrator: Any = found.calibrator
+        if train.any() and fitted is not None:
+            calibrator = _calibrator(found.kind, fitted(train), rows.floor)
+        elif train.any() and found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
+            calibrator = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
+        out[test] = apply_calibrator(calibrator, rows.proba[test])
+    raw = Table(rows.proba, rows.labels, rows.weight, table.classes)
+    return replace(raw, proba=out, raw=raw), fold
+
+
+def log_loss(table: Table) -> float | None:
+    """Return the weighted mean log loss of a table in nats, or None if it has no labels.
+
+    Probabilities below 1e-12 count as 1e-12.
+
+    Parameters
+    ----------
+    table : Table
+        From `confmax.oracle.make_table`.
+
+    Examples
+    --------
+    >>> from confmax.calibration import log_loss
+    >>> from confmax.oracle import make_table
+    >>> round(log_loss(make_table([[0.5, 0.5], [0.5, 0.5]], [0, 1])), 6)
+    0.693147
+    """
+    if table.labels is None:
+        return None
+    of_truth = np.maximum(table.probability_of(table.labels).astype(np.float64), FLOOR)
+    return float(np.average(-np.log(of_truth), weights=table.weight))
+
+
+def check_calibration(kind: Any) -> None:
+    """Raise a ValueError unless ``kind`` is a known word, None, or an object with ``fit`` and ``transform``."""
+    if kind is None or isinstance(kind, (Temperature, VectorScaling)):
+        return
+    word = isinstance(kind, str) and kind in ("auto", *KINDS)
+    methods = not isinstance(kind, (str, type)) and all(callable(getattr(kind, m, None)) for m in ("fit", "transform"))
+    if not (word or methods):
+        raise ValueError(
+            f"calibration must be 'auto', None, 'temperature', 'vector' or an object with fit and transform; "
+            f"got {kind!r}"
+        )
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def _is_word(kind: Any, word: str) -> bool:
+    return isinstance(kind, str) and kind == word
+
+
+def _need_labels(table: Table, kind: Any) -> None:
+    if table.labels is None:
+        shown = repr(kind) if isinstance(kind, str) else type(kind).__name__
+        raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")
+
+
+def _of_truth(proba: NDArray[Any], labels: NDArray[np.int64]) -> Array:
+    """Return the probability of every row's true class (n,), at least the floor."""
+    return np.maximum(proba[np.arange(len(labels)), labels].astype(np.float64), FLOOR)
+
+
+def _fitted(rows: Rows, kind: str, weight: Array, start: Array | None = None) -> Array:
+    """Return the parameters (2, K) of a kind."""
+    K = rows.proba.shape[1]
+    if kind == "vector" and start is not None:
+        return fit_vector(rows.z, rows.labels, weight, start)
+    power = fit_power(rows.z, rows.labels, weight, 1.0 if start is None else float(start[0, 0]))
+    common = np.array([np.full(K, power), np.zeros(K)])
+    return common if kind == "temperature" else fit_vector(rows.z, rows.labels, weight, common)
+
+
+def _first_fit(rows: Rows, kind: str) -> tuple[Rows, Array]:
+    """Return the parameters (2, K) of a kind and the rows over the floor that suits it."""
+    theta = _fitted(rows, kind, rows.weight)
+    if kind == "temperature" or rows.floor == FLOOR:
+        return rows, theta
+    # the floor was chosen for a temperature; powers and offsets of each class may do without it
+    low = rows.at(FLOOR)
+    other = _fitted(low, kind, rows.weight)
+    saved = vector_loss(low.z, rows.labels, rows.weight, other) - vector_loss(rows.z, rows.labels, rows.weight, theta)
+    return (rows, theta) if saved > FLOOR_WORTH else (low, other)
+
+
+def _calibrator(kind: str, theta: Array, floor: float) -> Temperature | VectorScaling:
+    if kind == "temperature":
+        return Temperature(1.0 / float(theta[0, 0]), floor)
+    return VectorScaling(theta[0], theta[1], floor)
+
+
+def _parameters(calibrator: Any, K: int) -> Array:
+    """Return powers and offsets (2, K) of a calibrator of one of the kinds."""
+    if isinstance(calibrator, Temperature):
+        return np.array([np.full(K, 1.0 / calibrator.temperature), np.zeros(K)])
+    return np.array([calibrator.a, calibrator.b])
+
+
+def _on_others(rows: Rows, start: Array, kind: str) -> Callable[[NDArray[np.bool_]], Array]:
+    """Return what fits a kind on training rows; it begins at ``start`` (2, K), the fit on all rows."""
+    curvature = hessian_at(rows.z, rows.labels, rows.weight, start) if kind == "vector" else None
+
+    def theta(train: NDArray[np.bool_]) -> Array:
+        weight = rows.weight * train
+        if kind == "vector":
+            return fit_vector(rows.z, rows.labels, weight, start, curvature=curvature, tol=FOLD_TOL)
+        power = fit_power(rows.z, rows.labels, weight, float(start[0, 0]), tol=FOLD_TOL)
+        return np.array([np.full(start.shape[1], power), np.zeros(start.shape[1])])
+
+    return theta
+
+
+def _of_kind(rows: Rows, start: Array, kind: str) -> _Fold:
+    """Return what fits a kind on training rows and scores it on test rows."""
+    fitted = _on_others(rows, start, kind)
+    return lambda train, test: row_losses(rows.z, rows.labels, fitted(train), test)
+
+
+def _of_object(rows: Rows, given: Any) -> _Fold:
+    def losses(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
+        fitted = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
+        return -np.log(_of_truth(apply_calibrator(fitted, rows.proba[test]), rows.labels[test]))
+
+    return losses
+
+
+def _fit_object(given: Any, proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -> Any:
+    """Fit a copy of the caller's object."""
+    own = copy.deepcopy(given)
+    takes = "sample_weight" in inspect.signature(own.fit).parameters
+    own.fit(proba, labels, **({"sample_weight": weight} if takes else {}))
+    return own
+
+
+def _held_out(fold: NDArray[np.int64], losses: _Fold) -> Array | None:
+    """Return every row's loss (n,) under what was fitted on the other folds; None where one fold holds all rows."""
+    if (fold == fold[0]).all():
+        return None
+    out = np.empty(len(fold))
+    for k in np.unique(fold):
+        out[fold == k] = losses(fold != k, fold == k)
+    return out
+
+
+def _left_out(rows: Rows, theta: Array, kind: str, group: NDArray[np.intp]) -> Array | None:
+    """Return every row's loss (n,) under the fit of a kind without its copies; None where all rows are copies.
+
+    Of very many classes, whose fits have no Hessian, under the fits without one fold each."""
+    if group.max() == 0:
+        return None
+    losses = left_out_losses(rows.z, rows.labels, rows.weight, theta, group, common=kind == "temperature")
+    return losses if losses is not None else _held_out(rows.folds(), _of_kind(rows, theta, kind))
+
+
+def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> str:
+    """Return the first kind whose mean loss is within one standard error, of the paired difference, of the smallest.
+
+    Rows of a ``group`` (n,) are copies and count together."""
+    total = rows.weight.sum()
+    means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
+    best = min(means, key=lambda kind: means[kind])
+    for kind in losses:
+        worse = means[kind] - means[best]
+        off = np.bincount(group, weights=rows.weight * (losses[kind] - losses[best] - worse))
+        if worse <= np.sqrt(float((off * off).sum())) / total:
+            return kind
+    return best

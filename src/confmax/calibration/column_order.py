@@ -1,0 +1,135 @@
+"""Whether the labels bear out the order of the columns.
+
+A model that knows anything has a smaller log loss than the shares of the classes, which anybody can count. Columns that
+are read in the wrong order have a larger one: most rows have little probability of their true class then. So does a
+model that is badly overconfident; which of the two it is, the best order of the columns tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.tables import Table, on_host
+
+FLOOR = 1e-12  # of a probability in a logarithm, as in `confmax.calibration.log_loss`
+CELLS = 1 << 22  # of the rows on which other orders of the columns are tried
+MOST_CLASSES = 500  # for which they are
+SHOWN = 8
+WAY_OUT = "name the columns like the classes, or pass classes= with the names in column order"
+
+
+def doubt_of_order(
+    table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None, of_model: bool = False
+) -> str:
+    """Return a sentence that doubts the order of the columns, empty where the labels bear it out.
+
+    Parameters
+    ----------
+    table : Table
+        Of raw probabilities. Without labels there is no doubt, nor of a sparse table, whose zeros are no information.
+    likely : sequence of int or None
+        For each class, the column that it has in another order which the caller thinks likely: a better fit of that
+        order is a doubt whatever the class shares are.
+    calibrated : float or None
+        Log loss of the probabilities that rules are tuned on, in nats. Where it is below that of the class shares,
+        calibration has repaired a model that is overconfident, which is not told then.
+    of_model : bool
+        Whether a model states the order of its columns: that it is overconfident is no doubt of them then.
+
+    Notes
+    -----
+    Differences of log losses count from two standard errors of the paired difference on. The best of the K! orders of
+    the columns counts as better from ``2 + sqrt(2 log K!)`` on: so much more is the best of so many by chance.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> doubt_of_order(make_table([[0.9, 0.1], [0.2, 0.8]] * 50, [0, 1] * 50))
+    ''
+    >>> print(doubt_of_order(make_table([[0.9, 0.1], [0.2, 0.8]] * 50, [1, 0] * 50)))  # doctest: +ELLIPSIS
+    the log loss of the probabilities is 1.96, larger than that of the class shares, 0.69: the columns are probably ...
+    """
+    rows = table.at_hand()
+    if rows.labels is None or rows.backend == "sparse":
+        return ""
+    labels, weight = rows.labels, np.ones(rows.n_rows) if rows.weight is None else rows.weight
+    loss = _losses(rows.probability_of(labels))
+    if likely is not None:
+        there = _losses(rows.probability_of(np.asarray(likely)[labels]))
+        if _exceeds(loss, there, weight):
+            return (
+                f"the columns were assumed to be in the order {_shown(rows.classes)}, but the order of scikit-learn's "
+                f"predict_proba, {_named(rows.classes, likely)}, fits the labels better (log loss "
+                f"{_mean(there, weight):.2f} instead of {_mean(loss, weight):.2f}); {WAY_OUT}"
+            )
+    shares = -np.log(np.maximum(rows.label_weight(), FLOOR))[labels]
+    if not _exceeds(loss, shares, weight):
+        return ""
+    told = (
+        f"the log loss of the probabilities is {_mean(loss, weight):.2f}, larger than that of the class shares, "
+        f"{_mean(shares, weight):.2f}: "
+    )
+    order = _best_order(np.asarray(on_host(rows.proba)), labels, weight)
+    there = loss if order is None else _losses(rows.probability_of(np.asarray(order)[labels]))
+    if _exceeds(loss, there, weight, 2 + math.sqrt(2 * math.lgamma(rows.n_classes + 1))):
+        return told + (
+            f"the columns are probably in another order than the classes (in the order "
+            f"{_named(rows.classes, order or ())} the log loss is {_mean(there, weight):.2f}); {WAY_OUT}"
+        )
+    if of_model or (calibrated is not None and calibrated <= _mean(shares, weight)):
+        return ""
+    if order == list(range(rows.n_classes)):
+        return told + (
+            "no other order of the columns fits better, so the model is badly overconfident, which calibration mends, "
+            "or the rows of y are in another order than those of proba"
+        )
+    return told + (
+        f"the columns may be in another order than the classes, the rows of y in another order than those of proba, "
+        f"or the model is badly overconfident; {WAY_OUT}"
+    )
+
+
+def _losses(of_truth: Any) -> Array:
+    """Return the log loss (n,) of probabilities of the true classes (n,)."""
+    values = np.asarray(on_host(of_truth), dtype=np.float64)
+    return -np.log(np.maximum(values, FLOOR))
+
+
+def _mean(values: Array, weight: Array) -> float:
+    return float(np.average(values, weights=weight))
+
+
+def _exceeds(one: Array, other: Array, weight: Array, errors: float = 2.0) -> bool:
+    """Whether the mean of ``one`` (n,) exceeds that of ``other`` by more than so many standard ``errors``."""
+    excess = one - other
+    mean = _mean(excess, weight)
+    deviation = np.sqrt(float((weight**2 * (excess - mean) ** 2).sum())) / float(weight.sum())
+    return mean > errors * deviation + 1e-9
+
+
+def _best_order(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -> list[int] | None:
+    """Return the column for each class with which the log loss is smallest, None for too many classes."""
+    from scipy.optimize import linear_sum_assignment
+
+    n, K = proba.shape
+    if K > MOST_CLASSES:
+        return None
+    step = 1 + n * K // CELLS
+    logs = -np.log(np.maximum(proba[::step].astype(np.float64), FLOOR)) * weight[::step, None]
+    losses = np.array([np.bincount(labels[::step], weights=logs[:, j], minlength=K) for j in range(K)]).T
+    return linear_sum_assignment(losses)[1].tolist()
+
+
+def _named(classes: Sequence[Any], order: Sequence[int]) -> str:
+    """Return the classes in the order of the columns, where each class has the column that ``order`` says."""
+    return _shown([classes[k] for k in np.argsort(order)])
+
+
+def _shown(names: Sequence[Any]) -> str:
+    return ", ".join(map(str, names[:SHOWN])) + (f", ... ({len(names)})" if len(names) > SHOWN else "")

@@ -1,0 +1,163 @@
+"""What both estimators share: they leave the wrapped model's probabilities as they are and decide behind them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from confmax.confusion import Array
+from confmax.estimators.steps import checked_labels
+from confmax.rule import DecisionRule
+from confmax.rule.dask import taken
+from confmax.tables import is_dask, on_host
+from confmax.tables.columns import stated_order
+from confmax.tables.labels import refuse_masked
+
+
+def _if_wrapped_has(name: str) -> Callable[[Any], Any]:
+    """Return a decorator: the method is there where the wrapped estimator has one of this name."""
+    # where it has not, getattr's AttributeError is the message
+    return available_if(lambda self: callable(getattr(getattr(self, "estimator_", self.estimator), name)))
+
+
+class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A classifier that puts a decision rule behind another classifier's probabilities."""
+
+    estimator: Any
+    estimator_: Any
+    rule_: DecisionRule
+    _order: tuple[Any, ...] | None = None
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Any:
+        """Fit the wrapped estimator and set the rule.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n, d)
+            Features, in any form that the wrapped estimator accepts.
+        y : array-like (n,)
+            True classes: strings, integers or booleans.
+        sample_weight : array-like (n,) or None
+            Non-negative weights. The notes of the class say how they are used.
+        **params : dict
+            Further metadata for the estimator's ``fit`` and the splitter's ``split``, with metadata routing enabled.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data are invalid. The message says what is wrong, where, and how to correct it.
+        """
+        name, wrapped = type(self).__name__, type(self.estimator).__name__
+        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
+            raise ValueError(
+                f"estimator must have the methods fit and predict_proba, but this {wrapped} does not have both; pass a "
+                f"classifier that returns probabilities, or wrap it in CalibratedClassifierCV"
+            )
+        if params and not get_config()["enable_metadata_routing"]:
+            raise ValueError(
+                f"{name}.fit passes {', '.join(sorted(params))} on only by metadata routing; call "
+                f"sklearn.set_config(enable_metadata_routing=True) and have the estimator or splitter request it"
+            )
+        # of an ordered categorical, which scikit-learn turns into an array
+        self._order = None if y is None else stated_order(y)
+        if y is None:
+            raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
+        if self._is_prefit and (is_dask(X) or is_dask(y)):
+            # rows and labels stay where they are, and are checked there
+            self._fit(X, y if is_dask(y) else checked_labels(y), sample_weight, params)
+            return self
+        if sample_weight is not None:
+            refuse_masked(sample_weight, "sample_weight")
+        X, labels = indexable(X, checked_labels(y))
+        self._fit(X, labels, None if sample_weight is None else _check_sample_weight(sample_weight, X), params)
+        return self
+
+    @abstractmethod
+    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
+        """Set ``estimator_``, ``rule_`` and what else is learned."""
+
+    @property
+    @abstractmethod
+    def _is_prefit(self) -> bool:
+        """Whether the estimator is used as it is, fitted by its owner."""
+
+    def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
+        given = dict(params) if weight is None else {"sample_weight": weight, **params}
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", **given)
+        return {"estimator": {"fit": given}, "splitter": {"split": {}}}
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Class labels (K,), the columns of `predict_proba`."""
+        return np.asarray(self.estimator_.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features d, if the wrapped estimator counts them."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Feature names (d,), if the wrapped estimator keeps them."""
+        return self.estimator_.feature_names_in_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class (n,) that the rule decides for every row of X (n, d); lazy for Dask probabilities.
+
+        A randomised rule computes its draw from the row's probabilities, so equal rows get equal classes in any batch.
+        """
+        check_is_fitted(self, "estimator_")
+        return taken(self.classes_, on_host(self.rule_.predict_index(self.estimator_.predict_proba(X))))
+
+    def decision_probabilities(self, X: Any) -> NDArray[Any]:
+        """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.
+
+        The columns have the order of ``rule_.classes``. All entries are 0 or 1 if the rule is deterministic. The result
+        is lazy for Dask probabilities.
+        """
+        check_is_fitted(self, "estimator_")
+        return self.rule_.decision_probabilities(self.estimator_.predict_proba(X))
+
+    @_if_wrapped_has("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the wrapped estimator's probabilities (n, K), columns in the order of ``classes_``."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_proba(X)
+
+    @_if_wrapped_has("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Return the wrapped estimator's log-probabilities (n, K)."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_log_proba(X)
+
+    @_if_wrapped_has("decision_function")
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return the wrapped estimator's decision values. The rule does not use them."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.decision_function(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, wrapped = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = wrapped.input_tags
+        tags.non_deterministic, tags.no_validation = wrapped.non_deterministic, wrapped.no_validation
+        if wrapped.classifier_tags is not None:
+            tags.classifier_tags.multi_class = wrapped.classifier_tags.multi_class
+            tags.classifier_tags.poor_score = wrapped.classifier_tags.poor_score
+        return tags

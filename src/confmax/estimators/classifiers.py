@@ -1,0 +1,420 @@
+"""scikit-learn estimators: tune a decision rule by cross-validation, or apply a rule that is already known.
+
+Both classes leave the wrapped model's probabilities unchanged and apply a rule to them: `predict` returns
+``rule_.predict(predict_proba(X))``. ``classes_`` is sorted, as scikit-learn requires. A metric that depends on the
+order of the classes stores that order itself (`Metric.classes`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from confmax.confusion import Array
+from confmax.estimators.base import RuleClassifier
+from confmax.estimators.steps import (
+    checked_labels,
+    class_thresholds,
+    fit_params_for,
+    fit_split,
+    in_order,
+    known_classes,
+    refuse_other_classes,
+    refuse_unknown,
+    rule_for,
+    rules_of_folds,
+    splits_of,
+    spread_of,
+    warn_of_order,
+)
+from confmax.estimators.table import (
+    MeanOfModels,
+    OutOfFold,
+    all_columns,
+    collapsed,
+    is_repetitive,
+    refit_loss,
+    table_of,
+)
+from confmax.metrics import Metric, resolve
+from confmax.oracle import make_oracle
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+from confmax.solution.tuning import check_settings, fit_metric, tune, warn_of_trivial
+from confmax.tables import is_dask, make_table
+from confmax.tables.seed import RandomState, as_seed
+
+__all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
+
+
+class MetricClassifierCV(RuleClassifier):
+    """Classifier whose decision rule is tuned for a metric by cross-validation.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``predict_proba``.
+    metric : str, Metric or callable
+        A name from ``confmax.metrics.names()``, a metric, or a function of the confusion matrix (K, K).
+    cv : None, int, float, splitter, iterable of splits or "prefit"
+        An integer: that many stratified folds. None: five of them. A number in (0, 1): one stratified hold-out of that
+        share. A splitter or an iterable may leave rows out or repeat them; the rule is tuned on the test rows of all
+        splits. "prefit": the estimator is already fitted, and all rows that you pass are for tuning; they may be Dask
+        collections if its ``predict_proba`` returns one for them.
+    refit : bool
+        Whether to fit the estimator again on all rows. False keeps the model of the only split. With "prefit" nothing
+        is fitted, and this parameter has no effect.
+    ensemble : bool
+        True keeps the models of all splits instead and decides by their mean probabilities; nothing is fitted again.
+        This helps models that depend strongly on their training rows, such as trees and forests. It needs at least two
+        splits, and multiplies the prediction time by their number.
+    calibration, confusion, solver, randomized : str, bool or object
+        As in `confmax.maximize`.
+    labels : sequence or None
+        All class labels in order. String labels need it if the metric depends on the order of the classes, as
+        ``quadratic_kappa`` does. By default, the order is that of ``y`` if it is an ordered ``pandas.Categorical``.
+    pos_label : label or None
+        The positive class of a metric of two classes, such as ``f1``; the same as ``labels=[other, pos_label]``.
+    fold_rules : bool
+        Whether to tune the rule again without the test rows of each split, to show how much it varies. No estimator is
+        fitted again; this takes about one more tuning per split.
+    n_jobs : int or None
+        Number of splits that are fitted in parallel, as in joblib.
+    random_state : int, RandomState, Generator or None
+        Seed of a randomised rule's draws, and of the hold-out if ``cv`` is a number. None takes seeds from the
+        operating system; ``rule_`` stores that of the draws.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted model that computes the probabilities.
+    rule_ : DecisionRule
+        The tuned rule; its columns are ``classes_``.
+    solution_ : Solution
+        The result of the tuning.
+    tuned_on_ : {"folds", "refit", "given"}
+        The probabilities that the rule was tuned on: "folds" for the out-of-fold ones, "refit" for those of the final
+        model on its own training rows (see the notes), "given" for those of the fitted model with ``cv="prefit"``.
+    refit_loss_ : float or None
+        The metric of the rule on the labels with out-of-fold probabilities, minus the metric with the final model's
+        probabilities on the same rows. It is negative if all is well, because the final model was fitted on these rows.
+        None if it was not fitted on them.
+    thresholds_ : ndarray (K,)
+        The smallest probability at which each class is decided if the other classes share the rest in proportion to
+        their mean probabilities; with two classes, the threshold. 0 if the class is always decided, infinite if it
+        never is. A randomised rule counts as deciding a class that it draws with probability 1/2 or more.
+    fold_rules_ : list of DecisionRule
+        For each split, the rule tuned on all rows of the table except its test rows. A split is skipped if fewer than
+        two classes remain without its test rows. Empty with one split, with "prefit", and with ``fold_rules=False``.
+    fold_thresholds_ : ndarray (F, K)
+        ``thresholds_`` of the F rules in ``fold_rules_``.
+    fold_spread_ : ndarray (K,)
+        Standard deviation over the folds of ``log(t / (1 - t))``, where t are the thresholds.
+    classes_ : ndarray (K,)
+        Class labels, sorted.
+    n_features_in_, feature_names_in_
+        Those of the wrapped model, if it has them.
+
+    Warns
+    -----
+    UserWarning
+        If ``refit_loss_`` is above .01 or, with fewer than 1000 rows, above .02 and significantly positive. The rule
+        then does not suit the final model.
+
+    Notes
+    -----
+    If rows repeat (categorical features, trees), a rule must not be tuned on out-of-fold probabilities. Every fold
+    model gives the same row a slightly different probability, so a rule can distinguish the fold models. It then
+    imitates a draw between two rules, an effect that is lost with the final model. The rule is therefore tuned on the
+    final model's probabilities of the n rows if two conditions hold. First, the metric can gain by drawing (its
+    structure is concave or general). Second, these probabilities have at most n / 20 distinct rows, and no more than
+    the rarest class has rows. Calibration and the share of the model in a blend are still chosen out of fold, and
+    ``solution_.label_value`` is the out-of-fold value.
+
+    A class without rows in the training part of a split has probability zero on its test part.
+
+    ``sample_weight`` weights the rows of the tuning table and is passed to the estimator's ``fit``. For the tuning,
+    only the ratios of the weights matter: a weight of 2 does not mean that a row was seen twice; repeat the row to say
+    that. An estimator whose ``fit`` has no such parameter (a `Pipeline`, nearest neighbours) is fitted without weights,
+    with a `UserWarning`. With ``cv="prefit"`` nothing is fitted, so the weights are for tuning only. With metadata
+    routing, the tuning still uses ``sample_weight`` and the estimator gets what it requests:
+    ``set_fit_request(sample_weight=False)`` tunes only, ``set_fit_request(sample_weight="w")`` with
+    ``fit(X, y, w=...)`` fits only. ``groups`` are passed to a splitter by routing.
+
+    For two classes, and for rules with class weights only, ``fold_spread_`` is the standard deviation of the log of a
+    class's weight relative to that of its strongest rival. The rules of the folds share most of their rows. By the
+    jackknife, the standard error of the log odds of ``thresholds_`` is about ``(F - 1) / sqrt(F)`` times the spread.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from confmax.estimators import MetricClassifierCV
+    >>> X, y = make_classification(400, weights=[0.9], flip_y=0.1, random_state=0)
+    >>> tuned = MetricClassifierCV(LogisticRegression(), metric="f1").fit(X[::2], y[::2])
+    >>> plain = LogisticRegression().fit(X[::2], y[::2])
+    >>> bool(sum(tuned.predict(X[1::2])) > sum(plain.predict(X[1::2])))
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        metric: str | Metric | Callable[[Array], float] = "balanced_accuracy",
+        cv: Any = None,
+        refit: bool = True,
+        ensemble: bool = False,
+        calibration: Any = "auto",
+        confusion: str = "auto",
+        solver: Any = "auto",
+        randomized: bool | str = "auto",
+        labels: Sequence[Any] | None = None,
+        pos_label: Any = None,
+        fold_rules: bool = True,
+        n_jobs: int | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.estimator, self.metric, self.cv = estimator, metric, cv
+        self.refit, self.ensemble = refit, ensemble
+        self.calibration, self.confusion, self.solver, self.randomized = calibration, confusion, solver, randomized
+        self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
+        self.n_jobs, self.random_state = n_jobs, random_state
+
+    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
+        # before anything is fitted
+        seed = as_seed(self.random_state)
+        check_settings(self.confusion, self.calibration, self.randomized)
+        for name in ("fold_rules", "ensemble"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        model = self._model()
+        classes = known_classes(model, y)
+        order = None if self._order is None else [name for name in self._order if name in classes]
+        labels = order if self.labels is None and self.pos_label is None else self.labels
+        metric = in_order(resolve(self.metric), classes, labels, self.pos_label)
+        warn_of_trivial(metric)
+        routed = self._routed(weight, params)
+        settings = {
+            "confusion": self.confusion,
+            "calibration": self.calibration,
+            "solver": self.solver,
+            "randomized": self.randomized,
+            "random_state": seed,
+        }
+        self.tuned_on_ = "given"
+        self.refit_loss_: float | None = None
+        self.fold_rules_: list[DecisionRule] = []
+        if self._is_prefit:
+            proba = model.predict_proba(X)
+            refuse_other_classes(model, classes)
+            raw = table_of(proba, y, weight, classes)
+            self.solution_ = tune(fit_metric(metric, raw, explicit=True), raw, **settings)
+            warn_of_order(raw)
+            self.rule_ = self.solution_.rule
+        else:
+            model, held_out = self._cross_fitted(model, X, y, weight, classes, routed)
+            refuse_other_classes(model, classes)
+            own = model.predict_proba(X) if self.refit or self.ensemble else None
+            self._tune_rules(metric, held_out, own, (y, weight, classes), settings)
+            proba, weight = held_out.proba, held_out.weight
+        self.estimator_ = model
+        mean = np.asarray(proba.mean(axis=0)) if is_dask(proba) else np.average(proba, axis=0, weights=weight)
+        thresholds = class_thresholds([self.rule_, *self.fold_rules_], mean)
+        self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
+
+    def _cross_fitted(
+        self, model: Any, X: Any, y: NDArray[Any], weight: Any, classes: list[Any], routed: Mapping[str, Any]
+    ) -> tuple[Any, OutOfFold]:
+        """Return the model that probabilities come from, and the out-of-fold probabilities."""
+        splits = self._splits(X, y, routed["splitter"]["split"])
+        fit_params = fit_params_for(self.estimator, routed["estimator"]["fit"])
+        keep = self.ensemble or not self.refit
+        found = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in splits
+        )
+        if self.ensemble:
+            model = MeanOfModels([each for _, _, each in found], np.array(classes))
+        else:
+            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
+        tests = tuple(np.arange(len(y))[test] for _, test in splits)
+        rows = np.concatenate(tests)
+        proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
+        return model, OutOfFold(proba, y[rows], None if weight is None else weight[rows], rows, tests)
+
+    def _tune_rules(
+        self,
+        metric: Metric,
+        held_out: OutOfFold,
+        own: Any,
+        given: tuple[NDArray[Any], Any, list[Any]],
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Set the solution, the rules of the folds, and what they were tuned on.
+
+        ``own`` are the final model's probabilities of all rows of X, None where it was not fitted on them; ``given``
+        are labels, weights and classes of these rows.
+        """
+        y, weight, classes = given
+        few = False
+        if own is not None:
+            own, n_distinct = collapsed(own)
+            # a metric whose best rule is deterministic has no mixture that the fold models could imitate
+            mixes = metric.structure in ("concave", "general")
+            few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes))
+        self.tuned_on_ = "refit" if few else "folds"
+
+        def tuned(test: NDArray[np.intp] | None = None) -> Solution:
+            out = held_out.table(classes, None if test is None else ~np.isin(held_out.rows, test))
+            raw = out
+            if few:
+                raw = table_of(own, y, weight, classes, None if test is None else ~np.isin(np.arange(len(y)), test))
+            return tune(fit_metric(metric, raw, explicit=True), raw, out_of_fold=out if few else None, **settings)
+
+        self.solution_ = tuned()
+        warn_of_order(held_out.table(classes))
+        self.rule_ = self.solution_.rule
+        if own is not None:
+            same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes)
+            self.refit_loss_ = refit_loss(self.rule_, self.solution_.metric, held_out.table(classes), same_rows)
+        self.fold_rules_ = rules_of_folds(tuned, held_out.tests) if self.fold_rules else []
+
+    @property
+    def fold_spread_(self) -> Array:
+        """Standard deviation over the folds of the log odds of each class's threshold (K,).
+
+        NaN with fewer than two folds. Infinite if some of the rules, but not all, never decide the class or always
+        decide it.
+        """
+        check_is_fitted(self, "estimator_")
+        return spread_of(self.fold_thresholds_)
+
+    @property
+    def _is_prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "prefit"
+
+    def _model(self) -> Any:
+        """Return the estimator to work with: the fitted one itself, or a clone."""
+        if not isinstance(self.refit, (bool, np.bool_)):
+            raise ValueError(f"refit must be True or False; got {self.refit!r}")
+        if not self._is_prefit:
+            return clone(self.estimator)
+        if self.ensemble:
+            raise ValueError(
+                "ensemble=True averages fold models, but cv='prefit' fits none; pass cv=5, or ensemble=False"
+            )
+        if not hasattr(self.estimator, "classes_"):
+            raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
+        return self.estimator
+
+    def _splits(self, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        """Return the splits that ``cv`` stands for."""
+        cv: Any = self.cv
+        if isinstance(cv, Real) and not isinstance(cv, Integral):
+            if not 0 < float(cv) < 1:
+                raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
+            state = self.random_state
+            if not isinstance(state, np.random.RandomState):
+                state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
+            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
+        splits = splits_of(cv, X, y, params)
+        if not splits:
+            raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
+        if self.ensemble and len(splits) == 1:
+            raise ValueError(
+                "ensemble=True averages several fold models, but cv gave one split; pass cv=5, or ensemble=False"
+            )
+        if len(splits) > 1 and not (self.refit or self.ensemble):
+            raise ValueError(f"refit=False needs one split, but cv gave {len(splits)}; pass refit=True, or one split")
+        return splits
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the tuned metric on rows ``X`` (n, d) with true classes ``y`` (n,).
+
+        This is ``solution_.metric`` of the confusion matrix with these labels, weighted by ``sample_weight`` (n,). For
+        a randomised rule it is the metric of the expected matrix, without any draw. Raise a ValueError for unknown
+        classes.
+        """
+        check_is_fitted(self, "estimator_")
+        metric, classes, labels = self.solution_.metric, self.classes_.tolist(), y
+        if not is_dask(y):
+            labels = checked_labels(y)
+            refuse_unknown(labels, classes)
+        table = make_table(self.estimator_.predict_proba(X), labels, sample_weight, classes)
+        confusion = self.rule_.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
+        return float(metric.values(confusion))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        if not self._is_prefit:
+            router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+
+
+class FixedRuleClassifier(RuleClassifier):
+    """Classifier that applies a decision rule that is already known.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``predict_proba``. Its ``fit`` gets the ``sample_weight`` of `fit`.
+    rule : DecisionRule, path or "argmax"
+        The rule, or the path of a file that ``rule.save`` wrote. A rule with the class labels in another order is
+        reordered. A rule with the classes 0..K-1 is applied by position in ``classes_``. "argmax" decides the most
+        probable class, and the last of tied ones.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted model that computes the probabilities.
+    rule_ : DecisionRule
+        The rule for the columns ``classes_``.
+    classes_ : ndarray (K,)
+        Class labels, sorted.
+    n_features_in_, feature_names_in_
+        Those of the wrapped model, if it has them.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from confmax.estimators import FixedRuleClassifier
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 10.0], classes=["ham", "spam"])
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["ham", "ham", "spam", "spam"]
+    >>> FixedRuleClassifier(LogisticRegression(), rule).fit(X, y).predict([[0.5]]).tolist()
+    ['spam']
+    >>> FixedRuleClassifier(LogisticRegression(), "argmax").fit(X, y).predict([[0.5]]).tolist()
+    ['ham']
+    """
+
+    def __init__(self, estimator: Any, rule: DecisionRule | str | os.PathLike[str]) -> None:
+        self.estimator, self.rule = estimator, rule
+
+    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
+        model = clone(self.estimator)
+        classes = known_classes(model, y)
+        rule = rule_for(self.rule, classes)
+        model.fit(X, y, **self._routed(weight, params)["estimator"]["fit"])
+        refuse_other_classes(model, classes)
+        self.estimator_, self.rule_ = model, rule
+
+    @property
+    def _is_prefit(self) -> bool:
+        return False
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)

@@ -1,0 +1,293 @@
+"""Steps of the estimators' `fit`: checks of labels, one split, and the order of the classes."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+from sklearn import get_config
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import assert_all_finite
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
+
+from confmax.calibration.column_order import doubt_of_order
+from confmax.confusion import Array
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+from confmax.tables import Table, is_dask
+from confmax.tables.columns import find
+from confmax.tables.labels import plain, refuse_masked
+
+MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
+HALVINGS = 40
+
+
+def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the wrapped estimator's ``fit`` gets: without routing, weights only where it names them."""
+    takes = has_fit_parameter(estimator, "sample_weight")
+    if get_config()["enable_metadata_routing"] or "sample_weight" not in params or takes:
+        return params
+    if not isinstance(estimator, FrozenEstimator):  # which fits nothing
+        warnings.warn(
+            f"{type(estimator).__name__}.fit has no parameter sample_weight: it is fitted without weights, and they "
+            f"are used for tuning only; metadata routing can pass them to an inner estimator",
+            UserWarning,
+            stacklevel=5,
+        )
+    return {}
+
+
+def fit_split(
+    model: Any, X: Any, y: NDArray[Any], split: tuple[Any, Any], params: Mapping[str, Any], *, keep: bool
+) -> tuple[NDArray[Any], list[Any], Any]:
+    """Fit on the training rows; return probabilities on the test rows, their classes, and the model to ``keep``."""
+    train, test = split
+    X_train, y_train = _safe_split(model, X, y, train)
+    X_test, _ = _safe_split(model, X, y, test, train)
+    model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
+    return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
+
+
+def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the splits; the splitter or iterable is asked once, as it may be random or a generator.
+
+    Raises
+    ------
+    ValueError
+        If ``cv`` is a number of folds that every class has fewer rows than.
+
+    Warns
+    -----
+    UserWarning
+        If some class has fewer rows than there are folds.
+    """
+    if cv is not None and not isinstance(cv, Integral):
+        return list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
+    folds = check_cv(cv, y=y, classifier=True)
+    names, counts = np.unique(y, return_counts=True)
+    few, n_splits = int(np.argmin(counts)), folds.get_n_splits()
+    if counts.max() < n_splits <= len(y):
+        raise ValueError(
+            f"no class has the {n_splits} rows that {n_splits} stratified folds need; pass cv={max(2, counts[few])}, "
+            f"or more rows"
+        )
+    if counts[few] < n_splits <= len(y):
+        warnings.warn(
+            f"class {names[few]} has fewer rows ({counts[few]}) than there are folds ({n_splits}), so some folds have "
+            f"none of them; pass a smaller cv, or more rows of this class",
+            UserWarning,
+            stacklevel=6,
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # which names no class
+        return list(folds.split(X, y, **params))
+
+
+def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
+    """Return the class labels in column order; a frozen or prefit model knows them, and maybe more than y holds."""
+    known = getattr(model, "classes_", None)
+    names: list[Any] = np.asarray(unique_labels(y) if known is None else known).tolist()
+    if len(names) < 2:
+        raise ValueError(f"y holds one class only ({_shown(names)}); at least two classes are needed")
+    if not is_dask(y):  # which are checked where they lie
+        refuse_unknown(y, names)
+    return names
+
+
+def refuse_unknown(y: NDArray[Any], classes: list[Any]) -> None:
+    """Refuse labels that the model has no column for."""
+    unknown = set(y.tolist()) - set(classes)
+    if unknown:
+        row = next(row for row, label in enumerate(y.tolist()) if label in unknown)
+        raise ValueError(
+            f"row {row} of y holds {y.tolist()[row]!r}, which is not a class of the model ({_shown(classes)}); "
+            f"leave such rows out, or fit the model on rows of this class too"
+        )
+
+
+def refuse_other_classes(model: Any, classes: list[Any]) -> None:
+    """Refuse a fitted model whose columns are not ``classes``."""
+    own = np.asarray(model.classes_).tolist()
+    if own != classes:
+        raise ValueError(
+            f"the fitted {type(model).__name__} has the classes ({_shown(own)}), but y has ({_shown(classes)}); fit it "
+            f"on rows of every class, with sorted classes_"
+        )
+
+
+def checked_labels(y: ArrayLike) -> NDArray[Any]:
+    """Return class labels (n,) as an array."""
+    refuse_masked(y, "y")
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    if labels.dtype == object:
+        for row, label in enumerate(labels.tolist()):
+            if not isinstance(label, str):
+                raise ValueError(
+                    f"Unknown label type: y has dtype object and {label!r} in row {row}; give labels of one type"
+                )
+    check_classification_targets(labels)
+    return labels
+
+
+def _shown(names: Sequence[Any], most: int = 6) -> str:
+    """Return the first names for a message."""
+    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
+
+
+# --- how much the rule varies ----------------------------------------------------------------------------------------
+
+
+def rules_of_folds(
+    tune: Callable[[NDArray[np.intp]], Solution], tests: Sequence[NDArray[np.intp]]
+) -> list[DecisionRule]:
+    """Return the rule tuned without each split's test rows; none where nothing can be tuned without them.
+
+    Parameters
+    ----------
+    tune : callable
+        Maps the rows of X that are to be left out to a `Solution`.
+    tests : sequence of ndarray
+        The test rows of every split.
+    """
+    found = []
+    for test in tests if len(tests) > 1 else ():
+        # the whole table was fine: what goes wrong without a split, or is warned of, is that classes are absent
+        with warnings.catch_warnings(), suppress(ValueError):
+            warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
+            found.append(tune(test).rule)
+    return found
+
+
+def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
+    """Return the smallest probability (len(rules), K) at which each class is decided, the others sharing the rest.
+
+    For two classes they are ``rule.threshold`` and one minus it. Otherwise by bisection of the log odds, the others in
+    proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it never is.
+    """
+    K = len(mean)
+    rest = np.tile(mean, (K, 1))
+    np.fill_diagonal(rest, 0.0)
+    rest[rest.sum(axis=1) == 0] = 1.0  # no other class was ever seen: all alike
+    np.fill_diagonal(rest, 0.0)
+    rest /= rest.sum(axis=1, keepdims=True)
+
+    def decided(rule: DecisionRule, odds: Array) -> NDArray[np.bool_]:
+        t = expit(odds)
+        P = rest * expit(-odds)[:, None]
+        P[np.arange(K), np.arange(K)] = t
+        return np.asarray(np.diagonal(rule.decision_probabilities(P)) >= 0.5)
+
+    found = np.empty((len(rules), K))
+    for rule, line in zip(rules, found, strict=True):
+        cut = rule.threshold
+        if cut is not None:
+            line[:] = {0.0: np.inf, np.inf: 0.0}.get(cut, 1.0 - cut), cut
+            continue
+        low, high = np.full(K, -MOST_ODDS), np.full(K, MOST_ODDS)
+        always, never = decided(rule, low), ~decided(rule, high)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            hit = decided(rule, middle)
+            low, high = np.where(hit, low, middle), np.where(hit, middle, high)
+        line[:] = np.where(always, 0.0, np.where(never, np.inf, expit(high)))
+    return found
+
+
+def spread_of(thresholds: Array) -> Array:
+    """Return the standard deviation over folds (K,) of the log odds of thresholds (F, K)."""
+    if len(thresholds) < 2:
+        return np.full(thresholds.shape[1], np.nan)
+    inside = (thresholds > 0) & (thresholds < 1)
+    spread = np.std(logit(np.where(inside, thresholds, 0.5)), axis=0, ddof=1)
+    return np.where(inside.all(axis=0), spread, np.where(inside.any(axis=0), np.inf, np.nan))
+
+
+def warn_of_order(table: Table) -> None:
+    """Warn where the labels say that the model's columns are in another order than its classes."""
+    doubt = doubt_of_order(table, calibrated=0.0)  # that the model is overconfident is no doubt of its columns
+    if doubt:
+        warnings.warn(doubt, UserWarning, stacklevel=4)
+
+
+# --- the order of the classes ----------------------------------------------------------------------------------------
+
+
+def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, pos_label: Any) -> Metric:
+    """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
+    K = len(classes)
+    order = None
+    metric = aligned(metric, classes)
+    if labels is not None:
+        names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
+        order = [classes.index(name) for name in names if name in classes]
+        if len(names) != K or sorted(order) != list(range(K)):
+            raise ValueError(f"labels must hold each of the classes ({_shown(classes)}) once, in order; got {labels!r}")
+    if pos_label is None:
+        metric = in_given_order(metric, range(K) if order is None else order)
+    else:
+        metric = with_positive(metric, classes, pos_label)
+        if order is not None and classes[order[-1]] != pos_label:
+            raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
+    _refuse_further_decisions(metric, K)
+    metric.check_table(K, K)
+    stated = order is not None or pos_label is not None
+    if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
+            f"with the names in order, or pos_label= with the positive one of two{or_its_name(metric, classes)}"
+        )
+    return metric
+
+
+def _refuse_further_decisions(metric: Metric, K: int) -> None:
+    """Refuse a table of gains with decisions beyond the classes: an estimator predicts classes."""
+    gain = dict(metric.params).get("gain")
+    if gain is not None and len(gain) == K < len(gain[0]):
+        raise ValueError(
+            f"the gain matrix of {metric.name} has {len(gain[0])} decisions for {K} classes, and an estimator predicts "
+            f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
+            f"confmax.maximize"
+        )
+
+
+def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) -> DecisionRule:
+    """Return the given rule for the columns ``classes``."""
+    if isinstance(rule, str) and rule == "argmax":
+        return DecisionRule.from_weights(np.ones(len(classes)), classes=classes)
+    if isinstance(rule, str) and rule.lstrip().startswith("{"):
+        raise ValueError(
+            "rule is the JSON text of a rule and is read as a path; pass DecisionRule.from_json(text), or the path of "
+            "a file that holds it"
+        )
+    if isinstance(rule, (str, os.PathLike)):
+        rule = DecisionRule.load(rule)
+    if not isinstance(rule, DecisionRule):
+        raise ValueError(
+            f"rule must be a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}"
+        )
+    names = list(rule.class_names)
+    fits = rule.n_classes == rule.n_decisions == len(classes)  # a rule that abstains has more decisions than classes
+    found = find([str(plain(name)) for name in names], classes) if fits else None
+    if found is not None and found.places is not None:
+        # the classes keep the estimator's spelling: 1, 1.0, "1" and True are one class
+        return replace(rule.reordered([names[k] for k in found.places]), class_names=tuple(classes))
+    if fits and names == list(range(len(classes))):
+        return replace(rule, class_names=tuple(classes))
+    raise ValueError(
+        f"the rule decides between ({_shown(names)}), but the estimator's classes are ({_shown(classes)}); pass a rule "
+        f"for these classes, or a rule of classes 0..{len(classes) - 1} to apply by position"
+    )

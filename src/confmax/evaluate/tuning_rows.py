@@ -1,0 +1,30 @@
+"""Whether a table holds the rows that a solution was found on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from confmax.oracle import make_oracle
+from confmax.solution import Solution
+from confmax.tables import Table
+
+EQUAL = 1e-9  # statistics of the same rows agree better than this
+
+
+def tuned_on(solution: Solution, table: Table) -> bool:
+    """Return whether a table holds the rows that a solution was found on: the statistics of its rule are the same."""
+    if not table.has_labels and solution.mode != "model":
+        return False
+    found = solution.calibration
+    calibrated = table if found is None else table.calibrated(found.calibrator)
+    share = solution.model_share if solution.mode == "blend" else None
+    oracle = make_oracle(calibrated, solution.mode, model_share=share)
+    mine, theirs = solution.rule.evaluate(oracle), solution.statistics
+    return all(
+        one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=EQUAL)
+        for one, other in (
+            (mine.rows, theirs.rows),
+            (mine.diagonal, theirs.diagonal),
+            (mine.columns, theirs.columns),
+        )
+    )

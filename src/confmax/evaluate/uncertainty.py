@@ -1,0 +1,387 @@
+"""How certain a metric's value is: bootstrap intervals of rules and of their paired differences.
+
+A metric on n rows estimates its value on the population that the rows were drawn from. `score` estimates the error:
+rows are drawn again with replacement, every rule is evaluated on the same draws, and the interval holds the middle of
+the values. The rules are not tuned again, so evaluate them on other rows than those that they were tuned on.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax import metrics as catalogue
+from confmax.calibration.column_order import doubt_of_order
+from confmax.confusion import Array, Confusion
+from confmax.evaluate.bootstrap import Counter, replicates, tally
+from confmax.evaluate.scores import PLAIN, Difference, Estimate, Score
+from confmax.metrics import Metric
+from confmax.metrics.alignment import with_positive
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+from confmax.solution.tuning import fit_metric
+from confmax.tables import Table, apply_calibrator, decide, is_source, is_tensor, make_table, on_host
+from confmax.tables.columns import find, stated_order
+from confmax.tables.labels import encode_labels, plain, vector
+from confmax.tables.seed import RandomState, as_seed
+
+__all__ = ["Decided", "Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
+
+MOST_REPLICATES = 1_000_000
+
+
+class Decided(NamedTuple):
+    """The decisions of a randomised rule.
+
+    Attributes
+    ----------
+    decisions : ndarray (A, n)
+        Column numbers: one line for each of the A rules that it draws from.
+    shares : ndarray (A,)
+        Probability of each line; they sum to one.
+    n_decisions : int
+        M.
+    """
+
+    decisions: NDArray[np.int64]
+    shares: Array
+    n_decisions: int
+
+
+AnyMetric = str | Metric | Callable[[Array], float]
+
+
+def score(
+    metric: AnyMetric | Sequence[AnyMetric],
+    proba: ArrayLike,
+    y: ArrayLike,
+    rule: DecisionRule | Solution | ArrayLike | None = None,
+    *,
+    rules: Mapping[str, DecisionRule | Solution | ArrayLike] | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    pos_label: Any = None,
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    stratified: bool = False,
+    random_state: RandomState = 0,
+) -> Score:
+    """Return metrics of argmax, p/prior and given rules on labelled rows, with bootstrap intervals.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, or a sequence of these
+        As for `confmax.maximize`.
+    proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
+        Raw class probabilities of rows that the rules were not tuned on.
+    y : array-like (n,)
+        True classes: names or column numbers.
+    rule : DecisionRule, Solution, array-like (n,) or None
+        What to evaluate, called "rule" in the result: a rule, or the labels that another method decided, or rules
+        tuned on other folds.
+    rules : mapping or None
+        Further rules, solutions or decisions (n,), by name. One called "argmax" or "p/prior" replaces that rule.
+    sample_weight : array-like (n,) or None
+        Non-negative weights. Only their ratios matter.
+    classes : sequence or None
+        Class names in column order. Default: the order of the rules' names, else as for `confmax.maximize`.
+    pos_label : label or None
+        The positive one of two classes, as for `confmax.maximize`.
+    n_replicates : int
+        Replicates of the bootstrap; 0 for values without intervals.
+    level : float
+        Nominal coverage of the intervals, in (0, 1).
+    stratified : bool
+        False: the rows are a sample of the population, so the class sizes vary by chance. True: the number of rows of
+        each class was fixed beforehand, so rows are drawn within classes.
+    random_state : int, RandomState, Generator or None
+        Seed of the draws of rows; None takes one from the operating system.
+
+    Returns
+    -------
+    Score
+        Values, intervals, and paired differences between rules.
+
+    Raises
+    ------
+    ValueError
+        For bad input, in one sentence: what, where, and the way out.
+
+    Warns
+    -----
+    UserWarning
+        If a class has no weight in ``y`` and a metric divides by its prior. If a class is so rare that more replicates
+        lack it than lie beyond an end of the interval. If replicates have no finite value. If the labels suggest that
+        the columns are in another order than the classes.
+
+    Notes
+    -----
+    A replicate draws n rows with replacement, the same rows for all rules and metrics. The cost grows with the number
+    of different combinations of label, decisions and weight, not with the rows: 1000 replicates of 100 000 rows of 20
+    classes take about a second (`benchmarks/RESULTS.md`, section uncertainty).
+
+    Rows are drawn uniformly and keep their weights. This is right for weights that correct for how the rows were
+    sampled. If weights count equal rows, n is too small; repeat such rows (``numpy.repeat``) instead, which costs
+    little. Rows of weight zero are left out.
+
+    Rules are fixed: ``p/prior`` divides by the class sizes of all these rows in every replicate. The value of a
+    randomised rule is the expectation over its draws. In a replicate without rows of some class, metrics that divide by
+    class sizes are computed over the other classes, as on a table without that class, and the recall of that class
+    alone has no value. All other metrics count the class as empty (its F1 is zero). With ``stratified=True`` no class
+    is ever absent. A metric that is not defined for a rule with more decisions than classes is NaN.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 2.5])
+    >>> found = confmax.score("balanced_accuracy", P, [0, 0, 1, 1] * 25, rule)
+    >>> found.estimate("rule").value, found.difference("rule", "argmax").better
+    (1.0, 1.0)
+    """
+    chosen = _distinct([catalogue.resolve(each) for each in _listed(metric)])
+    check_bootstrap(n_replicates, level)
+    if not isinstance(stratified, (bool, np.bool_)):
+        raise ValueError(f"stratified is True or False; got {stratified!r}")
+    seed = as_seed(random_state)
+    if y is None or is_source(proba):
+        raise ValueError("score needs labels, and rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
+    given = _named(rule, rules)
+    own = [each for each in given.values() if isinstance(each, DecisionRule)]
+    told = stated_order(y, proba)
+    order = (_column_order(own) or told) if classes is None else classes
+    table = make_table(proba, y, sample_weight, order, stated=classes is not None)
+    tuned_for = [each.metric.split("(")[0] for each in own]
+    known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
+    known += [each.metric for each in (rule, *(rules or {}).values()) if isinstance(each, Solution)]
+    explicit = classes is not None or any(each.depends_on_order(table.n_classes) for each in known)
+    explicit = explicit or (told is not None and order == told) or pos_label is not None
+    chosen = {
+        name: fit_metric(with_positive(each, table.classes, pos_label), table, explicit=explicit)
+        for name, each in chosen.items()
+    }
+    placed = {
+        name: _placed(name, each, table.classes) if isinstance(each, DecisionRule) else each
+        for name, each in given.items()
+    }
+    found = compare(
+        table,
+        chosen,
+        {**plain_rules(table), **placed},
+        n_replicates=int(n_replicates),
+        level=float(level),
+        stratified=bool(stratified),
+        seed=seed,
+    )
+    doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
+    for sentence in [*([doubt] if doubt else []), *doubts(found, chosen)]:
+        warnings.warn(sentence, UserWarning, stacklevel=2)
+    return found
+
+
+def compare(
+    table: Table,
+    metrics: Mapping[str, Metric],
+    rules: Mapping[str, DecisionRule | Decided | ArrayLike],
+    *,
+    n_replicates: int,
+    level: float = 0.95,
+    stratified: bool = False,
+    seed: int = 0,
+) -> Score:
+    """Return the score of ``rules`` for the columns of a labelled ``table``; `score` without its checks and warnings.
+
+    ``metrics`` and ``rules`` (rules, or decisions (n,) as names) go by name; ``n_replicates``, ``level``,
+    ``stratified`` and ``seed`` are the bootstrap's. Decisions that are no classes are a ValueError."""
+    assert table.labels is not None
+    labels, weight = table.labels, table.weight
+    decided, mixtures, sizes = [], [], []
+    for name, rule in rules.items():
+        decisions, shares, M = _decisions(name, rule, table)
+        decided.append(decisions)
+        mixtures.append(shares)
+        sizes += [M] * len(shares)
+    decisions = np.concatenate(decided)
+    if weight is not None and not weight.all():
+        kept = weight > 0
+        labels, weight, decisions = labels[kept], weight[kept], decisions[:, kept]
+    cells = tally(labels, decisions, weight, (table.n_classes, sizes))
+    counter = Counter(cells, mixtures, matrix=any(each.statistics == "matrix" for each in metrics.values()))
+    values = _values(counter.confusions(cells.sums[None]), metrics)[:, :, 0]
+    drawn = np.full((*values.shape, n_replicates), np.nan)
+    absent, start = np.zeros(table.n_classes), 0
+    rng = np.random.default_rng(seed)
+    for sums in replicates(cells, n_replicates, rng, stratified=stratified):
+        for confusions in counter.chunks(sums):
+            stop = start + len(confusions[0])
+            drawn[:, :, start:stop] = _values(confusions, metrics)
+            absent += (confusions[0].rows == 0).sum(axis=0)
+            start = stop
+    drawn[~np.isfinite(drawn)] = np.nan
+    present = np.bincount(labels, minlength=table.n_classes) > 0
+    lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
+    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, len(labels), lost)
+
+
+def plain_rules(table: Table) -> dict[str, DecisionRule]:
+    """Return the rules that need no tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
+    prior = table.label_weight()
+    inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
+    return dict(zip(PLAIN, map(DecisionRule.from_weights, (np.ones(len(prior)), inverse)), strict=True))
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _values(confusions: Sequence[Confusion], metrics: Mapping[str, Metric]) -> Array:
+    """Return the values (m, r, B) of metrics at the confusions of r rules, batches of B."""
+    return np.array([[values_at(metric, S) for S in confusions] for metric in metrics.values()])
+
+
+def values_at(metric: Metric, S: Confusion) -> Array:
+    """Return the values (B,) at a batch; over the classes that are present, where the metric divides by their size."""
+    gain = dict(metric.params).get("gain")
+    if gain is not None and S.matrix is not None:
+        spare = len(gain[0]) - S.columns.shape[1]
+        if spare > 0:
+            S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
+    M = S.diagonal.shape[1] if gain is None else len(gain[0])
+    if metric.statistics != "diagonal" and S.columns.shape[1] != M:
+        return np.full(len(S), np.nan)
+    used = np.array(metric.divided_by(S.rows.shape[1]), dtype=np.intp)
+    present = S.rows[:, used] > 0
+    if present.all():
+        return metric.values(S)
+    if metric.one_class:
+        return np.where(present[:, 0], metric.values(S), np.nan)
+    values = np.full(len(S), np.nan)
+    patterns, which = present[:1], np.zeros(len(S), np.intp)  # the same classes everywhere is the usual case
+    if (present != present[0]).any():
+        patterns, which = np.unique(present, axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        if pattern.sum() >= 2:
+            mine = which.reshape(-1) == k
+            matrix = None if S.matrix is None else S.matrix[mine]
+            part = Confusion(S.rows[mine], S.diagonal[mine], S.columns[mine], matrix)
+            values[mine] = replace(metric, classes=tuple(used[pattern].tolist())).values(part)
+    return values
+
+
+# --- rules and checks ------------------------------------------------------------------------------------------------
+
+
+def _decisions(
+    name: str, rule: DecisionRule | Decided | ArrayLike, table: Table
+) -> tuple[NDArray[np.integer], Array, int]:
+    """Return the decisions (A, n) of a rule's atoms on raw probabilities, their weights (A,), and M."""
+    if isinstance(rule, Decided):
+        return rule
+    if isinstance(rule, DecisionRule):
+        found = decide(apply_calibrator(rule.calibrator, table.proba), rule.gains)
+        return np.asarray(on_host(found) if is_tensor(found) else found), rule.weights, rule.n_decisions
+    try:
+        codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
+    except ValueError as error:
+        raise ValueError(f"the decisions of {name!r} are not class labels: {error}") from None
+    return codes[None], np.ones(1), table.n_classes
+
+
+def _named(rule: Any, rules: Any) -> dict[str, Any]:
+    """Return what to judge under its names."""
+    if isinstance(rule, Mapping):
+        raise ValueError("rule is one rule; pass a mapping of names to rules as rules=")
+    if rules is not None and not isinstance(rules, Mapping):
+        raise ValueError(f"rules is a mapping of names to rules; got {type(rules).__name__}")
+    found = {} if rule is None else {"rule": rule}
+    if found and rules and "rule" in rules:
+        raise ValueError("rules has an entry 'rule', which is the name of the argument rule; give it another name")
+    found.update({str(name): each for name, each in (rules or {}).items()})
+    return {name: each.rule if isinstance(each, Solution) else each for name, each in found.items()}
+
+
+def _column_order(rules: Sequence[DecisionRule]) -> tuple[Any, ...] | None:
+    """Return the order of the columns by the names that the rules have for them."""
+    orders = {rule.class_names[: rule.n_classes] for rule in rules} - {tuple(range(rule.n_classes)) for rule in rules}
+    if len(orders) > 1:
+        raise ValueError(
+            "the rules name their columns in different orders; pass classes= with the names in column order"
+        )
+    return orders.pop() if orders else None
+
+
+def _placed(name: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+    """Return a rule for the columns ``classes``."""
+    K = len(classes)
+    own = rule.class_names[: rule.n_classes]
+    if rule.n_classes == K and (own == classes or own == tuple(range(K))):
+        return rule
+    found = find([str(plain(each)) for each in own], classes) if rule.n_classes == K else None
+    if found is None or found.places is None:
+        raise ValueError(
+            f"the rule {name!r} decides between {list(own)[:8]} and the table has the classes {list(classes)[:8]}; "
+            f"pass the columns that it was tuned on, or classes= with their names"
+        )
+    moved = rule.reordered((*(own[k] for k in found.places), *rule.class_names[K:]))
+    return replace(moved, class_names=(*classes, *rule.class_names[K:]))
+
+
+def _listed(metric: Any) -> list[Any]:
+    if isinstance(metric, (str, Metric)) or callable(metric):
+        return [metric]
+    if not isinstance(metric, Sequence) or not len(metric):
+        raise ValueError(f"metric is a name, a Metric, a function, or a list of these; got {metric!r}")
+    return list(metric)
+
+
+def _distinct(chosen: Sequence[Metric]) -> dict[str, Metric]:
+    found: dict[str, Metric] = {}
+    for metric in chosen:
+        if repr(metric) in found:
+            raise ValueError(f"two metrics are called {metric!r}; drop one, or name it with from_function(name=)")
+        found[repr(metric)] = metric
+    return found
+
+
+def check_bootstrap(n_replicates: Any, level: Any) -> None:
+    """Refuse, by a ValueError, an ``n_replicates`` that is too small for intervals of a ``level``."""
+    whole = isinstance(n_replicates, (int, np.integer)) and not isinstance(n_replicates, bool)
+    if not (whole and 0 <= n_replicates <= MOST_REPLICATES):
+        raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
+    if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
+        raise ValueError(f"level is the coverage of the intervals, between 0 and 1; got {level!r}")
+    needed = math.ceil(2 / (1 - level) - 1e-9) - 1
+    if 0 < n_replicates < needed:
+        raise ValueError(
+            f"{n_replicates} replicates cannot tell intervals of level {level}; ask for at least {needed}, or for 0"
+        )
+
+
+def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
+    """Return warnings about ``found`` for ``metrics``; with ``undefined`` also about values that do not exist."""
+    told = []
+    tail, sizes_matter = (
+        (1 - found.level) / 2,
+        any(m.structure != "linear" or m.divides_by_prior for m in metrics.values()),
+    )
+    rare = {name: share for name, share in found.absent.items() if share > tail}
+    if rare and sizes_matter:
+        name, share = max(rare.items(), key=lambda item: item[1])
+        others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
+        told.append(
+            f"{share:.0%} of replicates have no row of class {name}{others}, which distorts the intervals; collect "
+            f"more rows, or pass stratified=True"
+        )
+    for metric, values, drawn in zip(found.metrics, found.values, found.replicates, strict=True):
+        without = [rule for rule, value in zip(found.rules, values, strict=True) if not math.isfinite(value)]
+        if undefined and without:
+            told.append(f"{metric} has no finite value for {', '.join(without)}, so it has no interval there")
+        lost = float(np.isnan(drawn[np.isfinite(values)]).mean()) if drawn.size and np.isfinite(values).any() else 0.0
+        if lost:
+            told.append(f"{metric} has no finite value in {lost:.1%} of its replicates; its intervals leave these out")
+    return told

@@ -1,0 +1,1 @@
+"""Exports of a rule to SQL, ONNX and Python, which decide alike."""

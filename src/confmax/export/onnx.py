@@ -1,0 +1,196 @@
+"""A rule as an ONNX graph: probabilities in, decided indices or labels out.
+
+Reduced and full gains are written as the operations of the reference oracle in its order (one product and one sum at a
+time, never a matrix product), so that a runtime which computes them as they stand decides every row as `predict` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax._version import __version__
+from confmax.export.plan import Plan
+from confmax.tables.arrays import ROW_SUM_TOLERANCE
+
+OLDEST = 13  # operator set: sums take their axes as an input since then
+
+
+def onnx_library() -> Any:
+    """Return the library.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        raise ImportError(f"to_onnx needs {error.name}; install it with: pip install 'confmax[onnx]'") from None
+    return onnx
+
+
+def check_settings(dtype: Any, opset: Any) -> str:
+    """Return the dtype's name; `ValueError` if that or the operator set cannot be written."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = repr(dtype)
+    if dtype is None or name not in ("float32", "float64"):
+        raise ValueError(f"dtype is 'float32' or 'float64', that of the probabilities; got {dtype!r}")
+    newest = onnx_library().defs.onnx_opset_version()
+    if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= newest:
+        raise ValueError(f"opset is a whole number from {OLDEST} to {newest}, what this onnx knows; got {opset!r}")
+    return name
+
+
+def onnx_model(plan: Plan, dtype: str, opset: int) -> Any:
+    """Return the model, checked: input ``proba`` (n, K) of the dtype, output ``decision`` (n,) of int64.
+
+    With labels, ``decision`` holds these and a second output ``index`` the int64.
+    """
+    onnx = onnx_library()
+    graph = _Graph(onnx.helper, onnx.numpy_helper, np.dtype(dtype))
+    helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    valid, scores = _scores(graph, plan)
+    index = graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
+    outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
+    index = graph("Where", valid, index, graph.constant(np.int64(-1)), output=next(iter(outputs)))
+    if plan.labels is not None:
+        kind_of_label, dtype_of_label, refused = _kind_of(onnx, plan.labels)
+        # the index -1 takes the last
+        labels = graph.constant(np.array([*plan.labels, refused], dtype_of_label))
+        graph("Gather", labels, index, axis=0, output="decision")
+        outputs = {"decision": kind_of_label, **outputs}
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "confmax_rule",
+            [helper.make_tensor_value_info("proba", kind, ["n", plan.n_classes])],
+            [helper.make_tensor_value_info(name, each, ["n"]) for name, each in outputs.items()],
+            initializer=graph.constants,
+        ),
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=helper.find_min_ir_version_for([helper.make_opsetid("", opset)]),
+        producer_name="confmax",
+        producer_version=__version__,
+    )
+    helper.set_model_props(model, {"classes": json.dumps(list(plan.names), default=str), "metric": plan.metric})
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _kind_of(onnx: Any, labels: Sequence[Any]) -> tuple[int, Any, Any]:
+    """Return the ONNX and NumPy types of labels of one type, and what stands in rows that are no probabilities."""
+    kinds = onnx.TensorProto
+    by_type: dict[type, tuple[int, Any, Any]] = {
+        bool: (kinds.BOOL, np.bool_, False),
+        int: (kinds.INT64, np.int64, -1),
+        float: (kinds.DOUBLE, np.float64, np.nan),
+        str: (kinds.STRING, object, ""),
+    }
+    return by_type[type(labels[0])]
+
+
+class _Graph:
+    """Collects nodes; every call adds one and returns the name of its output."""
+
+    def __init__(self, helper: Any, numpy_helper: Any, dtype: np.dtype[Any]) -> None:
+        self.helper, self.numpy_helper, self.dtype = helper, numpy_helper, dtype
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def __call__(self, operation: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        name = output or f"rule_{len(self.nodes)}"
+        self.nodes.append(self.helper.make_node(operation, inputs, [name], **attributes))
+        return name
+
+    def constant(self, value: Any) -> str:
+        """Return the name of a constant, in the dtype that it has."""
+        name = f"rule_constant_{len(self.constants)}"
+        self.constants.append(self.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def number(self, value: Any) -> str:
+        """Return the name of a constant in the dtype of the probabilities."""
+        return self.constant(np.asarray(value, self.dtype))
+
+    def cast(self, x: str, dtype: Any) -> str:
+        """Return x in another dtype."""
+        return self("Cast", x, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def columns(self, x: str, K: int) -> list[str]:
+        """Return the K columns (n, 1) of x."""
+        names = [f"rule_{len(self.nodes)}_{k}" for k in range(K)]
+        sizes = self.constant(np.ones(K, np.int64))
+        self.nodes.append(self.helper.make_node("Split", [x, sizes], names, axis=1))
+        return names
+
+
+def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
+    """Return which rows are probabilities (n,), and the scores (n, M)."""
+    K, axis = plan.n_classes, graph.constant(np.array([1]))
+    total = graph("ReduceSum", graph.cast("proba", np.float64), axis, keepdims=1)
+    off = graph("Abs", graph("Sub", total, graph.constant(1.0)))
+    below = graph.cast(graph("Less", "proba", graph.number(0.0)), np.float64)
+    negative = graph("ReduceSum", below, axis, keepdims=0)
+    near = graph("LessOrEqual", graph("Squeeze", off, axis), graph.constant(ROW_SUM_TOLERANCE))
+    valid = graph("And", near, graph("Less", negative, graph.constant(0.5)))
+    x = "proba"
+    if plan.reads_sums:
+        rounding = graph.constant(8 * float(np.finfo(graph.dtype).eps))
+        divided = graph.cast(graph("Div", graph.cast(x, np.float64), total), graph.dtype)
+        x = graph("Where", graph("Greater", off, rounding), divided, x)
+    if plan.scaling is not None:
+        powers, offsets, floor = plan.scaling
+        # in float64, as the calibrators compute
+        z = graph("Log", graph("Add", graph.cast(x, np.float64), graph.constant(floor)))
+        z = graph("Add", graph("Mul", z, graph.constant(powers)), graph.constant(offsets))
+        x = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
+    kind = plan.full.dtype if plan.full is not None else plan.coefficients()[0].dtype
+    if kind != graph.dtype:
+        # the weights span more than the probabilities' type holds
+        x, graph.dtype = graph.cast(x, kind), kind
+    if plan.full is not None:
+        return valid, _full(graph, graph.columns(x, K), plan.full)
+    if plan.power:
+        x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power), axis=1)
+    a, b = plan.coefficients()
+    return valid, graph("Add", graph("Mul", x, graph.number(a)), graph.number(b))
+
+
+def _full(graph: _Graph, p: Sequence[str], gains: NDArray[Any]) -> str:
+    scores = ""
+    for column, row in zip(p, gains, strict=True):
+        term = graph("Mul", column, graph.number(row))
+        scores = graph("Add", scores, term) if scores else term
+    return scores
+
+
+def _distances(graph: _Graph, p: Sequence[str], power: int) -> list[str]:
+    """Return the expected distances (n, 1) of each class, by the operations of the oracles' `features`."""
+    total, mean, square = p[0], graph("Mul", p[0], graph.number(0.0)), graph("Mul", p[0], graph.number(0.0))
+    for i, column in enumerate(p[1:], start=1):
+        total = graph("Add", total, column)
+        mean = graph("Add", mean, graph("Mul", column, graph.number(i)))
+        square = graph("Add", square, graph("Mul", column, graph.number(i * i)))
+    if power == 2:
+        return [
+            graph(
+                "Sub",
+                graph("Add", square, graph("Mul", total, graph.number(j * j))),
+                graph("Mul", mean, graph.number(2 * j)),
+            )
+            for j in range(len(p))
+        ]
+    out, below, distance = [], "", mean
+    for column in p:
+        out.append(distance)
+        below = graph("Add", below, column) if below else column
+        distance = graph("Add", distance, graph("Sub", graph("Add", below, below), total))
+    return out

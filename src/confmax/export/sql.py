@@ -1,0 +1,329 @@
+"""A rule as one scalar SQL expression: arithmetic and CASE over one column per class.
+
+The largest score is found by halves, ``CASE WHEN GREATEST(upper half) >= GREATEST(lower half) THEN ... ELSE ... END``:
+every score is written once per level of halves, about K log K in all, each row computes about 2 K of them, and ties go
+to the upper half. Where scores share long parts (a row's sum in every score of a rule with offsets, a softmax), writing
+them out would cost K^2 or K^3; then the parts get names in nested selects without tables, which together are still one
+scalar expression, of a length that is linear in K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.export.plan import Plan
+from confmax.tables.arrays import ROW_SUM_TOLERANCE
+
+MOST = 1 << 16  # characters that an expression without selects may have
+GROUP = 50  # arguments of GREATEST; SQLite takes 100
+DEEP = 64  # terms of a sum, each of which is one level of an expression; DuckDB 1.0 binds 128 levels
+RANGE = 300.0  # nats by which the largest exponent of a softmax may vary between rows without a maximum per row
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How a dialect says things; functions that it lacks are empty and written with CASE."""
+
+    number: str
+    greatest: str
+    least: str
+    keep: str = ""  # what stops the planner from writing a named part out again wherever it is used
+
+
+_NATIVE = {
+    "duckdb": _Words("DOUBLE", "GREATEST", "LEAST"),
+    "sqlite": _Words("REAL", "MAX", "MIN", " LIMIT 1"),
+    # what DuckDB, PostgreSQL and SQLite all read; they do not agree on the name of the largest of several numbers
+    "standard": _Words("DOUBLE PRECISION", "", "", " LIMIT 1"),
+}
+
+
+def sql_expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:
+    """Return the expression in a dialect; ``columns`` names K columns, by default those named like the classes.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not K different names, or the dialect is unknown.
+    ImportError
+        If the dialect needs sqlglot, which is not installed.
+    """
+    names = _checked_columns(plan, columns)
+    words = _NATIVE.get(dialect)
+    labels = _literals(plan)
+    if words is None:
+        _refuse_odd_names(names)
+        _refuse_odd_labels(plan)
+        return _translated(sql_expression(plan, "duckdb", names), dialect)
+    quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    prefix = "r_"
+    while any(name.lower().startswith(prefix) for name in names):
+        prefix = "r" + prefix
+    try:
+        return _Writer(words, None, labels)(plan, quoted)
+    except _TooLong:
+        return _Writer(words, prefix, labels)(plan, quoted)
+
+
+def _checked_columns(plan: Plan, columns: Sequence[str] | None) -> list[str]:
+    K = plan.n_classes
+    names = [str(name) for name in plan.names[:K]] if columns is None else columns
+    if isinstance(names, str) or len(names) != K or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"columns holds the names of {K} columns, one per class in the rule's order; got {names!r}")
+    if len({name.lower() for name in names}) != K:
+        raise ValueError(
+            f"columns names one column twice (SQL does not tell A from a): {list(names)}; give each class its own"
+        )
+    if any("\0" in name for name in names):
+        raise ValueError("columns holds a name with a NUL character, which SQL cannot quote; rename that column")
+    return list(names)
+
+
+def _refuse_odd_names(names: Sequence[str]) -> None:
+    """Refuse what not every dialect quotes as the translation does: a name must never end its quotes."""
+    for name in names:
+        if any(letter in '"`[]\\' or not letter.isprintable() for letter in name):
+            raise ValueError(
+                f"columns holds {name!r}, with a quote, bracket, backslash or control character, which SQL dialects "
+                f"quote differently; only {', '.join(sorted(_NATIVE))} take such names"
+            )
+
+
+def _literals(plan: Plan) -> list[str]:
+    """Return what the expression is for each decision: its index, or its label as a literal."""
+    if plan.labels is None:
+        return [str(k) for k in range(plan.n_decisions)]
+    return [_literal(label) for label in plan.labels]
+
+
+def _literal(label: Any) -> str:
+    if isinstance(label, bool):
+        return "TRUE" if label else "FALSE"
+    if isinstance(label, str):
+        if "\0" in label:
+            raise ValueError(f"the label {label!r} holds a NUL character, which SQL cannot quote; export the index")
+        return "'" + label.replace("'", "''") + "'"
+    return str(label) if isinstance(label, int) else _number(label)
+
+
+def _refuse_odd_labels(plan: Plan) -> None:
+    """Refuse what some dialects take for the start of an escape: a label must never end its quotes."""
+    for label in plan.labels or ():
+        if isinstance(label, str) and ("\\" in label or not label.isprintable()):
+            raise ValueError(
+                f"the label {label!r} has a backslash or a control character, which SQL dialects quote differently; "
+                f"only {', '.join(sorted(_NATIVE))} take such labels"
+            )
+
+
+def dialects() -> list[str]:
+    """Return the names of the dialects that can be written here: more with sqlglot."""
+    try:
+        from sqlglot.dialects.dialect import Dialect
+    except ModuleNotFoundError:
+        return sorted(_NATIVE)
+    return sorted({*_NATIVE, *(name for name in Dialect.classes if name)})
+
+
+def _translated(text: str, dialect: str) -> str:
+    try:
+        import sqlglot
+    except ModuleNotFoundError:
+        raise ImportError(
+            f"the SQL dialect {dialect!r} needs sqlglot; install it with: pip install 'confmax[sql]', or use "
+            f"{', '.join(sorted(_NATIVE))}"
+        ) from None
+    known = dialects()
+    if dialect not in known:
+        raise ValueError(f"{dialect!r} is not a known SQL dialect; the dialects are {', '.join(known)}")
+    return str(sqlglot.transpile(text, read="duckdb", write=dialect)[0])
+
+
+# --- the expression ---------------------------------------------------------------------------------------------------
+
+
+class _TooLong(Exception):
+    """An expression without selects would be too long."""
+
+
+class _Writer:
+    """Writes one expression; named parts stand where they are used, or with a ``prefix`` in nested selects."""
+
+    def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str]) -> None:
+        self.words, self.prefix, self.labels = words, prefix, labels
+        self.source, self.depth, self.length = "", 0, 0
+        self.valid: list[str] = []  # carried through all selects
+
+    def __call__(self, plan: Plan, columns: list[str]) -> str:
+        """Return the expression; NULL for rows that are no probabilities."""
+        p = self.named("p", (f"CAST({column} AS {self.words.number})" for column in columns))
+        (total,) = self.named("sum", [_sum(p)], carry=p)
+        near = f"ABS({total} - 1e0)"
+        least = [self.extreme(p, self.words.least)] if self.words.least else p
+        valid = " AND ".join([*(f"{x} >= 0e0" for x in least), f"{near} <= {_number(ROW_SUM_TOLERANCE)}"])
+        if self.prefix is not None:
+            self.valid = self.named("valid", [f"CASE WHEN {valid} THEN 1 END"], carry=[*p, total])
+            valid = f"{self.valid[0]} = 1"
+        if plan.reads_sums:
+            # division by one changes nothing, so that rows that sum to one within rounding stay as they are
+            rounding = _number(8 * float(np.finfo(np.float64).eps))
+            by = f"CASE WHEN {near} <= {rounding} THEN 1e0 ELSE {total} END"
+            if self.valid:
+                # nested selects compute all rows: no logarithm of what is not positive, which is an error to some
+                by = f"CASE WHEN {valid} THEN {by} END"
+            (by,) = self.named("by", [by], carry=p)
+            p = self.named("q", (f"{x} / {by}" for x in p))
+        scores = self.named("score", self.scores(plan, p))
+        largest = self.largest(scores, 0, len(scores)) if self.words.greatest else self.won(scores)
+        decision = f"CASE WHEN {valid} THEN {largest} END"
+        if self.prefix is None and len(decision) > MOST:
+            raise _TooLong
+        return decision if self.prefix is None else f"(SELECT {decision}{self.source})"
+
+    def named(self, name: str, parts: Iterable[str], carry: Sequence[str] = ()) -> list[str]:
+        """Return how to refer to the parts from here on; of those before, only what is carried can be."""
+        if self.prefix is None:
+            texts = []
+            for part in parts:
+                self.length += len(part)
+                if self.length > 4 * MOST:
+                    raise _TooLong
+                texts.append(part)
+            return texts
+        defined = list(parts)
+        names = [f"{self.prefix}{name}{k}" for k in range(len(defined))]
+        items = [*self.valid, *carry, *(f"{part} AS {new}" for part, new in zip(defined, names, strict=True))]
+        self.depth += 1
+        self.source = (
+            f" FROM (SELECT {', '.join(items)}{self.source}{self.words.keep}) AS {self.prefix}step{self.depth}"
+        )
+        return names
+
+    def scores(self, plan: Plan, p: list[str]) -> Iterable[str]:
+        """Yield the scores (M,), of the steps and in the order of `DecisionRule.predict`."""
+        total = ""
+        if plan.scaling is not None:
+            # not divided by their sum: it multiplies the offsets instead, where there are any
+            p = self.exponentials(p, *plan.scaling)
+            if plan.full is None and plan.coefficients()[1].any():
+                (total,) = self.named("norm", [_sum(p)], carry=p)
+        if plan.full is not None:
+            return [_sum([_term(x, g) for x, g in zip(p, column, strict=True) if g != 0]) for column in plan.full.T]
+        if plan.power:
+            index = np.arange(len(p), dtype=np.float64)
+            distance = np.abs(index[:, None] - index) ** plan.power
+            p = self.named(
+                "far",
+                (_sum([_term(x, d) for x, d in zip(p, row, strict=True) if d != 0]) for row in distance),
+                carry=[total] if total else [],
+            )
+        a, b = plan.coefficients()
+        return (_affine(x, a_j, b_j, total) for x, a_j, b_j in zip(p, a, b, strict=True))
+
+    def exponentials(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
+        """Return ``exp(z_k - c)``, ``z_k = powers_k log(p_k + floor) + offsets_k``, which are as the softmax but for
+        their sum; c is a number where that can neither overflow nor underflow, else the largest z of the row."""
+        z = self.named(
+            "z",
+            (_affine(f"LN({x} + {_number(floor)})", a, b, "") for x, a, b in zip(p, powers, offsets, strict=True)),
+        )
+        ends = np.log(np.array([floor, 1.0 / len(p) + floor, 1.0 + floor]))[:, None] * powers + offsets
+        top = float(ends.max())
+        # some p is at least 1 / K, so some exponent is at least the least of what it can then be
+        if top - float(ends[1:].min()) <= RANGE:
+            return self.named(
+                "e", (f"EXP({x} - {_number(top)})" if top >= 0 else f"EXP({x} + {_number(-top)})" for x in z)
+            )
+        if self.words.greatest:
+            (largest,) = self.named("top", [self.extreme(z, self.words.greatest)], carry=z)
+            return self.named("e", (f"EXP({x} - ({largest}))" for x in z))
+        largest, _ = self.rounds("top", z, ["0"] * len(z), carry=z)
+        below = self.named("below", (f"{x} - {largest}" for x in z))
+        # to PostgreSQL an underflow is an error
+        return self.named("e", (f"CASE WHEN {x} > {_number(-2 * RANGE)} THEN EXP({x}) ELSE 0e0 END" for x in below))
+
+    def extreme(self, values: Sequence[str], function: str) -> str:
+        """Return the largest or smallest of some values."""
+        if len(values) == 1:
+            return values[0]
+        if len(values) <= GROUP:
+            return f"{function}({', '.join(values)})"
+        size = -(-len(values) // (-(-len(values) // GROUP)))
+        groups = [self.extreme(values[k : k + size], function) for k in range(0, len(values), size)]
+        return self.extreme(groups, function)
+
+    def largest(self, scores: Sequence[str], low: int, high: int) -> str:
+        """Return the label, of those from ``low`` to ``high``, of the largest score, the last of equal ones."""
+        if high - low == 1:
+            return self.labels[low]
+        middle = (low + high) // 2
+        upper, lower = (self.extreme(scores[a:b], self.words.greatest) for a, b in ((middle, high), (low, middle)))
+        right, left = self.largest(scores, middle, high), self.largest(scores, low, middle)
+        return f"CASE WHEN {upper} >= {lower} THEN {right} ELSE {left} END"
+
+    def won(self, scores: Sequence[str]) -> str:
+        """Return the label of the largest score, the last of equal ones, without a function for the largest."""
+        if self.prefix is not None:
+            return self.rounds("won", scores, self.labels)[1]
+        # the first, from the last on, that is not below any before it: those behind it are below one of these
+        whens = [
+            f"WHEN {' AND '.join(f'{scores[k]} >= {scores[j]}' for j in range(k))} THEN {self.labels[k]}"
+            for k in range(len(scores) - 1, 0, -1)
+        ]
+        return f"CASE {' '.join(whens)} ELSE {self.labels[0]} END"
+
+    def rounds(
+        self, name: str, values: Sequence[str], labels: Sequence[str], carry: Sequence[str] = ()
+    ) -> tuple[str, str]:
+        """Return the largest value and its label, found by comparing neighbours in rounds that halve their number.
+
+        Raises
+        ------
+        _TooLong
+            Where nothing has a name, so that each round would write out the one before twice.
+        """
+        if self.prefix is None:
+            raise _TooLong
+        values, labels, count = list(values), list(labels), 0
+        while len(values) > 1:
+            pairs = [slice(k, k + 2) for k in range(0, len(values), 2)]
+            best = [_larger(values[two], values[two]) for two in pairs]
+            which = [_larger(values[two], labels[two]) for two in pairs]
+            names = self.named(f"{name}{count}_", [*best, *which], carry=carry)
+            values, labels, count = names[: len(best)], names[len(best) :], count + 1
+        return values[0], labels[0]
+
+
+def _larger(values: Sequence[str], results: Sequence[str]) -> str:
+    """Return the result of the larger of two values, of the later one where they are equal; of one value its own."""
+    if len(values) == 1:
+        return results[0]
+    return f"CASE WHEN {values[1]} >= {values[0]} THEN {results[1]} ELSE {results[0]} END"
+
+
+def _number(value: Any) -> str:
+    """Return a number as a literal in double precision: with an exponent, and so that it is read back as it is."""
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"
+
+
+def _sum(terms: Sequence[str]) -> str:
+    if len(terms) > DEEP:
+        return _sum([_sum(terms[k : k + DEEP]) for k in range(0, len(terms), DEEP)])
+    return f"({' + '.join(terms)})" if terms else "0e0"
+
+
+def _term(x: str, weight: Any) -> str:
+    return x if weight == 1.0 else f"{x} * {_number(weight)}"
+
+
+def _affine(x: str, weight: Any, offset: Any, total: str) -> str:
+    """Return ``weight * x + offset * total``, without what is zero or one."""
+    scaled = _term(x, weight) if weight != 0 else ""
+    shift = f"{_number(offset)}{f' * {total}' if total else ''}" if offset != 0 else ""
+    return " + ".join(part for part in (scaled, shift) if part) or "0e0"

@@ -1,0 +1,411 @@
+"""The catalogue of metrics: a table that can be held against Table 1 of the paper, and the ways to get a metric.
+
+The values and gradients are in `confmax.formulas`, the bounds in `confmax.bounds`; a row here adds what a solver needs
+to know: structure over fixed row sums, statistics read, parameters.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.metrics import bounds, formulas, ratios
+from confmax.metrics.metric import Metric, Structure
+from confmax.metrics.structure import STRUCTURES
+from confmax.metrics.user import UserFormula
+
+__all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]
+
+_RECALL: dict[str, Any] = {"structure": "concave", "statistics": "diagonal", "divides_by_prior": True}
+_RATIO2: dict[str, Any] = {"structure": "ratio", "statistics": "columns", "binary": True, "ordered": True,
+                           "one_class": "alone"}  # fmt: skip
+_SMOOTH: dict[str, Any] = {"params": (("rho", 0.0), ("smoothing", "relative")), "smoother": "rho"}
+
+_CATALOGUE: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", formulas.accuracy, "linear", "diagonal", description="share of correct decisions"),
+        Metric("balanced_accuracy", formulas.balanced_accuracy, "linear", "diagonal", divides_by_prior=True,
+               description="mean recall"),
+        Metric("informedness", formulas.balanced_accuracy, "linear", "diagonal", (("adjusted", True),),
+               divides_by_prior=True, fixed=("adjusted",),
+               description="mean recall, rescaled so that chance is 0 (Youden)"),
+        Metric("linear", formulas.linear, "linear", "matrix", (("gain", ()),), ordered=True, ratios=ratios.linear,
+               description="any table of gains or costs per (true class, decision)"),
+        Metric("f1", formulas.f_beta, params=(("beta", 1.0),), fixed=("beta",), **_RATIO2,
+               ratios=ratios.f_beta, description="F1 of one class"),
+        Metric("f_beta", formulas.f_beta, params=(("beta", 1.0),), ratios=ratios.f_beta, **_RATIO2,
+               description="F-beta of one class"),
+        Metric("jaccard", formulas.jaccard, ratios=ratios.jaccard, **_RATIO2,
+               description="Jaccard score of one class"),
+        Metric("precision", formulas.precision, ratios=ratios.precision, **_RATIO2,
+               description="share of the rows decided as one class that are of this class"),
+        Metric("recall", formulas.recall, "linear", "diagonal", binary=True, ordered=True, one_class="alone",
+               divides_by_prior=True, description="share of the rows of one class that are decided as this class"),
+        Metric("specificity", formulas.specificity, "linear", "columns", binary=True, ordered=True,
+               one_class="with others",
+               description="share of the rows of other classes that are not decided as one class"),
+        Metric("ams", formulas.ams, "quasiconvex", "columns", (("b_reg", 0.0), ("b_min", 0.0)), binary=True,
+               ordered=True, smoother="b_reg", description="approximate median significance of class 1"),
+        Metric("fowlkes_mallows", formulas.fowlkes_mallows, "quasiconvex", "columns", binary=True, ordered=True,
+               description="geometric mean of precision and recall of class 1"),
+        Metric("micro_f1", formulas.micro_f1, "ratio", "columns", ordered=True,
+               ratios=ratios.micro_f1, description="micro F1, background class 0 left out"),
+        Metric("micro_f1_once", formulas.micro_f1_once, "ratio", "diagonal", ordered=True,
+               ratios=ratios.micro_f1_once, description="micro F1 counting each error once"),
+        Metric("macro_f1", formulas.macro_f_beta, "general", "columns", (("beta", 1.0),), fixed=("beta",),
+               ratios=ratios.macro_f_beta, value_only=formulas.macro_f_beta_value,
+               description="mean of the per-class F1 scores"),
+        Metric("macro_f_beta", formulas.macro_f_beta, "general", "columns", (("beta", 1.0),),
+               ratios=ratios.macro_f_beta, value_only=formulas.macro_f_beta_value,
+               description="mean of the per-class F-beta scores"),
+        Metric("weighted_f1", formulas.weighted_f1, "general", "columns",
+               ratios=ratios.weighted_f1, value_only=formulas.weighted_f1_value,
+               description="per-class F1 scores averaged by class size"),
+        Metric("macro_jaccard", formulas.macro_jaccard, "general", "columns",
+               ratios=ratios.macro_jaccard, value_only=formulas.macro_jaccard_value,
+               description="mean of the per-class Jaccard scores"),
+        Metric("macro_precision", formulas.macro_precision, "general", "columns",
+               ratios=ratios.macro_precision, value_only=formulas.macro_precision_value,
+               description="mean of the per-class precisions"),
+        Metric("h_mean", formulas.h_mean, value_only=formulas.h_mean_value,
+               dual=bounds.h_mean_bound, transform="inverse", **_RECALL, **_SMOOTH,
+               description="harmonic mean of the recalls"),
+        Metric("q_mean", formulas.q_mean, value_only=formulas.q_mean_value,
+               dual=bounds.q_mean_bound, transform="square", **_RECALL, **_SMOOTH,
+               description="one minus the root mean square of 1 - recall"),
+        Metric("g_mean", formulas.g_mean, value_only=formulas.g_mean_value,
+               dual=bounds.g_mean_bound, transform="log", **_RECALL, **_SMOOTH,
+               description="geometric mean of the recalls"),
+        Metric("min_recall", formulas.min_recall, dual=bounds.min_recall_bound, params=(("rho", 0.0),),
+               smoother="rho", **_RECALL, description="smallest recall"),
+        Metric("cohen_kappa", formulas.cohen_kappa, "ratio", "columns", equal_weights=True,
+               ratios=ratios.cohen_kappa, description="agreement beyond chance"),
+        Metric("linear_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 1),), ordered=True,
+               fixed=("power",), ratios=ratios.weighted_kappa,
+               description="kappa with weights |i - j|"),
+        Metric("quadratic_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 2),), ordered=True,
+               fixed=("power",), ratios=ratios.weighted_kappa,
+               description="kappa with weights (i - j)^2"),
+        Metric("mcc", formulas.mcc, "quasiconvex", "columns", equal_weights=True,
+               description="Matthews correlation coefficient"),
+    )
+}  # fmt: skip
+
+# scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy
+_ALIASES = {
+    "f1_macro": "macro_f1",
+    "f1_micro": "accuracy",
+    "f1_weighted": "weighted_f1",
+    "jaccard_macro": "macro_jaccard",
+    "matthews_corrcoef": "mcc",
+    "precision_macro": "macro_precision",
+    "precision_micro": "accuracy",
+    "recall_macro": "balanced_accuracy",
+    "recall_micro": "accuracy",
+    "recall_weighted": "accuracy",
+}
+
+
+# words in the names of scores of probabilities: areas under curves, and losses
+RANKING = ("auc", "roc", "average_precision", "log_loss", "logloss", "brier", "cross_entropy", "top_k")
+
+
+def names() -> list[str]:
+    """Return the names of the catalogue, sorted.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> "macro_f1" in confmax.metrics.names()
+    True
+    """
+    return sorted(_CATALOGUE)
+
+
+def aliases() -> dict[str, str]:
+    """Return scikit-learn's scorer names, each with the name in the catalogue.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> confmax.metrics.aliases()["f1_macro"]
+    'macro_f1'
+    """
+    return dict(_ALIASES)
+
+
+def get(name: str, **params: Any) -> Metric:
+    """Return a metric by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`, or scikit-learn's scorer name for it. Metrics of one class (``precision``, ``recall``,
+        ``specificity``, ``f1``, ``f_beta``, ``jaccard``) take the name of the class in brackets: ``"recall[VF]"``.
+        Without it they are of the positive one of two classes, the second.
+    **params
+        ``label``, for metrics of one class: the name of the class, as in brackets, or its number where classes have no
+        names. ``beta`` (``f_beta``, ``macro_f_beta``). ``rho`` and ``smoothing`` ("relative" to each class's prior, or
+        "additive", as in the paper's Table 2) of ``g_mean``, ``h_mean``, ``q_mean``; ``rho`` of ``min_recall``.
+        ``b_reg`` of ``ams`` is added to the background, ``b_min`` is the least background. ``gain`` or ``cost`` of
+        ``linear`` is a (K, M) matrix. If it is a data frame, the names of its rows (true classes) and columns
+        (decisions) are matched to the classes of the table that the metric is used on, so their order is not needed;
+        further columns are further decisions. If only one axis has names, the other one has the same order.
+
+    Raises
+    ------
+    ValueError
+        If the name or a parameter is unknown, or a value is out of range.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> confmax.metrics.get("f_beta", beta=2)
+    f_beta(beta=2.0)
+    >>> confmax.metrics.get("recall[2]").value([[5, 0, 0], [1, 4, 0], [0, 1, 3]])
+    0.75
+    """
+    if not isinstance(name, str):
+        raise ValueError(f"a metric's name is a string; got {type(name).__name__}")
+    if "[" in name or "]" in name:
+        name, label = _of_one_class(name)
+        if "label" in params:
+            raise ValueError(f"{name}[{label}] names its class already; leave label= out")
+        params["label"] = label
+    metric = _CATALOGUE.get(_ALIASES.get(name, name))
+    if metric is None:
+        near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*_CATALOGUE, *_ALIASES], 3)
+        if any(word in name.lower() for word in RANKING):
+            raise ValueError(
+                f"{name} is computed from probabilities, not from decisions, so no decision rule changes it; choose a "
+                f"metric of decisions, such as balanced_accuracy"
+            )
+        near = _with_brackets(name) or near
+        hint = f"did you mean {' or '.join(near)}?" if near else "confmax.metrics.names() lists them"
+        raise ValueError(f"there is no metric {name!r}; {hint}")
+    known = dict(metric.params)
+    if metric.name == "linear":
+        return _linear(metric, params)
+    free = [key for key in known if key not in metric.fixed] + ["label"] * (metric.one_class is not None)
+    if "label" in params and metric.one_class is None:
+        fitting = ", ".join(each for each in names() if _CATALOGUE[each].one_class)
+        raise ValueError(f"{name} is not a metric of one class, so it takes no class; those that do are {fitting}")
+    label = _checked_label(name, params.pop("label", None))
+    if label is not None:
+        told = metric.described(str(label))
+        metric = replace(metric, label=label, binary=False, ordered=False, description=told)
+    for key, value in params.items():
+        if key not in free:
+            accepted = f"it takes {', '.join(free)}" if free else "it takes none"
+            raise ValueError(f"{name} has no parameter {key!r}; {accepted}")
+        known[key] = _checked(metric.name, key, value)
+    return replace(metric, params=tuple(known.items()))
+
+
+def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
+    """Return a `Metric` from a name, a metric or a function of C.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        A name as for `get`, such as "macro_f1" or "recall[VF]", or a function of C (K, M) as for `from_function`.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, or the name is unknown.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> confmax.metrics.resolve("f1_macro")
+    macro_f1
+    """
+    if isinstance(metric, Metric):
+        return metric
+    scored: Any = getattr(metric, "_score_func", None)  # what scikit-learn's make_scorer was given
+    if scored is not None or str(getattr(metric, "__module__", "")).startswith("sklearn.metrics"):
+        what = (
+            f"a scikit-learn scorer of {getattr(scored, '__name__', 'a function')}"
+            if scored
+            else "a function of labels"
+        )
+        raise ValueError(
+            f"metric is {what}, not of a confusion matrix; pass the name of the metric, such as 'f1_macro', or a "
+            f"function of the confusion matrix C"
+        )
+    if callable(metric):
+        return from_function(metric)
+    return get(metric)
+
+
+def _with_brackets(name: str) -> list[str]:
+    """Return ``recall[VF]`` for ``recall_VF``, nothing where no metric of one class stands before a name."""
+    bases = [each for each, metric in _CATALOGUE.items() if metric.one_class and name.lower().startswith(f"{each}_")]
+    base = max(bases, key=len, default="")
+    label = name[len(base) + 1 :]
+    if difflib.get_close_matches(name.lower(), {*_CATALOGUE, *_ALIASES} - {base}, 1, 0.8):
+        return []  # misspelt
+    return [f"{base}[{label}]"] if base and label not in ("", "score") else []
+
+
+def _of_one_class(text: str) -> tuple[str, str]:
+    """Return metric and class of ``NAME[CLASS]``."""
+    name, _, rest = text.strip().partition("[")
+    label = rest.removesuffix("]").strip()
+    if not name or not label or not rest.endswith("]"):
+        raise ValueError(f"{text!r} is not a metric of one class; write NAME[CLASS], such as recall[yes]")
+    if "[" in label or "]" in label:
+        raise ValueError(
+            f"{text!r} holds more than one pair of brackets; for a class whose name has brackets write "
+            f"metrics.get({name!r}, label={label!r})"
+        )
+    return name.strip(), label
+
+
+def _checked_label(name: str, label: Any) -> Any:
+    """Return the name of a class as a plain value."""
+    label = label.item() if isinstance(label, np.generic) else label
+    if label is None or (isinstance(label, (str, int, float)) and label != ""):
+        return label
+    raise ValueError(f"label of {name} is the name of one class, a string or a number; got {label!r:.60}")
+
+
+def _checked(name: str, key: str, value: Any) -> Any:
+    """Return the parameter's value if it is in range."""
+    if key == "smoothing":
+        if value not in ("relative", "additive"):
+            raise ValueError(f"smoothing of {name} is 'relative' or 'additive'; got {value!r}")
+        return value
+    lowest = 0.0
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ValueError(f"{key} of {name} is a number; got {value!r}")
+    if not np.isfinite(value) or value < lowest or (key == "beta" and value == 0):
+        needed = "positive" if key == "beta" else "zero or positive"
+        raise ValueError(f"{key} of {name} must be finite and {needed}; got {value!r}")
+    return float(value)
+
+
+def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
+    """Return the linear metric of a gain or cost matrix."""
+    if len(params) != 1 or next(iter(params)) not in ("gain", "cost"):
+        raise ValueError("linear needs its table: get('linear', gain=G) or get('linear', cost=costs), a (K, M) matrix")
+    key, table = next(iter(params.items()))
+    try:
+        G = np.array(np.ma.asarray(table, dtype=np.float64).filled(np.nan))
+    except (TypeError, ValueError):
+        raise ValueError(f"the {key} matrix of linear must hold numbers, one row per true class") from None
+    if G.ndim != 2 or G.shape[0] < 2 or G.shape[1] < G.shape[0] or not np.isfinite(G).all():
+        raise ValueError(
+            f"the {key} matrix of linear is (K, M): finite, K >= 2 true classes, M >= K decisions; got shape {G.shape}"
+        )
+    signed = -G if key == "cost" else G
+    rows, columns = _axis(getattr(table, "index", None)), _axis(_columns(table))
+    if rows is not None and columns is not None:
+        own = {str(name): k for k, name in enumerate(columns)}
+        if len(own) < len(columns) or len(set(rows)) < len(rows) or not set(map(str, rows)) <= set(own):
+            raise ValueError(
+                f"the {key} matrix of linear has the rows {', '.join(map(str, rows))} and the columns "
+                f"{', '.join(map(str, columns))}; name every true class once in both, and decisions beyond them once"
+            )
+        # a table in an order of its own is read in that of its rows
+        inner = [own[str(name)] for name in rows]
+        places = [*inner, *sorted(set(range(len(columns))) - set(inner))]
+        signed, columns = signed[:, places], tuple(columns[k] for k in places)
+    gain = tuple(map(tuple, signed.tolist()))
+    if rows is None and columns is None:
+        return replace(metric, params=(("gain", gain),))
+    return replace(metric, params=(("gain", gain),), names=(rows, columns), ordered=False)
+
+
+def _columns(table: Any) -> Any:
+    """Return the names of a frame's columns; those of pyarrow are called ``column_names``."""
+    names = getattr(table, "column_names", None)
+    return names if isinstance(names, list) else getattr(table, "columns", None)
+
+
+def _axis(names: Any) -> tuple[Any, ...] | None:
+    """Return the names along an axis, None where there are none or they only count."""
+    if names is None or callable(names):
+        return None
+    found = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
+    return None if found == tuple(range(len(found))) else found
+
+
+# --- a user's own function ------------------------------------------------------------------------------------------
+
+
+def from_function(
+    psi: Callable[[Array], float],
+    *,
+    gradient: Callable[[Array], Array] | None = None,
+    structure: Structure = "general",
+    name: str | None = None,
+    n_classes: int | None = None,
+) -> Metric:
+    """Return the metric of a function of the confusion matrix.
+
+    Functions in plain NumPy and Python arithmetic are differentiated automatically, so their gradient is exact; a kink
+    (``np.min``, ``abs``) gets a subgradient. Functions that cannot be traced (SciPy, scikit-learn, ``float(C[0, 0])``,
+    assignment into an array) are differentiated numerically, with a warning.
+
+    Parameters
+    ----------
+    psi : callable
+        Maps C (K, M), fractions that sum to one, to the number to maximise. It is also called with matrices whose
+        entries do not quite sum to one. confmax exchanges classes to find out whether the function depends on their
+        order. If it does, named classes need a stated order, as for ``f1``.
+    gradient : callable or None
+        Maps C to the (K, M) partial derivatives, correct up to a constant in each row.
+    structure : str
+        The shape of the function over confusion matrices with the same row sums, if you know it. Bounds rely on it. The
+        solver of "concave" metrics uses second derivatives, so functions with kinks get valid but wide bounds.
+    name : str or None
+        Name in reports; by default the name of the function.
+    n_classes : int or None
+        The number of classes that ``psi`` is meant for. Without it, the function is checked for two and three classes
+        here, and for other numbers when it is first used on such a table.
+
+    Raises
+    ------
+    ValueError
+        If ``psi`` is not callable or does not return a finite number, ``gradient`` disagrees with differences of
+        ``psi``, the structure is unknown, or random segments of confusion matrices refute it.
+
+    Warns
+    -----
+    UserWarning
+        If ``psi`` cannot be differentiated automatically and ``gradient`` is not given.
+
+    Examples
+    --------
+    >>> import numpy as np, confmax
+    >>> worst = confmax.metrics.from_function(lambda C: np.min(np.diag(C) / C.sum(axis=1)), structure="concave")
+    >>> worst.value([[40, 10], [20, 30]])
+    0.6
+    >>> worst.gradient([[40, 10], [20, 30]])
+    array([[ 0. ,  0. ],
+           [-1.2,  0.8]])
+    """
+    if not callable(psi):
+        raise ValueError(
+            f"a metric is a name, a Metric or a function of the confusion matrix; got {type(psi).__name__}"
+        )
+    if structure not in STRUCTURES:
+        raise ValueError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    if n_classes is not None and (not isinstance(n_classes, (int, np.integer)) or n_classes < 2):
+        raise ValueError(f"n_classes is the number of classes that the function is meant for, >= 2; got {n_classes!r}")
+    label: str = name or str(getattr(psi, "__name__", type(psi).__name__))
+    formula = UserFormula(psi, gradient, "user function" if label == "<lambda>" else label, structure)
+    if n_classes is None:
+        formula.probe((2, 3))
+    else:
+        formula.admit(n_classes, n_classes)
+    return Metric(formula.name, formula, structure, "matrix", value_only=formula.values, admit=formula.admit,
+                  reads_order=formula.reads_order)  # fmt: skip

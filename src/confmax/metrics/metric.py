@@ -1,0 +1,424 @@
+"""The noun `Metric`: a function of a confusion matrix with its gradient and its declared structure.
+
+A metric is a frozen instance, not a class of its own. What a solver may do with it follows from its declared
+`structure` over the confusion matrices with fixed row sums, and from the `statistics` it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.ratios import ROUNDING, Ratios
+
+Structure = Literal["linear", "ratio", "concave", "quasiconvex", "general"]
+Statistics = Literal["diagonal", "columns", "matrix"]
+GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
+
+STATISTICS = ("diagonal", "columns", "matrix")
+# of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
+UNSEEN = 2.0**-70
+# what to use for more classes than two
+MEANS = {
+    "f1": "macro_f1",
+    "f_beta": "macro_f_beta",
+    "jaccard": "macro_jaccard",
+    "precision": "macro_precision",
+    "recall": "balanced_accuracy",
+    "specificity": "balanced_accuracy",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Metric:
+    """A function of the confusion matrix that is to be maximised.
+
+    Get one from the catalogue with `get`, or make one from a function with `from_function`.
+
+    Attributes
+    ----------
+    name : str
+        Name in the catalogue.
+    formula : callable
+        Maps a `Confusion` (and the parameters) to a `FirstOrder`: value and partial derivatives.
+    structure : {"linear", "ratio", "concave", "quasiconvex", "general"}
+        Shape over all confusion matrices with the same row sums.
+    statistics : {"diagonal", "columns", "matrix"}
+        What the metric reads besides the row sums; "columns" includes the diagonal.
+    params : tuple of (name, value)
+        Parameters of the formula.
+    binary, ordered, divides_by_prior : bool
+        Whether the metric is defined for two classes only; whether it depends on the order of the classes or on one
+        special class; whether it divides by the priors of the classes, so that absent classes must be left out.
+    classes : tuple of int or None
+        The classes that the metric is computed over, in the order that it counts them in (None: all, in the table's
+        order).
+    equal_weights : bool
+        Whether all classes have the same coefficient in the reduced gain, so that only offsets matter.
+    fixed : tuple of str
+        Parameters that the name of the metric implies.
+    smoother : str or None
+        The parameter that makes the metric differentiable everywhere.
+    dual : callable or None
+        An upper bound of the metric from an answer (K,) to any gain (K,) (`confmax.bounds`).
+    transform : {"log", "inverse", "square"} or None
+        Without smoothing, the metric is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2 of
+        the recalls T.
+    ratios : callable or None
+        Maps row sums to the ratios of affine functions that the metric is a sum of (`confmax.ratios`).
+    value_only : callable or None
+        Computes values (B,) without derivatives, where derivatives cost much more (user functions).
+    admit : callable or None
+        A further check of a table's numbers of classes and decisions (user functions).
+    reads_order : callable or None
+        Tests whether the metric depends on the order of that many classes (user functions).
+    one_class : {"alone", "with others"} or None
+        Whether the metric is the score of one class: of ``label``, or without a label of the positive one of two
+        classes. The class is the last of ``classes``. "alone": it reads the statistics of this class only. If
+        ``divides_by_prior``, it divides by the prior of this class only.
+    label : str, int, float, bool or None
+        Name of that class. It is looked up among the classes of the table that the metric is used on.
+    names : tuple of (tuple or None, tuple or None), or None
+        Names of the true classes and of the decisions of a table of gains, by which it is aligned with the classes of
+        the table of probabilities. None for an axis without names.
+    description : str
+        The metric in words, for lists.
+    """
+
+    name: str
+    formula: Callable[..., FirstOrder]
+    structure: Structure
+    statistics: Statistics
+    params: tuple[tuple[str, Any], ...] = ()
+    binary: bool = False
+    ordered: bool = False
+    divides_by_prior: bool = False
+    equal_weights: bool = False
+    fixed: tuple[str, ...] = ()
+    smoother: str | None = None
+    dual: Callable[[Array, Array], Array] | None = None
+    transform: Literal["log", "inverse", "square"] | None = None
+    ratios: Callable[..., Ratios] | None = None
+    value_only: Callable[..., Array] | None = field(default=None, compare=False)
+    admit: Callable[[int, int], None] | None = field(default=None, compare=False)
+    reads_order: Callable[[int], bool] | None = field(default=None, compare=False)
+    one_class: Literal["alone", "with others"] | None = None
+    label: Any = None
+    names: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] | None = None
+    classes: tuple[int, ...] | None = None
+    description: str = field(default="", compare=False)
+
+    # --- what users call ---------------------------------------------------------------------------------------------
+
+    def value(self, C: ArrayLike) -> float:
+        """Return the metric at a confusion matrix.
+
+        Parameters
+        ----------
+        C : array-like (K, M)
+            Rows true, columns decided. Either fractions that sum to one, or integer counts.
+
+        Returns
+        -------
+        float
+            0/0 is 0, as in scikit-learn with ``zero_division=0`` and all labels listed; so it is for kappa.
+
+        Raises
+        ------
+        ValueError
+            If C is not a matrix of the right shape, or its entries do not sum to one.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> confmax.metrics.get("macro_f1").value([[50, 0], [25, 25]])
+        0.7333333333333334
+        """
+        return float(self.values(self._confusion(C)))
+
+    def gradient(self, C: ArrayLike) -> Array:
+        """Return the matrix of partial derivatives at a confusion matrix, by all entries independently.
+
+        Parameters
+        ----------
+        C : array-like (K, M)
+            As for `value`.
+
+        Returns
+        -------
+        ndarray (K, M)
+            Decisions depend on differences within a row only. NaN where the derivative does not exist (G-mean with a
+            recall of zero); a supergradient at kinks of the other concave metrics.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> confmax.metrics.get("accuracy").gradient([[0.5, 0.0], [0.25, 0.25]])
+        array([[1., 0.],
+               [0., 1.]])
+        """
+        first = self.at(self._confusion(C))
+        if first.matrix is not None:
+            return np.array(first.matrix)
+        return np.diag(first.diagonal) + first.rows[:, None] + first.columns
+
+    def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
+        """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
+
+        ``C`` (K, M) holds fractions. None for metrics that read the whole matrix. The reduced gain leaves out constants
+        within a row of the gradient: they add the same to all scores.
+        """
+        first = self.at(self._confusion(C))
+        if first.matrix is not None:
+            return None
+        return first.diagonal, first.columns
+
+    @property
+    def gain_form(self) -> GainForm:
+        """How the metric's gradients reduce: what a search over gains has to range over."""
+        if self.statistics == "matrix":
+            return "matrix"
+        if self.statistics == "diagonal":
+            return "weights"
+        return "offsets" if self.equal_weights else "weights and offsets"
+
+    # --- what solvers call -------------------------------------------------------------------------------------------
+
+    def at(self, S: Confusion) -> FirstOrder:
+        """Return value and derivatives at the statistics ``S``, which may be a batch."""
+        if self._is_unplaced:
+            return self.numbered(S.rows.shape[-1]).at(S)
+        if self.classes is None:
+            return self.formula(S, **dict(self.params))
+        index = self._index
+        first = self.formula(S.select(index), **dict(self.params))
+        if first.matrix is not None:
+            full = np.zeros((*first.matrix.shape[:-2], S.rows.shape[-1], S.columns.shape[-1]))
+            if first.columns.size:
+                full[..., :, index] += first.columns[..., None, :]
+                full[..., index, :] += first.rows[..., :, None]
+            full[..., index[:, None], index] = first.matrix
+            return FirstOrder(first.value, matrix=full)
+        parts = np.zeros((3, *S.diagonal.shape))
+        for part, values in zip(parts, first[1:4], strict=True):
+            part[..., index] = values
+        return FirstOrder(first.value, *parts)
+
+    def values(self, S: Confusion) -> Array:
+        """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
+        if self.value_only is None or self._is_unplaced:
+            return self.at(S).value
+        return self.value_only(S if self.classes is None else S.select(self._index), **dict(self.params))
+
+    def gains(self, first: FirstOrder) -> Gains:
+        """Return the gradient in ``first`` as one gain, reduced where the metric allows."""
+        if first.matrix is not None:
+            return Gains.from_matrix(first.matrix)
+        return Gains.reduced(first.diagonal, first.columns)
+
+    def slope(self, first: FirstOrder, direction: Confusion, origin: Confusion) -> float:
+        """Return ``<gradient, direction - origin>``, the gradient in ``first``; both must have the same row sums."""
+        if first.matrix is not None and direction.matrix is not None and origin.matrix is not None:
+            return float((first.matrix * (direction.matrix - origin.matrix)).sum())
+        along = first.diagonal @ (direction.diagonal - origin.diagonal)
+        return float(along + first.columns @ (direction.columns - origin.columns))
+
+    def upper_bound(self, first: FirstOrder, S: Confusion, V: Confusion) -> float | None:
+        """Return a bound over all rules from an exact oracle's answer ``V`` to the gradient ``first`` at ``S``.
+
+        None where the structure gives no bound from one answer.
+        """
+        if self.dual is not None and self.bounds_any_gain:
+            kept = slice(None) if self.classes is None else list(self.classes)
+            height = float(first.diagonal @ V.diagonal)
+            return float(self.dual((first.diagonal * V.rows)[kept], np.asarray(height)))
+        slope = max(0.0, self.slope(first, V, S))
+        if self.structure in ("linear", "concave"):
+            return float(first.value) + slope
+        if self.structure != "ratio":
+            return None
+        parts = self.as_ratios(S.rows, S.columns.shape[-1])
+        if parts is None:
+            # a stationary point of a ratio is a global optimum; how much a positive slope may add is not known
+            return float(first.value) if slope == 0.0 else None
+        level = np.array([first.value])
+        return float(parts.bounds(level, slope * parts.denominators(S), parts.doubts(level, V))[0])
+
+    def rounding(self, S: Confusion) -> Array:
+        """Return by how much rounding of the statistics ``S`` may move the values (B,); NaN without a derivative."""
+        first = self.at(S)
+        if first.matrix is not None:
+            size = np.abs(first.matrix)
+            terms = (size * S.matrix).sum((-2, -1)) + size.max((-2, -1))
+        else:
+            terms = (np.abs(first.diagonal) * S.diagonal).sum(-1) + (np.abs(first.columns) * S.columns).sum(-1)
+        return np.asarray(ROUNDING * terms)
+
+    def as_ratios(self, rows: Array, n_decisions: int) -> Ratios | None:
+        """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
+        if self.ratios is None:
+            return None
+        if self._is_unplaced:
+            return self.numbered(len(rows)).as_ratios(rows, n_decisions)
+        if self.classes is None:
+            return self.ratios(rows, **dict(self.params))
+        parts = self.ratios(rows[list(self.classes)], **dict(self.params))
+        return parts.placed(self.classes, len(rows), n_decisions)
+
+    @property
+    def bounds_any_gain(self) -> bool:
+        """Whether an answer to any gain bounds it, not only one to its own gradient: unsmoothed metrics of recalls."""
+        return self.dual is not None and not dict(self.params).get("rho")
+
+    def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
+        """Return the differentiable stand-in with ``rho`` and ``smoothing`` (paper, Table 2); itself if it has none."""
+        if self.smoother is None or rho == 0.0:
+            return self
+        change = {self.smoother: rho}
+        if smoothing is not None and "smoothing" in dict(self.params):
+            change["smoothing"] = smoothing  # type: ignore[assignment]
+        return replace(self, params=tuple({**dict(self.params), **change}.items()))
+
+    def over(self, classes: Sequence[int]) -> Metric:
+        """Return the same metric over ``classes``, in that order; a ValueError if it cannot leave any out."""
+        if self.classes is not None:
+            raise ValueError(f"{self.name} is already restricted to the classes {self.classes}")
+        positions = tuple(int(k) for k in classes)
+        if len(positions) < 2 or len(set(positions)) < len(positions) or min(positions) < 0:
+            raise ValueError(f"{self.name} needs at least two different classes, as column numbers; got {positions}")
+        return replace(self, classes=positions)
+
+    def of_class(self, k: int, n_classes: int) -> Metric:
+        """Return a metric of one class for a table of ``n_classes`` columns in which its class is column ``k``."""
+        others = () if self.one_class == "alone" else tuple(j for j in range(n_classes) if j != k)
+        return replace(self, classes=(*others, int(k)))
+
+    def numbered(self, n_classes: int) -> Metric:
+        """Return the metric for ``n_classes`` that are called 0, 1, ...; a ValueError if its label is no such number.
+
+        Metrics that have no label, or have met their table, are returned as they are.
+        """
+        if not self._is_unplaced:
+            return self
+        called = [str(k) for k in range(n_classes)]
+        if str(self.label) not in called:
+            raise ValueError(
+                f"{self!r} names a class, and a confusion matrix of {n_classes} classes has numbers only; give the "
+                f"number of its row, as in {self.name}[{n_classes - 1}]"
+            )
+        return self.of_class(called.index(str(self.label)), n_classes)
+
+    def described(self, name: str) -> str:
+        """Return the description with the ``name`` of the positive class; as it is, where it names a class already."""
+        if self.label is not None:
+            return self.description
+        return re.sub(
+            "one class|of this class|this class|class 1" if self.one_class else "class 1",
+            lambda _: name,
+            self.description,
+        )
+
+    def divided_by(self, n_classes: int) -> tuple[int, ...]:
+        """Return the classes of a table of ``n_classes`` by whose priors the metric divides."""
+        if not self.divides_by_prior:
+            return ()
+        used = self.classes or tuple(range(n_classes))
+        return used if self.one_class is None else used[-1:]
+
+    def with_ties_broken(self, gains: Gains) -> Gains:
+        """Return ``gains`` of a metric of one class such that they decide the most probable one of the other classes.
+
+        The metric does not distinguish the other classes. Its gains give them equal scores, so all their rows would go
+        to the last of them. Here they get scores that are too small to change which rows the one class gets. Gains that
+        distinguish the other classes are returned as they are, and so are the gains of other metrics.
+        """
+        if self.one_class is None or self.classes is None or gains.full is not None or gains.n_classes < 3:
+            return gains
+        k, K = self.classes[-1], gains.n_classes
+        others = np.arange(K) != k
+        a, b = (part.copy() for part in gains.pair())
+        alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
+        b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
+        tiny = np.ldexp(1.0, np.frexp(np.maximum(np.abs(a).max(axis=1), np.abs(b).max(axis=1)))[1]) * UNSEEN
+        rows = np.ix_(alike, others)
+        a[rows] = tiny[alike, None]
+        # of equal scores the last class is decided: the one class keeps its ties if it is the last, else the others do
+        b[rows] = -tiny[alike, None] if k == K - 1 else 0.0
+        return Gains.reduced(a, b)
+
+    def depends_on_order(self, n_classes: int) -> bool:
+        """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
+        return self.ordered or (self.reads_order is not None and self.reads_order(n_classes))
+
+    def check_table(self, n_classes: int, n_decisions: int) -> None:
+        """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
+        given = n_classes if self.classes is None else len(self.classes)
+        if self.classes is not None and max(self.classes) >= n_classes:
+            raise ValueError(
+                f"{self.name} is taken over the columns {self.classes} of a table of {n_classes}; number them from 0"
+            )
+        if self.binary and given != 2:
+            way_out = f"write {self.name}[NAME] for the class NAME, or use" if self.one_class else "use"
+            raise ValueError(
+                f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
+                f"{MEANS.get(self.name, 'mcc')}"
+            )
+        gain = dict(self.params).get("gain")
+        if gain is not None and (len(gain), len(gain[0])) != (n_classes, n_decisions):
+            raise ValueError(
+                f"the gain matrix of {self.name} has shape {(len(gain), len(gain[0]))} and the table has {n_classes} "
+                f"classes; give one row per class and one column per decision"
+            )
+        if self.admit is not None:
+            self.admit(given, n_decisions if self.classes is None else given)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_unplaced(self) -> bool:
+        """Whether the column of its class is not known yet."""
+        return self.label is not None and self.classes is None
+
+    @cached_property
+    def _index(self) -> NDArray[np.intp]:
+        """The classes as an array: there may be very many of them."""
+        return np.array(self.classes, dtype=np.intp)
+
+    def _confusion(self, C: ArrayLike) -> Confusion:
+        raw = np.asarray(C)
+        if raw.ndim != 2 or raw.shape[0] < 2 or raw.shape[1] < raw.shape[0]:
+            raise ValueError(
+                f"a confusion matrix has K >= 2 rows (true classes) and at least as many columns (decisions); "
+                f"{self.name} was given shape {raw.shape}"
+            )
+        if raw.dtype.kind not in "iuf":
+            raise ValueError(f"a confusion matrix holds numbers; {self.name} was given dtype {raw.dtype}")
+        total = raw.sum()
+        if raw.dtype.kind in "iu":
+            if total <= 0 or (raw < 0).any():
+                raise ValueError(f"the counts given to {self.name} must be non-negative with a positive sum")
+            raw = raw / total
+        elif not abs(total - 1.0) <= 1e-2:
+            raise ValueError(
+                f"the entries of a confusion matrix sum to one; those given to {self.name} sum to {total:.6g}: "
+                f"divide by their sum, or pass integer counts"
+            )
+        self.check_table(*raw.shape)
+        return Confusion.from_matrix(raw)
+
+    def __repr__(self) -> str:
+        # zero smoothing, and the usual kind of it, are not worth a word
+        hidden = ("gain", *self.fixed)
+        shown = [f"{key}={value}" for key, value in self.params if key not in hidden and value not in (0.0, "relative")]
+        name = self.name if self.label is None else f"{self.name}[{self.label}]"
+        if self.classes is not None and self.label is None:
+            shown.append(f"classes={self.classes}")
+        return f"{name}({', '.join(shown)})" if shown else name

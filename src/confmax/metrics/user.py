@@ -1,0 +1,253 @@
+"""A user's own function of the confusion matrix: its gradient, and what is checked before a solver relies on it.
+
+The gradient is the user's, or exact by automatic differentiation (`confmax.metrics.autodiff`), or by differences where
+a function cannot be traced. Which of them, and whether the function keeps its promises, is found out once per shape
+(K, M): at construction for two and three classes, or for the number that the user names, and for a table of another
+shape when the metric is first used on it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion
+from confmax.metrics import autodiff
+from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.structure import STEPS, random_confusion, random_rows, refutation
+
+Slope = Callable[[Array], Array]
+
+EXCHANGED = 1e-9  # relative change of the value from which on the order of the classes matters
+MATRICES = 4  # random matrices at which a gradient is compared with differences
+ENTRIES = 40  # entries of each that are compared
+SEGMENTS = 12  # random segments on which the structure is tested
+TOLERANCE = 1e-4
+
+
+class _Unfit(Exception):
+    """The function raised at a shape, or is not finite there: it may be meant for another number of classes."""
+
+
+@dataclass(frozen=True)
+class UserFormula:
+    """A function of the matrix as a formula.
+
+    Parameters
+    ----------
+    psi : callable
+        Maps C (K, M) to a number.
+    gradient : callable or None
+        Maps C to the (K, M) partial derivatives.
+    name, structure : str
+        For messages and the check.
+    """
+
+    psi: Callable[[Array], float]
+    gradient: Slope | None
+    name: str
+    structure: str
+    _slopes: dict[tuple[int, ...], Slope] = field(default_factory=dict, compare=False, repr=False)
+    _orders: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def __call__(self, S: Confusion) -> FirstOrder:
+        """Return value and gradient at ``S``, one matrix after another."""
+        assert S.matrix is not None
+        shape = S.matrix.shape[-2:]
+        self.admit(*shape)
+        slope = self._slopes[shape]
+        slopes = [slope(C) for C in S.matrix.reshape(-1, *shape)]
+        return FirstOrder(self.values(S), matrix=np.array(slopes).reshape(S.matrix.shape))
+
+    def values(self, S: Confusion) -> Array:
+        """Return the values alone: one call of the function per matrix of the batch."""
+        assert S.matrix is not None
+        flat = S.matrix.reshape(-1, *S.matrix.shape[-2:])
+        return np.array([self._number(C) for C in flat]).reshape(S.matrix.shape[:-2])
+
+    def _number(self, C: Array) -> float:
+        value = self.psi(C.copy())
+        if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
+            raise ValueError(f"a metric's function returns one number; got {value!r:.60}")
+        return float(value)
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def probe(self, sizes: tuple[int, ...]) -> None:
+        """Check at several numbers of classes, of which the function need accept only some.
+
+        A function that raises at all of them is left to `admit`: it may be meant for a number that is not known yet.
+        """
+        refused = []
+        for K in sizes:
+            try:
+                self._check(K, K)
+            except _Unfit as error:
+                refused.append(error)
+        unknown = [isinstance(error.__cause__, (LookupError, ValueError, AssertionError)) for error in refused]
+        if len(refused) == len(sizes) and not all(unknown):
+            worst = refused[unknown.index(False)]
+            raise ValueError(str(worst)) from worst.__cause__
+
+    def admit(self, n_classes: int, n_decisions: int) -> None:
+        """Check at one shape, once.
+
+        Raises
+        ------
+        ValueError
+            If the function raises there or is not finite, if the user's gradient disagrees with differences, or if a
+            segment refutes the structure.
+        """
+        if (n_classes, n_decisions) not in self._slopes:
+            try:
+                self._check(n_classes, n_decisions)
+            except _Unfit as error:
+                raise ValueError(str(error)) from error.__cause__
+
+    def _check(self, K: int, M: int) -> None:
+        rng = np.random.default_rng([K, M])
+        where = f"confusion matrices of {K} classes" + (f" and {M} decisions" if M != K else "")
+        start = Confusion.uniform(np.full(K, 1 / K), M, matrix=True).matrix
+        assert start is not None
+        # halfway to the start: no entry is too small for differences
+        inside = [(random_confusion(rng, random_rows(rng, K), M) + start) / 2 for _ in range(MATRICES)]
+        with np.errstate(all="ignore"):
+            try:
+                found = [self._number(C) for C in (start, *inside)]
+            except Exception as error:
+                if str(error).startswith("a metric's function returns"):
+                    raise
+                raise _Unfit(f"{self.name} cannot be computed on {where}: {type(error).__name__}: {error}") from error
+            if not np.isfinite(found).all():
+                bad = next(value for value in found if not np.isfinite(value))
+                raise _Unfit(f"{self.name} is {bad} on {where} whose entries are all positive; it must be finite there")
+            slope = self._chosen_slope(inside, rng)
+            self._check_structure(rng, K, M)
+        self._slopes[K, M] = slope
+
+    def _check_structure(self, rng: np.random.Generator, K: int, M: int) -> None:
+        if self.structure == "general":
+            return
+        for _ in range(SEGMENTS):
+            rows = random_rows(rng, K)
+            A, B = (random_confusion(rng, rows, M) for _ in range(2))
+            values = np.array([self._number((1 - t) * A + t * B) for t in STEPS])
+            reason = refutation(values, self.structure)
+            if reason is not None:
+                raise ValueError(
+                    f"{self.name} is declared {self.structure!r} and is not: on the segment between two confusion "
+                    f"matrices of {K} classes with the same row sums, from {values[0]:.6g} to {values[-1]:.6g}, "
+                    f"{reason}; declare structure='general', or name n_classes= if it is meant for another number"
+                )
+
+    def reads_order(self, n_classes: int) -> bool:
+        """Whether the value changes when classes are exchanged: rows and columns of the matrix at the same time.
+
+        Exchanging the first two classes and moving all by one make every order; a random order is tried beside them.
+        A function that raises on such a matrix, or is not finite, is taken to depend on the order: it may have a place
+        for each class.
+        """
+        K = n_classes
+        if K not in self._orders:
+            rng = np.random.default_rng([K, K, 1])
+            orders = [np.r_[1, 0, 2:K], np.roll(np.arange(K), 1), rng.permutation(K)]
+            start = np.full((K, K), 1 / K**2)
+            inside = [(random_confusion(rng, random_rows(rng, K), K) + start) / 2 for _ in range(MATRICES)]
+            with np.errstate(all="ignore"):
+                try:
+                    own = np.array([self._number(C) for C in inside])
+                    moved = np.array([[self._number(C[np.ix_(order, order)]) for C in inside] for order in orders])
+                    self._orders[K] = not np.abs(moved - own).max() <= EXCHANGED * max(1.0, np.abs(own).max())
+                except Exception:
+                    self._orders[K] = True
+        return self._orders[K]
+
+    # --- gradients ----------------------------------------------------------------------------------------------------
+
+    def _chosen_slope(self, inside: list[Array], rng: np.random.Generator) -> Slope:
+        """Return the gradient to use at this shape: the user's, the traced one, or differences."""
+        shape = inside[0].shape
+        if self.gradient is not None:
+            for C in inside:
+                try:
+                    slope = np.asarray(self.gradient(C.copy()), dtype=np.float64)
+                except Exception as error:
+                    reason = f"{type(error).__name__}: {error}"
+                    raise _Unfit(f"gradient= of {self.name} fails at shape {shape}: {reason}") from error
+                if slope.shape != shape:
+                    raise _Unfit(
+                        f"gradient= of {self.name} returns the partial derivatives, shape {shape}; got {slope.shape}"
+                    )
+                wrong = self._disagreement(C, slope, rng)
+                if wrong is not None:
+                    raise ValueError(f"gradient= of {self.name} is wrong: {wrong}; correct it, or leave gradient= out")
+            return self.gradient
+        try:
+            for C in inside:
+                wrong = self._disagreement(C, autodiff.gradient(self.psi, C), rng)
+                if wrong is not None:
+                    raise autodiff.NotTraceable(f"traced, {wrong}")
+        except Exception as error:
+            if self._differences not in self._slopes.values():  # once is enough
+                warnings.warn(_notice(self.name, error, shape), UserWarning, stacklevel=5)
+            return self._differences
+        return self._traced
+
+    def _disagreement(self, C: Array, slope: Array, rng: np.random.Generator) -> str | None:
+        """Return in words where ``slope`` differs from central differences, up to a constant in each row."""
+        K, M = C.shape
+        scale = max(1.0, float(np.abs(slope).max()))
+        for i in rng.permutation(K)[: max(1, ENTRIES // M)]:
+            columns = np.sort(rng.permutation(M)[:ENTRIES])
+            # at a kink within one step the shorter one decides
+            numeric = np.array([[self._central(C, (i, j), share) for j in columns] for share in (1.0, 0.01)])
+            analytic = slope[i, columns]
+            error = np.abs((numeric - numeric[:, :1]) - (analytic - analytic[:1])).min(axis=0)
+            j = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
+            if not error[j] <= TOLERANCE * scale:
+                return (
+                    f"entry [{i}, {columns[j]}] less entry [{i}, {columns[0]}] is {analytic[j] - analytic[0]:.6g}, and "
+                    f"{numeric[0, j] - numeric[0, 0]:.6g} by differences"
+                )
+        return None
+
+    def _central(self, C: Array, index: tuple[int, int], share: float) -> float:
+        step = share * min(1e-5, 0.01 * C[index])
+        up, down = C.copy(), C.copy()
+        up[index] += step
+        down[index] -= step
+        return (self._number(up) - self._number(down)) / (2 * step)
+
+    def _traced(self, C: Array) -> Array:
+        """Return the exact gradient; by differences at matrices where it is not finite, as at 0/0 behind a guard."""
+        try:
+            slope = autodiff.gradient(self.psi, C)
+        except Exception:  # a branch of the function that the check did not meet
+            return self._differences(C)
+        return slope if np.isfinite(slope).all() else self._differences(C)
+
+    def _differences(self, C: Array, step: float = 1e-5) -> Array:
+        """Return the gradient by three-point differences: central, forward where an entry is too small for that."""
+        slope = np.empty_like(C)
+        base = self._number(C)
+        for index in np.ndindex(*C.shape):
+            moved = C.copy()
+            below = C[index] >= step
+            moved[index] = C[index] + step
+            up = self._number(moved)
+            moved[index] = C[index] - step if below else C[index] + 2 * step
+            other = self._number(moved)
+            slope[index] = (up - other) / (2 * step) if below else (4 * up - 3 * base - other) / (2 * step)
+        return slope
+
+
+def _notice(name: str, error: Exception, shape: tuple[int, ...]) -> str:
+    reason = f"{type(error).__name__}: {error}"
+    return (
+        f"{name} cannot be differentiated automatically ({reason:.200}); its gradient is taken by differences, "
+        f"{2 * shape[0] * shape[1]} calls for {shape[0]} classes; pass gradient=, or write it in NumPy without float() "
+        f"and without assigning into arrays"
+    )

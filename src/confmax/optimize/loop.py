@@ -1,0 +1,320 @@
+"""The one loop. Solvers supply `init` and `step`; budget, best rules, bounds, history and status live here."""
+
+from __future__ import annotations
+
+import enum
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.metrics import Metric
+from confmax.optimize.mixture import Mixture
+from confmax.oracle import CountingOracle
+
+MIXES = ("concave", "general")  # structures of metrics whose best rule may draw
+DEFAULT_MAX_PASSES = 100
+
+
+class Status(enum.Enum):
+    """How a run ended; the value is a sentence. `Solution.guarantee` says what is proved about the rule."""
+
+    CONVERGED = "converged: the upper bound is within tol of the best rule found, mixtures included"
+    OPTIMAL = "optimal among all the rules that the solver compares"
+    STATIONARY = "stationary: no rule improves the metric to first order; a better rule far away is possible"
+    COORDINATEWISE = "coordinate-wise optimal: no single weight or offset improves the metric; other starts may"
+    STALLED = "search finished: no further step improves the metric; the best rule met is returned"
+    MAX_PASSES = "search finished: all passes that max_passes allows were made; the best rule met is returned"
+    TRUNCATED = "cut short: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
+    FINISHED = "search finished: all rounds were made"
+    STOPPED = "stopped by the callback; the best rule so far is returned"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One entry of the history.
+
+    Attributes
+    ----------
+    n_passes : int
+        Number of scans of the table so far.
+    value : float
+        The objective of the best rule so far, mixtures included.
+    deterministic_value : float
+        The objective of the best single rule so far.
+    upper_bound : float or None
+        Smallest proved bound so far.
+    iterate_value : float
+        The objective at the solver's current point, which need not be its best.
+    max_passes : int
+        The budget.
+    """
+
+    n_passes: int
+    value: float
+    deterministic_value: float
+    upper_bound: float | None
+    iterate_value: float
+    max_passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What a sample of the table told.
+
+    Attributes
+    ----------
+    rules : Gains
+        What does well there; the last starting rules of the problem.
+    gains, answers : Gains and Confusion, or None
+        All that was asked there with the sample's answers; the last of them is the first of ``rules``.
+    n_nudged : int
+        So many before the last are the last with one weight after the other moved: K, or none.
+    """
+
+    rules: Gains
+    gains: Gains | None = None
+    answers: Confusion | None = None
+    n_nudged: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table."""
+
+    metric: Metric
+    oracle: CountingOracle
+    n_decisions: int
+    starts: tuple[Mixture, ...]
+    max_passes: int
+    tol: float = 1e-6
+    heard: Heard | None = None
+
+    @property
+    def needs_matrix(self) -> bool:
+        """Whether confusions must carry the matrix itself."""
+        return self.metric.statistics == "matrix"
+
+    def ask(self, gains: Gains) -> Confusion:
+        """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
+        return self.oracle.maximize(gains, matrix=self.needs_matrix)
+
+    def value(self, confusion: Confusion) -> float:
+        """Return the objective at one ``confusion``, NaN as minus infinity."""
+        value = float(self.metric.values(confusion))
+        return -math.inf if math.isnan(value) else value
+
+    @cached_property
+    def start(self) -> Mixture:
+        """The best of the starting rules."""
+        values = self.metric.values(Confusion.stack([rule.confusion for rule in self.starts]))
+        return self.starts[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The result of one step of a solver: the rules it evaluated, the bound it proved, and whether it has finished.
+
+    ``multipliers`` (S,) are the class weights of its best bound; only the smallest recall has them.
+    """
+
+    iterate: Mixture
+    rules: tuple[Mixture, ...] = ()
+    upper_bound: float | None = None
+    status: Status | None = None
+    multipliers: Array | None = None
+
+
+class Solver(Protocol):
+    """Frozen settings of an algorithm. `init` returns its first state, and `step` makes one round.
+
+    A solver that returns single rules only sets ``mixes = False``. A solver whose last rule must be returned unchanged
+    sets ``returns = "last"``. It may also have ``settings``, the values that `confmax.maximize` uses for its arguments
+    that are "auto".
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the solver in messages."""
+
+    @property
+    def budget(self) -> int:
+        """Number of passes allowed if the caller sets no limit."""
+
+    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
+        """Raise a ValueError if it cannot maximise ``metric`` on ``n_rows`` rows of ``n_classes`` columns."""
+
+    def init(self, problem: Problem) -> Any:
+        """Return the first state for a ``problem``."""
+
+    def step(self, problem: Problem, state: Any) -> tuple[Any, Step]:
+        """Return the state that follows ``state`` for a ``problem``, and the result of the step."""
+
+
+def passes_allowed(solver: Solver, n_rows: int) -> int:
+    """Return how many passes a ``solver`` may make on a table of ``n_rows`` if the caller sets no limit."""
+    passes = getattr(solver, "passes", None)
+    return solver.budget if passes is None else int(passes(n_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Best rules and bound of a run.
+
+    ``mixed`` says whether the solver searched mixtures; it is also True if no mixture can beat the best single rule.
+    ``prescribed`` says that the mixture is the solver's last one and is returned whatever its value.
+    """
+
+    mixture: Mixture
+    single: Mixture
+    upper_bound: float | None
+    status: Status
+    history: tuple[Progress, ...] = field(default_factory=tuple)
+    mixed: bool = True
+    prescribed: bool = False
+    multipliers: Array | None = None
+
+
+def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
+    """Return the answer with the largest objective as a single rule."""
+    values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
+    k = int(np.argmax(values))
+    return Mixture.single(gains[k], answers[k])
+
+
+def baselines(
+    oracle: CountingOracle, priors: Sequence[Array], n_decisions: int, *, matrix: bool, more: Gains | None = None
+) -> list[Mixture]:
+    """Return the rules argmax(p), argmax(p / prior) for each of ``priors`` (K,), and those of ``more``.
+
+    They choose between ``n_decisions`` decisions. The ``oracle`` evaluates them in one pass, with whole confusion
+    matrices if ``matrix`` is true.
+    """
+    K = len(oracle.rows)
+    scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT) for prior in priors]
+    gains = Gains.reduced(np.array(scales))
+    if n_decisions > K:
+        gains = Gains.from_matrix(
+            np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0)
+        )
+    batches = [gains] if more is None else [gains, more]
+    if more is not None and gains.full is None and more.full is None and gains.power == more.power:
+        batches = [Gains.concatenate(batches)]
+    rules = []
+    for each in batches:
+        answers = oracle.maximize(each, matrix=matrix)
+        rules += [Mixture.single(each[k], answers[k]) for k in range(len(each))]
+    return rules
+
+
+def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | None = None) -> Outcome:
+    """Run a solver until the bound is within tol of the best rule, the solver finishes, or the budget is used up.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver to run.
+    problem : Problem
+        The problem to solve. Its starting rules count from the beginning.
+    callback : callable or None
+        Called with a `Progress` after every step. The run stops if it returns a true value.
+
+    Returns
+    -------
+    Outcome
+        The best rules found, the bound, and how the run ended.
+    """
+    keeper = _Keeper(problem)
+    state = solver.init(problem)
+    status: Status | None = None
+    while True:
+        progress = keeper.record()
+        if callback is not None and callback(progress):
+            status = Status.STOPPED
+        elif keeper.is_closed():
+            status = Status.CONVERGED
+        elif status is None and problem.oracle.n_passes >= problem.max_passes:
+            status = Status.MAX_PASSES
+        if status is not None:
+            mixed = getattr(solver, "mixes", True) or problem.metric.structure not in MIXES
+            prescribed = getattr(solver, "returns", "best") == "last"
+            best = keeper.last if prescribed else keeper.mixture.reduced(problem.metric)
+            return Outcome(best, keeper.single, keeper.bound, status, tuple(keeper.history), mixed, prescribed,
+                           keeper.multipliers)  # fmt: skip
+        state, step = solver.step(problem, state)
+        keeper.take(step)
+        status = step.status
+
+
+class _Keeper:
+    """Best rules, best bound and history of one run."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.mixture = self.last = problem.start
+        self.value = self.iterate_value = problem.value(problem.start.confusion)
+        singles = [rule for rule in problem.starts if len(rule.atoms) == 1] or [problem.start]
+        self.single = max(singles, key=lambda rule: problem.value(rule.confusion))
+        self.single_value = problem.value(self.single.confusion)
+        self.bound: float | None = None
+        self.history: list[Progress] = []
+        self.trusts_bounds = problem.oracle.exact
+        self.multipliers: Array | None = None
+
+    def take(self, step: Step) -> None:
+        self.last = step.iterate
+        if step.multipliers is not None:
+            self.multipliers = step.multipliers
+        for rule in (*step.rules, step.iterate):
+            # the iterate comes last
+            self.iterate_value = value = self.problem.value(rule.confusion)
+            if value > self.value:
+                self.mixture, self.value = rule, value
+            if len(rule.atoms) == 1 and value > self.single_value:
+                self.single, self.single_value = rule, value
+        if step.upper_bound is not None and self.trusts_bounds and math.isfinite(step.upper_bound):
+            self.bound = step.upper_bound if self.bound is None else min(self.bound, step.upper_bound)
+        self._check_bound()
+
+    def _check_bound(self) -> None:
+        """A bound below a value that was reached means that the declared structure is wrong."""
+        if self.bound is None:
+            return
+        # decisions are exact in the table's dtype only: a row's scores may tie within its rounding
+        rounding = max(1e-8, 16 * float(np.finfo(self.problem.oracle.table.dtype).eps))
+        if self.bound >= self.value - rounding * max(1.0, abs(self.value)):
+            return
+        doubt = np.nan_to_num(self.problem.metric.rounding(self.mixture.confusion), nan=0.0, posinf=np.inf)
+        if self.bound >= self.value - 2.0 * float(doubt):
+            # the statistics do not hold the value any better: nothing is proved
+            self.bound, self.trusts_bounds = None, False
+        else:
+            warnings.warn(
+                f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
+                f"declared structure {self.problem.metric.structure!r} implies: the declaration is wrong, no gap is "
+                f"reported; declare structure='general'",
+                UserWarning,
+                stacklevel=5,
+            )
+            self.bound, self.trusts_bounds = None, False
+
+    def is_closed(self) -> bool:
+        """Whether the bound proves the best rule optimal within tol."""
+        return self.bound is not None and self.bound - self.value <= self.problem.tol
+
+    def record(self) -> Progress:
+        progress = Progress(
+            self.problem.oracle.n_passes,
+            self.value,
+            self.single_value,
+            self.bound,
+            self.iterate_value,
+            self.problem.max_passes,
+        )
+        self.history.append(progress)
+        return progress

@@ -1,0 +1,109 @@
+"""The master problem of a fully corrective step: the best mixture of the rules met so far, by Newton's method.
+
+In place of the concave f it takes ``-exp(-t f)``, whose second derivative ``t exp(-t f) (f'' - t f' f'^T)`` bends where
+f itself is flat, as every mean of recalls is along its own direction. The quadratic model then always has its gradient
+in the range of its curvature, so that maximising it over the mixtures is a problem of least norm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.optimize.masters.least_norm import least_norm
+from confmax.optimize.masters.recall_means import KINDS, best_mix_of_recalls
+from confmax.optimize.points import Space
+
+NEWTON_STEPS = 60
+LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
+# how far gradients are compared: those of a user's function may come from differences themselves
+COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
+
+
+def best_mix(space: Space, x: Array, mix: Array) -> Array:
+    """Maximise the metric of ``mix @ x`` over the simplex, from ``mix`` (A,), for points x (A, d)."""
+    kind = KINDS.get(space.metric.transform or "") if space.metric.bounds_any_gain else None
+    if kind is not None:
+        kept = slice(None) if space.metric.classes is None else list(space.metric.classes)
+        recalls = np.ascontiguousarray(x[:, kept] / space.rows[kept])
+        return np.asarray(best_mix_of_recalls(recalls, mix, kind))
+    # gains that lie close together often get one answer: equal points would make the least squares singular
+    _, first, group = np.unique(np.round(x, 12), axis=0, return_index=True, return_inverse=True)
+    shares = np.bincount(group.reshape(-1), weights=mix, minlength=len(first)).astype(np.float64)
+    whole = np.zeros(len(mix))
+    whole[first] = _newton(space, x[first], shares)
+    return whole
+
+
+def curvature(space: Space, at: Array, slope: Array) -> Array:
+    """Return minus the second derivative (d, d) at ``at``, by differences of the gradient in every coordinate."""
+    K = len(space.rows)
+    steps = COORDINATE_STEP * np.tile(np.where(space.rows > 0, space.rows, 1.0), len(at) // K)
+    change = (space.gradient(at + np.diag(steps)) - slope) / steps[:, None]
+    return -(change + change.T) / 2.0
+
+
+def _newton(space: Space, x: Array, mix: Array) -> Array:
+    """Maximise over the simplex by Newton steps, points distinct."""
+    value = float(space.value(mix @ x))
+    for _ in range(NEWTON_STEPS):
+        scaled = _quadratic_model(space, x, mix, value)
+        if scaled is None:
+            return mix
+        found = np.asarray(least_norm(np.ascontiguousarray(scaled), mix))
+        size, reached = _longest(space, mix @ x, found @ x, value)
+        if reached <= value:
+            return mix
+        mix = (1.0 - size) * mix + size * found
+        gain, value = reached - value, reached
+        if gain < 1e-13 * (1.0 + abs(value)):
+            return mix
+    return mix
+
+
+def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array | None:
+    """Return points (A, r) whose mixture of least norm maximises the quadratic model; None where nothing is to gain."""
+    at = mix @ x
+    slope = space.gradient(at)
+    away = x - at
+    along = away @ slope
+    largest = float(along.max())
+    if not np.isfinite(along).all() or largest <= 1e-14 * (1.0 + abs(value)):
+        return None
+    bend = 1.0 / max(abs(value), largest)
+    basis = away
+    if space.metric.statistics == "matrix":
+        # along the points themselves: row sums stay as they are, and few points span what matters
+        change = (space.gradient(at + MATRIX_STEP * away) - slope) / MATRIX_STEP
+        _, sizes, axes = np.linalg.svd(away, full_matrices=False)
+        axes = axes[sizes > 1e-9 * sizes[0]]
+        basis, slope = away @ axes.T, axes @ slope
+        bent = np.linalg.lstsq(basis, change @ axes.T, rcond=None)[0]
+        model = -(bent + bent.T) / 2.0
+    else:
+        model = curvature(space, at, slope)
+    if not np.isfinite(model).all():
+        return None
+    sizes, axes = np.linalg.eigh(model)
+    model = (axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope)
+    sizes, axes = np.linalg.eigh(model)
+    kept = sizes > 1e-13 * sizes[-1]
+    root = np.sqrt(sizes[kept])
+    scaled: Array = basis @ (axes[:, kept] * root) - (axes[:, kept].T @ slope) / root
+    return scaled
+
+
+def _longest(space: Space, start: Array, end: Array, value: float) -> tuple[float, float]:
+    """Return the best step from start to end, and the value there; the full step if it already does well."""
+    if space.metric.statistics == "matrix":
+        # a user's function is called once per point: halve until it improves
+        for k in range(20):
+            size = 0.5**k
+            reached = float(space.value((1.0 - size) * start + size * end))
+            if reached > value:
+                return size, reached
+        return 0.0, value
+    path = np.outer(1.0 - LINE, start) + np.outer(LINE, end)
+    values = space.value(path)
+    k = int(np.argmax(values))
+    return float(LINE[k]), float(values[k])

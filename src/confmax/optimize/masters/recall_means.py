@@ -1,0 +1,108 @@
+"""The master problem of the means of recalls, compiled: the mixture that maximises ``sum_k phi(T_k)``.
+
+``phi`` is log T (geometric mean), -1/T (harmonic) or -(1 - T)^2 / 2 (quadratic). The sum is separable and strictly
+concave in the recalls, so the model of a Newton step is a sum of squares, and its best mixture a point of least norm.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from confmax.optimize.masters.least_norm import least_norm
+
+LOG, INVERSE, SQUARE = range(3)
+KINDS = {"log": LOG, "inverse": INVERSE, "square": SQUARE}
+NEWTON_STEPS = 60
+HALVINGS = 40
+IDLE = 2  # steps whose promise does not fall
+
+
+@njit(cache=True, nogil=True)
+def _slope(t, kind):  # type: ignore[no-untyped-def]
+    # phi'
+    if kind == LOG:
+        return 1.0 / t
+    return 1.0 / (t * t) if kind == INVERSE else 1.0 - t
+
+
+@njit(cache=True, nogil=True)
+def _bend(t, kind):  # type: ignore[no-untyped-def]
+    # minus phi''
+    if kind == LOG:
+        return 1.0 / (t * t)
+    return 2.0 / (t * t * t) if kind == INVERSE else 1.0
+
+
+@njit(cache=True, nogil=True)
+def _mixed(recalls, mix, kind, T):  # type: ignore[no-untyped-def]
+    # write the recalls of a mixture (K,); whether phi takes them
+    inside = True
+    for k in range(recalls.shape[1]):
+        T[k] = 0.0
+    for a in range(recalls.shape[0]):
+        if mix[a] != 0.0:
+            for k in range(recalls.shape[1]):
+                T[k] += mix[a] * recalls[a, k]
+    for k in range(recalls.shape[1]):
+        inside &= T[k] > 0.0
+    return inside or kind == SQUARE
+
+
+@njit(cache=True, nogil=True)
+def _longest(T, change, kind):  # type: ignore[no-untyped-def]
+    # the best step along a line on which the sum is concave, by halving on the sign of its slope
+    low, high, size = 0.0, 1.0, 1.0
+    for _ in range(HALVINGS):
+        slope, inside = 0.0, True
+        for k in range(T.shape[0]):
+            at = T[k] + size * change[k]
+            if kind != SQUARE and at <= 0.0:
+                inside = False
+                break
+            slope += _slope(at, kind) * change[k]
+        if inside and slope >= 0.0:
+            low = size
+        else:
+            high = size
+        if low == 1.0:
+            break
+        size = 0.5 * (low + high)
+    return low
+
+
+@njit(cache=True, nogil=True)
+def best_mix_of_recalls(recalls, start, kind):  # type: ignore[no-untyped-def]
+    """Return shares (A,) that maximise ``sum phi`` at ``mix @ recalls``, for points (A, K), from shares ``start``."""
+    A, K = recalls.shape
+    mix, T, change, points = start.copy(), np.empty(K), np.empty(K), np.empty((A, K))
+    if not _mixed(recalls, mix, kind, T):
+        for a in range(A):
+            mix[a] = 0.5 * mix[a] + 0.5 / A
+    least, idle = np.inf, 0
+    for _ in range(NEWTON_STEPS):
+        if not _mixed(recalls, mix, kind, T):
+            return mix
+        for k in range(K):
+            root = math.sqrt(_bend(T[k], kind))
+            for a in range(A):
+                points[a, k] = (recalls[a, k] - T[k]) * root - _slope(T[k], kind) / root
+        found = least_norm(points, mix)
+        _mixed(recalls, found, kind, change)
+        # what the model promises, in the unit of the sum; near rounding it no longer falls
+        promised = 0.0
+        for k in range(K):
+            change[k] -= T[k]
+            promised += _slope(T[k], kind) * change[k]
+        idle = 0 if promised < least else idle + 1
+        least = min(least, promised)
+        if promised <= 0.0 or idle == IDLE:
+            return mix
+        size = _longest(T, change, kind)
+        for a in range(A):
+            mix[a] = (1.0 - size) * mix[a] + size * found[a]
+        if kind == SQUARE:
+            return mix
+    return mix

@@ -1,0 +1,216 @@
+"""Which gains share a pass: the best dual point so far, the master's newest, and what lies around them.
+
+The support function h(g) = max <g, x> of the attainable set is convex, and an answer is its gradient. All answers near
+the best gain together give its second derivative B by the BFGS formula; equating the answer that B predicts with the
+point whose gradient is asked for makes one linear system, Newton's step on the dual. It sees no kinks. On small tables
+h is all kinks, and what finds the rules that meet there is to look in every direction: orthogonal ones, each
+coordinate scaled by how far the best gain and the newest are apart in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.optimize.masters.generic import curvature
+from confmax.optimize.points import Space
+
+BETWEEN = (1.0, 0.3)  # how far from the best gain to the newest
+NEARER = (0.1, 0.02)  # where Newton's step is unknown
+NEWTON = (1.0, 0.3)  # and how far along Newton's step
+LEAST, MOST = 8, 20  # directions: one per dimension within these limits
+NEAR_SHARE = 15  # dimensions per direction near the optimum
+MEMORY = 40  # answers that the second derivative is made of
+LARGEST = 400  # dimensions up to which it is
+SMOOTH = 0.12  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Gains asked so far with their answers, as vectors: ``gains`` and ``answers`` (N, d), the newest last.
+
+    ``curvature`` is the second derivative (d, d) of h near the best gain, for a gain of length one, where it is known.
+    """
+
+    gains: Array
+    answers: Array
+    curvature: Array | None = None
+
+    def joined(self, gains: Array, answers: Array) -> Asked:
+        """Return these and more; only the last few passes count."""
+        keep = 8 * (LEAST + MOST)
+        return Asked(
+            np.concatenate([self.gains, gains])[-keep:],
+            np.concatenate([self.answers, answers])[-keep:],
+            self.curvature,
+        )
+
+
+def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *, near: bool = False) -> Array:
+    """Return the gains (B, d) to ask for, the newest first.
+
+    Parameters
+    ----------
+    best, newest : ndarray (d,)
+        Gain of the best bound, and gradient at the master's optimum; of one scale.
+    newton : ndarray (d,) or None
+        Gain that Newton's step on the dual leads to.
+    seed : int
+        Of the directions; another one for each pass.
+    near : bool
+        Whether the best gain is near the optimum: then few others say enough.
+    """
+    used = (best > 0) & (newest > 0)
+    if not used.all() and used.any() and not best[~used].any() and not newest[~used].any():
+        # weights of classes that the metric leaves out stay zero
+        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed, near=near)
+        whole = np.zeros((len(part), len(best)))
+        whole[:, used] = part
+        return whole
+    positive = bool((best > 0).all() and (newest > 0).all() and (newton is None or (newton > 0).all()))
+    origin, end = (np.log(best), np.log(newest)) if positive else (best, newest)
+    # weights that lie far apart in ratio say little about how far to go
+    toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
+    scale = _spread(toward)
+    between = [best + t * (newest - best) for t in BETWEEN[: 1 if near else None]]
+    middle = [origin + 0.4 * toward]
+    if newton is None:
+        # nothing tells how far to go: look around the best gain too
+        between += [best + t * (newest - best) for t in NEARER]
+        middle.insert(0, origin)
+    else:
+        step = (np.log(newton) if positive else newton) - origin
+        step = np.clip(step, -1.0, 1.0) if positive else step
+        between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON[: 1 if near else None]]
+        middle.insert(0, origin + 0.5 * step)
+        scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
+    d = len(best)
+    directions = _directions(d, max(1, d // NEAR_SHARE) if near else min(max(d, LEAST), MOST), seed)
+    turn = np.arange(len(directions))
+    around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * directions * scale
+    return np.concatenate([np.array(between), np.exp(around) if positive else around])
+
+
+def off_kinks(gains: Array, size: float) -> Array:
+    """Return ``gains`` (B, d) with every entry moved by a factor of about ``1 + size``, always the same way.
+
+    The best gain lies where some rows tie exactly. There the last digit of a probability would choose the single rule;
+    the moved gain chooses it by the same side of the tie every time.
+    """
+    moves = np.random.default_rng(gains.shape[1]).uniform(-1.0, 1.0, gains.shape)
+    return np.asarray(gains * (1.0 + size * moves))
+
+
+def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Array) -> Array | None:
+    """Return the gain g with ``g = f'(z)`` at the point z that it is predicted to be answered by; None if unknown.
+
+    With f' linear around ``point`` (d,), where it is ``slope`` (d,), and the answer linear around ``best`` (d,).
+    """
+    if len(best) > LARGEST or len(asked.gains) == 0:
+        return None
+    H = curvature(space, point, slope)
+    found = _second_derivative(asked, best)
+    if found is None or not np.isfinite(H).all():
+        return None
+    B, answer = found
+    system = np.eye(len(best)) + H @ B
+    try:
+        g: Array = np.asarray(np.linalg.solve(system, slope + H @ (point - answer + B @ best)), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    if (best > 0).all() and (slope > 0).all():
+        g = np.asarray(np.maximum(g, 0.1 * np.minimum(best, slope)), dtype=np.float64)
+    return g if np.isfinite(g).all() else None
+
+
+def by_differences(gain: Array, nudged: Array, answers: Array) -> Array | None:
+    """Return the second derivative (d, d) of h for a gain of length one; None where h has kinks there.
+
+    Parameters
+    ----------
+    gain : ndarray (d,)
+        Where it is wanted.
+    nudged : ndarray (d, d)
+        The same with one weight after the other moved.
+    answers : ndarray (d + 1, d)
+        What these were answered by, and ``gain`` last.
+    """
+    steps = np.diagonal(nudged - gain)
+    changes = answers[:-1] - answers[-1]
+    moved = steps != 0
+    B = np.divide(changes, steps[:, None], out=np.zeros_like(changes), where=moved[:, None])
+    unit = np.sqrt(np.abs(np.outer(gain, gain)))
+    if not changes[moved].any(axis=1).all() or np.linalg.norm((B - B.T) * unit) > SMOOTH * np.linalg.norm(
+        (B + B.T) * unit
+    ):
+        # of few different rows h is all kinks, and answers jump: a second derivative is symmetric
+        return None
+    # h is homogeneous of degree one, its second derivative of degree minus one
+    return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
+
+
+def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
+    """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
+    unit = np.abs(best) + np.abs(best).mean()
+    unit = np.where(unit > 0, unit, 1.0)
+    lengths = np.linalg.norm(asked.gains, axis=1, keepdims=True)
+    gains = asked.gains / np.where(lengths > 0, lengths, 1.0) * np.linalg.norm(best)
+    away = gains - best
+    distance = np.sqrt(((away / unit) ** 2).mean(axis=1))
+    order = np.argsort(distance, kind="stable")
+    if asked.curvature is not None:
+        curved = np.asarray(asked.curvature / np.linalg.norm(best), dtype=np.float64)
+        return curved, asked.answers[order[0]] - away[order[0]] @ curved
+    order = order[distance[order] < 3.0][:MEMORY]
+    if len(order) < 2:
+        return None
+    nearest = asked.answers[order[0]]
+    base = np.diag(nearest / unit + 1e-12 * np.abs(nearest).max())
+    steps, changes = away[order] - away[order[0]], asked.answers[order] - nearest
+    B = _bfgs(base, steps, changes)
+    if B is None:
+        return None
+    close = order[: LEAST + 3]
+    return B, (asked.answers[close] - away[close] @ B).mean(axis=0)
+
+
+def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
+    """Return the second derivative (d, d) by steps and changes of the gradient (N, d), the nearest first."""
+    kept = np.zeros(len(steps), np.bool_)
+    sizes = np.empty(len(steps))
+    n = 0
+    for k in range(1, len(steps)):
+        s, y = steps[k], changes[k]
+        sy = np.dot(s, y)
+        if sy > 1e-12 * np.sqrt(np.dot(s, s) * np.dot(y, y)):
+            kept[k] = True
+            sizes[n] = sy / np.dot(s, np.dot(base, s))
+            n += 1
+    if n == 0:
+        return None
+    B = base * float(np.median(sizes[:n]))
+    for k in range(len(steps) - 1, 0, -1):  # from far to near: the nearest has the last word
+        if kept[k]:
+            s, y = steps[k], changes[k]
+            Bs = np.dot(B, s)
+            B = B - np.outer(Bs, Bs) / np.dot(s, Bs) + np.outer(y, y) / np.dot(s, y)
+    return B
+
+
+def _spread(move: Array) -> Array:
+    """Return how far to look in each coordinate: half its own move, half the average one."""
+    return np.asarray(np.sqrt((move**2 + (move**2).mean()) / 2.0))
+
+
+@lru_cache(maxsize=64)
+def _directions(d: int, wanted: int, seed: int) -> Array:
+    """Return orthogonal directions (wanted, d) with entries of size one."""
+    rng = np.random.default_rng(seed)
+    sets: list[Array] = []
+    while sum(len(part) for part in sets) < wanted:
+        Q, _ = np.linalg.qr(rng.standard_normal((d, min(d, wanted))))
+        sets.append(Q.T * np.sqrt(d))
+    return np.concatenate(sets)[:wanted]

@@ -1,0 +1,93 @@
+"""A large table is first solved on a sample of its rows: most of the way costs a fraction of a pass.
+
+What the sample's best rule is made of joins the starting rules, in their pass, and the solver goes on from there. The
+certificate is of the full table all the same, and the sample decides nothing but where to look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from confmax.confusion import Confusion, Gains
+from confmax.metrics import Metric
+from confmax.optimize.loop import Heard, Problem, Solver, baselines, run
+from confmax.oracle import CountingOracle, same_estimate
+from confmax.tables import Oracle, sampled
+
+SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
+PART = 25  # or such a part of all rows,
+LARGE = 5  # and a table is large that has so many times as many
+MOST_ATOMS = 2
+TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
+NUDGE = 0.1  # how far each weight is moved for the curvature, as a part of itself
+MOST_NUDGED = 4.0  # the gains that this takes cost at most so many times one gain on the full table
+
+
+class _Recorder(CountingOracle):
+    """An oracle that keeps what it was asked and what it answered."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        super().__init__(oracle)
+        self.asked: list[tuple[Gains, Confusion]] = []
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Ask the oracle underneath, and keep its answers."""
+        answers = super().maximize(gains, matrix=matrix)
+        self.asked.append((gains, answers))
+        return answers
+
+
+def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Heard | None:
+    """Return the result of a run on a sample of the oracle's table, or None if that is not worthwhile.
+
+    Parameters
+    ----------
+    solver, metric, n_decisions, tol
+        Those of the problem. A solver lists in ``starts_from_sample`` the confusion estimates for which it can continue
+        from the rules of a sample.
+    oracle : Oracle
+        The oracle of the full table.
+    """
+    table = oracle.table
+    rows = table.at_hand()
+    wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
+    mode = "model" if oracle.exact else "labels"
+    if mode not in getattr(solver, "starts_from_sample", ()) or table.n_rows < LARGE * wanted:
+        return None
+    part = sampled(rows, wanted / rows.n_rows) if wanted < rows.n_rows else rows
+    # where many rows are copies of each other the sample may have any size
+    if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
+        return None
+    small = _Recorder(same_estimate(oracle, part))
+    if not (small.rows[oracle.rows > 0] > 0).all():
+        return None
+    matrix = metric.statistics == "matrix"
+    starts = baselines(small, [small.rows], n_decisions, matrix=matrix)
+    problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, max(tol, TOLERANCE))
+    found = run(solver, problem)
+    heaviest = np.argsort(-found.mixture.weights, kind="stable")[:MOST_ATOMS]
+    rules = [found.mixture.atoms[k] for k in heaviest]
+    rules += [each for each in found.single.atoms if not any(_equal(each, rule) for rule in rules)]
+    slope = metric.gains(metric.at(found.mixture.confusion))
+    if not slope.is_finite:
+        return Heard(Gains.concatenate(rules))
+    nudged = _nudged(solver, slope) if table.n_classes * part.n_rows <= MOST_NUDGED * table.n_rows else ()
+    small.maximize(Gains.concatenate([*nudged, slope]), matrix=matrix)
+    gains, answers = zip(*small.asked, strict=True)
+    heard = Heard(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))
+    return replace(heard, n_nudged=len(nudged) * table.n_classes)
+
+
+def _equal(one: Gains, other: Gains) -> bool:
+    pairs = ((one.a, other.a), (one.b, other.b), (one.full, other.full))
+    return one.power == other.power and all(np.array_equal(a, b) for a, b in pairs)  # type: ignore[arg-type]
+
+
+def _nudged(solver: Solver, slope: Gains) -> tuple[Gains, ...]:
+    """Return a gain (a, 0) with each of its K weights moved; nothing for others, or without a use for it."""
+    if not getattr(solver, "wants_curvature", False) or slope.full is not None or slope.power:
+        return ()
+    a, b = slope.pair()
+    return () if b.any() else (Gains.reduced(a * (1.0 + NUDGE * np.eye(a.shape[1]))),)

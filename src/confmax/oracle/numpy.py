@@ -1,0 +1,74 @@
+"""The reference oracle: the definition of the confusion matrix, slow and obvious. All others are tested against it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Confusion, Gains
+from confmax.tables import Table
+from confmax.tables.precision import decided, features, gain_coefficients
+
+
+def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
+    """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
+    return np.asarray(decided(gains, proba.dtype, lambda part, wide: _decide(_widened(proba, wide=wide), part)))
+
+
+def _widened(proba: NDArray[Any], *, wide: bool) -> NDArray[Any]:
+    return proba.astype(np.float64) if wide else proba
+
+
+def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
+    first, second = gain_coefficients(gains, proba.dtype)
+    x = features(proba, gains.power)
+    decisions = []
+    for g in range(len(gains)):
+        if second is not None:
+            scores = x * first[g] + second[g]
+        else:
+            scores = proba[:, :1] * first[g, 0]
+            for i in range(1, proba.shape[1]):
+                scores = scores + proba[:, i : i + 1] * first[g, i]
+        decisions.append(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
+    return np.array(decisions, dtype=np.int32)
+
+
+class NumpyOracle:
+    """Reference oracle on a table in memory.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        truth = model_share * table.proba.astype(np.float64)
+        if not self.exact:
+            truth += (1.0 - model_share) * np.eye(table.n_classes)[table.labels]
+        weight = np.ones(table.n_rows) if table.weight is None else table.weight
+        self._truth = truth * (weight / weight.sum())[:, None]
+        self.rows = self._truth.sum(axis=0)
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain."""
+        K, M = self.table.n_classes, gains.n_decisions
+        diagonals, sums, matrices = [], [], []
+        for decision in decide(self.table.proba, gains):
+            C = np.zeros((K, M))
+            np.add.at(C.T, decision, self._truth)
+            # the whole weight of a row goes to its decision; a row's truth sums to one only up to rounding
+            weight = np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
+            columns = np.bincount(decision, weights=weight, minlength=M) / weight.sum()
+            diagonals.append(np.diagonal(C))
+            sums.append(columns)
+            matrices.append(C)
+        return Confusion(self.rows, np.array(diagonals), np.array(sums), np.array(matrices) if matrix else None)

@@ -1,0 +1,222 @@
+"""What a rule changes: confusion matrices, and what the tuned metric costs in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.evaluate.palette import scale
+from confmax.evaluate.path import reduced_path
+from confmax.metrics import Metric, resolve
+from confmax.oracle import make_oracle
+from confmax.plotting.shared import axes_of, fitted, is_dark, names_of, palette, weights_of
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+from confmax.tables import make_table
+
+MOST_WRITTEN = 12  # classes up to which numbers are written into a matrix
+STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule, and half of it beyond
+
+
+class ConfusionChangeDisplay:
+    """Confusion matrices of argmax and of a rule, and their difference; rows are true classes.
+
+    In the difference blue is better and orange is worse: more correct decisions, or fewer mistakes, are better.
+
+    Parameters
+    ----------
+    before, after : ndarray (K, M)
+        Confusion matrices, fractions of all weight.
+    names : list of str
+        Names of the classes, then of further decisions.
+    normalize : {"true", "all"}
+        Whether rows sum to one, or all entries.
+
+    Raises
+    ------
+    ValueError
+        If ``normalize`` is neither.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import ConfusionChangeDisplay
+    >>> P, y = [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> solution = confmax.maximize("g_mean", P, y, calibration=None)
+    >>> ConfusionChangeDisplay.from_solution(solution, P, y).before
+    array([[0.5 , 0.  ],
+           [0.25, 0.25]])
+    """
+
+    def __init__(self, *, before: Array, after: Array, names: Sequence[str], normalize: str = "true") -> None:
+        if normalize not in ("true", "all"):
+            raise ValueError(f"normalize is 'true' (rows sum to one) or 'all'; got {normalize!r}")
+        self.before, self.after, self.names, self.normalize = before, after, list(names), normalize
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        normalize: str = "true",
+        ax: Any = None,
+    ) -> ConfusionChangeDisplay:
+        """Draw the confusion matrices of ``solution`` on ``proba`` (n, K).
+
+        They are counted on the labels ``y`` (n,), or expected by the probabilities without them. ``sample_weight``
+        (n,) weighs the rows. ``normalize`` is described above. ``ax`` are three axes, or None for new ones.
+        """
+        rule = solution.rule
+        before, after = (_confusion(each, rule, proba, y, sample_weight) for each in (_argmax(rule), rule))
+        assert before.matrix is not None and after.matrix is not None
+        first = np.zeros_like(after.matrix)
+        first[:, : before.matrix.shape[1]] = before.matrix
+        return cls(before=first, after=after.matrix, names=names_of(rule), normalize=normalize).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> ConfusionChangeDisplay:
+        """Draw those of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
+
+        ``settings`` are those of `from_solution`.
+        """
+        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+
+    def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
+        """Draw three matrices into three axes ``ax``."""
+        from matplotlib.colors import ListedColormap
+
+        self.figure_, self.ax_ = axes_of(ax, 3)
+        colours, dark = palette(self.ax_[0]), is_dark(self.ax_[0])
+        shares, changes = (ListedColormap(scale(kind, dark=dark)) for kind in ("share", "change"))
+        rows = self.before.sum(axis=1, keepdims=True) if self.normalize == "true" else 1.0
+        before, after = (
+            np.divide(each, rows, out=np.zeros_like(each), where=rows > 0) for each in (self.before, self.after)
+        )
+        (K, M), change, top = before.shape, after - before, max(before.max(), after.max())
+        most = max(float(np.abs(change).max()), 1e-9)
+        good = np.where(np.eye(K, M, dtype=bool), change, -change)
+        good[:, K:] = 0.0  # decisions that are no classes are neither better nor worse
+        for panel, values, shown, title, limits in (
+            (self.ax_[0], before, before, "argmax", {"cmap": shares, "vmin": 0.0, "vmax": top}),
+            (self.ax_[1], after, after, "tuned rule", {"cmap": shares, "vmin": 0.0, "vmax": top}),
+            (self.ax_[2], change, good, "difference", {"cmap": changes, "vmin": -most, "vmax": most}),
+        ):
+            panel.imshow(shown, **limits)
+            panel.set_title(title)
+            panel.set_xlabel("decided")
+            if K <= MOST_WRITTEN:
+                panel.set_xticks(range(M), self.names[:M], rotation=45, ha="right")
+                panel.set_yticks(range(K), self.names[:K])
+                strong = 0.56 * (most if title == "difference" else top)
+                for i, j in np.ndindex(K, M):
+                    text = f"{values[i, j]:+.2f}" if title == "difference" else f"{values[i, j]:.2f}"
+                    color = colours["on-strong" if abs(shown[i, j]) > strong else "on-weak"]
+                    panel.text(j, i, text, ha="center", va="center", color=color, fontsize=8)
+        self.ax_[0].set_ylabel("true")
+        return self
+
+
+def _argmax(rule: DecisionRule) -> DecisionRule:
+    return DecisionRule(Gains.reduced(np.ones(rule.n_classes)), np.ones(1), rule.class_names[: rule.n_classes], "")
+
+
+def _confusion(
+    rule: DecisionRule, names: DecisionRule, proba: ArrayLike, y: ArrayLike | None, weight: ArrayLike | None
+) -> Confusion:
+    table = make_table(proba, y, weight, names.class_names[: names.n_classes])
+    return rule.evaluate(make_oracle(table, "model" if y is None else "labels"), matrix=True)
+
+
+class TradeOffDisplay:
+    """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
+
+    Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
+    t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead.
+    If the rule decides one of several classes by its probability alone, the scores go linearly from those of argmax to
+    those of the rule, and beyond the rule the log odds of its threshold are ``t`` times as large.
+
+    Parameters
+    ----------
+    steps, tuned, other : ndarray (S,)
+        ``t``, the tuned metric and the other one.
+    plain : tuple of float
+        Both metrics of ``argmax(p / prior)``.
+    labels : tuple of str
+        Names of the metrics.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import TradeOffDisplay
+    >>> P, y = [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> solution = confmax.maximize("g_mean", P, y, calibration=None)
+    >>> float(TradeOffDisplay.from_solution(solution, P, y).other[0])
+    0.75
+    """
+
+    def __init__(
+        self, *, steps: Array, tuned: Array, other: Array, plain: tuple[float, float], labels: tuple[str, str]
+    ) -> None:
+        self.steps, self.tuned, self.other, self.plain, self.labels = steps, tuned, other, plain, labels
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        other: str | Metric = "accuracy",
+        sample_weight: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> TradeOffDisplay:
+        """Draw the trade-off of ``solution`` on ``proba`` (n, K) into ``ax``, new axes by default.
+
+        It is counted on the labels ``y`` (n,), or expected by the probabilities without them. ``other`` is the second
+        metric, and ``sample_weight`` (n,) weighs the rows.
+
+        Raises
+        ------
+        ValueError
+            If the rule is no set of weights on probabilities.
+        """
+        rule, second = solution.rule, resolve(other)
+        t = np.linspace(0.0, 1.5, STEPS)
+        path = reduced_path(weights_of(rule), t)
+        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes]).calibrated(rule.calibrator)
+        prior = table.label_weight() if table.has_labels else table.mean_probability()
+        inverse = np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0)
+        gains = Gains.concatenate([path, Gains.reduced(inverse)])
+        matrix = "matrix" in (solution.metric.statistics, second.statistics)
+        found = make_oracle(table, "model" if y is None else "labels").maximize(gains, matrix=matrix)
+        values = [np.broadcast_to(metric.values(found), STEPS + 1) for metric in (solution.metric, second)]
+        plain, labels = (float(values[0][-1]), float(values[1][-1])), (repr(solution.metric), repr(second))
+        return cls(steps=t, tuned=values[0][:-1], other=values[1][:-1], plain=plain, labels=labels).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> TradeOffDisplay:
+        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
+
+        ``settings`` are those of `from_solution`.
+        """
+        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+
+    def plot(self, ax: Any = None) -> TradeOffDisplay:
+        """Draw into axes ``ax``, new ones by default."""
+        self.figure_, self.ax_ = axes_of(ax)
+        at = int(np.argmin(np.abs(self.steps - 1.0)))
+        colours = palette(self.ax_)
+        self.ax_.plot(self.other, self.tuned, "-", color=colours["line-strong"])
+        self.ax_.plot(self.other[0], self.tuned[0], "o", color=colours["quiet"], label="argmax")
+        self.ax_.plot(self.plain[1], self.plain[0], "s", color=colours["second"], label="p/prior")
+        self.ax_.plot(self.other[at], self.tuned[at], "D", color=colours["accent"], label="tuned rule")
+        self.ax_.set(xlabel=self.labels[1], ylabel=self.labels[0])
+        self.ax_.legend()
+        return self

@@ -1,0 +1,230 @@
+"""What a rule is: weights per class, and regions of the probability triangle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.calibration.thresholds import class_cut
+from confmax.confusion import Array, Gains
+from confmax.evaluate.palette import CLASSES
+from confmax.plotting.shared import axes_of, fitted, halves, log_scale, names_of, palette, weights_of
+from confmax.rule import DecisionRule
+from confmax.rule.words import UNSEEN, coefficients
+from confmax.solution import Solution
+from confmax.tables import make_table
+
+MOST_POINTS = 2000  # rows that are drawn into regions
+
+
+class WeightsDisplay:
+    """Weights and offsets of a rule, and how much they vary between folds.
+
+    The rule decides the largest of weight times probability plus offset. Weights and offsets are scaled as ``print``
+    shows the rule: the smallest weight is one and the largest offset is zero. If the rule decides one of several
+    classes by its probability alone, the weight of this class is one, and the other weights show as zero: they only
+    order the other classes.
+
+    Parameters
+    ----------
+    weights, offsets : ndarray (1 + F, K)
+        Those of the rule, then those of the rules that were tuned without each fold.
+    names : list of str
+        Names of the classes.
+    metric : str
+        What the rule was tuned for.
+
+    Examples
+    --------
+    >>> from confmax import DecisionRule
+    >>> from confmax.plotting import WeightsDisplay
+    >>> WeightsDisplay.from_rule(DecisionRule.from_weights([1.0, 4.0])).weights
+    array([[1., 4.]])
+    """
+
+    def __init__(self, *, weights: Array, offsets: Array, names: Sequence[str], metric: str) -> None:
+        self.weights, self.offsets, self.names, self.metric = weights, offsets, list(names), metric
+
+    @classmethod
+    def from_rule(cls, rule: DecisionRule, *, others: Sequence[DecisionRule] = (), ax: Any = None) -> WeightsDisplay:
+        """Draw the weights of ``rule`` into ``ax``, as `plot` does, with those of ``others``.
+
+        Of a rule that decides at random it shows the one that is drawn most often.
+
+        Raises
+        ------
+        ValueError
+            If a rule is no set of weights on probabilities.
+        """
+        pairs = [_shown(weights_of(each)) for each in (rule, *others)]
+        weights, offsets = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
+        names = names_of(rule)[: rule.n_classes]
+        return cls(weights=weights, offsets=offsets, names=names, metric=rule.metric).plot(ax=ax)
+
+    @classmethod
+    def from_solution(cls, solution: Solution, *, ax: Any = None) -> WeightsDisplay:
+        """Draw the weights of the rule of ``solution`` into ``ax``."""
+        return cls.from_rule(solution.rule, ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> WeightsDisplay:
+        """Draw the weights of a fitted ``estimator`` into ``ax``, with those of its ``fold_rules_`` if it has any."""
+        return cls.from_rule(fitted(estimator).rule, others=getattr(estimator, "fold_rules_", ()), ax=ax)
+
+    def plot(self, ax: Any = None) -> WeightsDisplay:
+        """Draw into axes ``ax``, new ones by default: weights on a log scale and, if there are any, offsets.
+
+        A rule with offsets has two panels. Pass two axes for them, or a single one, whose place both then share: it is
+        emptied, and ``ax_`` holds the two axes inside it.
+        """
+        used = bool(self.offsets.any())
+        if used and ax is not None and np.size(np.asarray(ax, dtype=object)) == 1:
+            ax = halves(np.ravel(np.asarray(ax, dtype=object))[0])
+        self.figure_, axes = axes_of(ax, 2) if used else axes_of(ax)
+        colours = palette(axes[0] if used else axes)
+        panels = (
+            [(axes[0], self.weights, "weight"), (axes[1], self.offsets, "offset")]
+            if used
+            else [(axes, self.weights, "weight")]
+        )
+        place = np.arange(len(self.names))
+        for panel, values, what in panels:
+            for fold in values[1:]:
+                panel.plot(fold, place, "o", markersize=4, alpha=0.5, color=colours["quiet"])
+            panel.plot(values[0], place, "D", color=colours["accent"], label=what)
+            panel.set_yticks(place, self.names)
+            panel.invert_yaxis()
+            panel.set_xlabel(what)
+            panel.grid(axis="x", alpha=0.3)
+        if (self.weights > 0).all():
+            log_scale(panels[0][0], float(self.weights.max() / self.weights.min()))
+        if used:
+            panels[1][0].set_yticklabels([])
+        if len(self.weights) > 1:
+            panels[0][0].plot([], [], "o", markersize=4, color=colours["quiet"], label="without one fold")
+        panels[0][0].legend()
+        self.ax_ = axes
+        return self
+
+
+def _shown(gain: Gains) -> tuple[Array, Array]:
+    """Return weights and offsets (1, K) of a gain; zeros for those that only break ties."""
+    weights, offsets = coefficients(gain)
+    if class_cut(gain) is None:
+        return weights, offsets
+    return np.where(weights < UNSEEN, 0.0, weights), np.where(np.abs(offsets) < UNSEEN, 0.0, offsets)
+
+
+class DecisionRegionsDisplay:
+    """The regions in which each of three classes is decided, in the triangle of all probabilities.
+
+    Parameters
+    ----------
+    points : ndarray (n, 3)
+        Probabilities on a grid.
+    decided : ndarray (n,)
+        The decision there; of a rule that decides at random, the most frequent one.
+    rows, labels : ndarray (m, 3), ndarray (m,) or None
+        Rows to show as points, and their true classes as indices.
+    names : list of str
+        Names of the classes.
+
+    Examples
+    --------
+    >>> from confmax import DecisionRule
+    >>> from confmax.plotting import DecisionRegionsDisplay
+    >>> display = DecisionRegionsDisplay.from_rule(DecisionRule.from_weights([1.0, 2.0, 4.0]))
+    >>> display.decided[(display.points == [1.0, 0.0, 0.0]).all(axis=1)]
+    array([0])
+    """
+
+    def __init__(
+        self,
+        *,
+        points: Array,
+        decided: NDArray[Any],
+        names: Sequence[str],
+        rows: Array | None = None,
+        labels: NDArray[Any] | None = None,
+    ) -> None:
+        self.points, self.decided, self.names, self.rows, self.labels = points, decided, list(names), rows, labels
+
+    @classmethod
+    def from_rule(
+        cls,
+        rule: DecisionRule,
+        proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        n: int = 150,
+        ax: Any = None,
+    ) -> DecisionRegionsDisplay:
+        """Draw the regions of ``rule`` into ``ax``, computed on a grid of ``n`` points a side.
+
+        Rows ``proba`` (m, 3) are shown as points, coloured by their classes ``y`` (m,).
+
+        Raises
+        ------
+        ValueError
+            If the rule does not have three classes.
+        """
+        if rule.n_classes != 3:
+            raise ValueError(f"decision regions need three classes and the rule has {rule.n_classes}")
+        i, j = (each.reshape(-1) for each in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
+        inside = i + j <= n
+        points = np.column_stack([i[inside], j[inside], n - i[inside] - j[inside]]) / n
+        decided = rule.decision_probabilities(points).argmax(axis=1)
+        rows = labels = None
+        if proba is not None:
+            table = make_table(proba, y, None, rule.class_names[:3])
+            chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
+            rows, labels = table.proba[chosen], None if table.labels is None else table.labels[chosen]
+        return cls(points=points, decided=decided, names=names_of(rule), rows=rows, labels=labels).plot(ax=ax)
+
+    @classmethod
+    def from_solution(cls, solution: Solution, *args: Any, **settings: Any) -> DecisionRegionsDisplay:
+        """Draw the regions of the rule of ``solution``; ``args`` and ``settings`` are those of `from_rule`."""
+        return cls.from_rule(solution.rule, *args, **settings)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, y: ArrayLike | None = None, **settings: Any
+    ) -> DecisionRegionsDisplay:
+        """Draw those of a fitted ``estimator``, with rows ``X`` (m, d) of classes ``y`` (m,).
+
+        ``settings`` are those of `from_rule`.
+        """
+        proba = None if X is None else estimator.predict_proba(X)
+        return cls.from_rule(fitted(estimator).rule, proba, y, **settings)
+
+    def plot(self, ax: Any = None) -> DecisionRegionsDisplay:
+        """Draw into axes ``ax``, new ones by default. A corner is a row whose class has probability one."""
+        from matplotlib.colors import ListedColormap, to_rgb
+
+        self.figure_, self.ax_ = axes_of(ax)
+        known = palette(self.ax_)
+        colors = np.array([to_rgb(CLASSES[k % len(CLASSES)]) for k in range(max(3, len(self.names)))])
+        corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
+        at = self.points @ corners
+        top = {"vmin": 0, "vmax": len(colors) - 1}
+        pale = 0.65 * np.array(to_rgb(known["card"])) + 0.35 * colors
+        light = ListedColormap(pale)  # half transparent triangles would show their edges
+        self.ax_.tripcolor(*at.T, self.decided, cmap=light, shading="flat", **top)
+        self.ax_.plot(*corners[[0, 1, 2, 0]].T, color=known["ink"], linewidth=1)
+        for k, (name, corner) in enumerate(zip(self.names[:3], corners, strict=True)):
+            below = corner[1] == 0
+            self.ax_.annotate(name, corner, xytext=(0, -14 if below else 6), textcoords="offset points", ha="center")
+            if self.rows is not None:
+                mine = np.ones(len(self.rows), bool) if self.labels is None else self.labels == k
+                color = known["ink"] if self.labels is None else colors[k]
+                if self.labels is not None or k == 0:
+                    self.ax_.plot(*(self.rows[mine] @ corners).T, ".", markersize=3, color=color)
+        handles = [self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
+                   for name, color in zip(self.names, pale, strict=False)]  # fmt: skip
+        self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), frameon=False)
+        self.ax_.set_aspect("equal")
+        self.ax_.set_axis_off()
+        return self

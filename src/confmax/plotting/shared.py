@@ -1,0 +1,94 @@
+"""What the displays share: axes and their colours, the solution of an estimator, weights on one scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import Gains
+from confmax.evaluate.palette import DARK, LIGHT
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+
+
+def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
+    """Return a figure and one axes, or an array of n; new ones where none are given.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError:
+        raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'") from None
+    if ax is not None:
+        if n == 1:
+            return ax.figure, ax
+        given = np.atleast_1d(np.asarray(ax, dtype=object))
+        if len(given) != n:
+            raise ValueError(f"ax must hold {n} axes; got {len(given)}: pass plt.subplots(1, {n})[1]")
+        return given[0].figure, given
+    figure, made = plt.subplots(
+        1, n, figsize=(6.4 if n == 1 else 4.2 * n, 4.8 if n == 1 else 4.0), layout="constrained"
+    )
+    return figure, made
+
+
+def halves(ax: Any) -> Any:
+    """Return two axes side by side in the place of one, which is emptied."""
+    ax.set_axis_off()
+    return np.array([ax.inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)], dtype=object)
+
+
+def log_scale(ax: Any, span: float) -> None:
+    """Make the horizontal axis of an axes logarithmic; its largest value is ``span`` times the smallest."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    ax.set_xscale("log")
+    # below one power of ten, powers of ten would be a single tick
+    ax.xaxis.set_major_locator(MaxNLocator(4) if span < 10 else LogLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def palette(ax: Any) -> dict[str, str]:
+    """Return the colours for an axes, by whether its background is dark."""
+    return DARK if is_dark(ax) else LIGHT
+
+
+def is_dark(ax: Any) -> bool:
+    """Return whether the background of an axes is dark."""
+    from matplotlib.colors import to_rgba
+
+    red, green, blue, alpha = to_rgba(ax.get_facecolor())
+    if alpha == 0:
+        red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
+    return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5)
+
+
+def fitted(estimator: Any) -> Solution:
+    """Return the solution of a fitted estimator."""
+    solution = getattr(estimator, "solution_", None)
+    if not isinstance(solution, Solution):
+        raise ValueError(
+            f"{type(estimator).__name__} has no solution_; pass a fitted MetricClassifierCV, or use from_solution"
+        )
+    return solution
+
+
+def names_of(rule: DecisionRule) -> list[str]:
+    """Return the names of the decisions of a rule."""
+    return [str(name) for name in rule.class_names]
+
+
+def weights_of(rule: DecisionRule) -> Gains:
+    """Return the gain that a rule draws most often, weights and offsets of probabilities."""
+    gain = rule.gains[int(np.argmax(rule.weights))]
+    if gain.full is not None or gain.power:
+        raise ValueError(
+            "this rule is no set of weights on probabilities; use ConfusionChangeDisplay or DecisionRegionsDisplay"
+        )
+    return gain

@@ -1,0 +1,494 @@
+"""The decision rule: what a solver found, as a small frozen record that can be applied, read and saved.
+
+A rule is a distribution over gains. Each gain decides ``argmax_j score_j``, ties to the largest index; a rule of one
+gain is deterministic. Scores are those of the probabilities that the rule's calibrator makes of the given ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration.thresholds import cuts
+from confmax.confusion import Array, Confusion, Gains
+from confmax.export.methods import Exports
+from confmax.oracle import same_estimate
+from confmax.places import write_whole
+from confmax.rule import dask, draw, file, html, spark
+from confmax.rule.words import describe
+from confmax.tables import (
+    Calibrator,
+    Oracle,
+    apply_calibrator,
+    checked_probabilities,
+    decide,
+    decide_given,
+    given_hashes,
+    is_dask,
+    is_source,
+    is_sparse,
+    is_tensor,
+)
+from confmax.tables.arrays import as_array
+from confmax.tables.columns import column_names, matched, warn
+from confmax.tables.precision import refuse_unheld
+from confmax.tables.transferred import DecidingOn
+
+MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DecisionRule(Exports):
+    """A rule that turns class probabilities into decisions.
+
+    Attributes
+    ----------
+    gains : Gains
+        One gain per atom.
+    weights : ndarray (A,)
+        Probability of each atom; they sum to one.
+    class_names : tuple
+        Names of the K columns, in order (and of further decisions, when there are more decisions than classes).
+    metric : str
+        The metric that the rule was tuned for.
+    seed : int
+        Seed of the draws of a randomised rule.
+    calibrator : Temperature, VectorScaling, other object with ``transform``, or None
+        Every method applies it to the probabilities first, so pass raw probabilities, as when the rule was tuned. A
+        calibrator for another number of classes is a ValueError.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    >>> rule.predict([[0.7, 0.3], [0.8, 0.2]]).tolist()
+    ['yes', 'no']
+    >>> rule.predict_index([[0.7, 0.3], [0.8, 0.2]])
+    array([1, 0])
+    """
+
+    gains: Gains
+    weights: Array
+    class_names: tuple[Any, ...]
+    metric: str = ""
+    seed: int = 0
+    calibrator: Calibrator | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
+        if isinstance(self.calibrator, VectorScaling) and self.calibrator.n_classes != self.n_classes:
+            raise ValueError(
+                f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; pass "
+                f"the calibration that the rule was tuned with"
+            )
+        refuse_unheld(self.gains)
+        plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
+        object.__setattr__(self, "class_names", plain)
+
+    @classmethod
+    def from_weights(
+        cls, weights: ArrayLike, offsets: ArrayLike | None = None, *, classes: Sequence[Any] | None = None
+    ) -> DecisionRule:
+        """Return the rule that decides the largest of ``weights`` * p + ``offsets``, for ``classes``, each (K,).
+
+        A ValueError if they do not hold one finite number and one name per class.
+        """
+        scale = np.asarray(weights, dtype=np.float64)
+        shift = np.zeros(scale.shape) if offsets is None else np.asarray(offsets, dtype=np.float64)
+        if scale.ndim != 1 or len(scale) < 2 or shift.shape != scale.shape:
+            raise ValueError(
+                f"weights and offsets hold one number per class, shape (K,), K >= 2; got {scale.shape}, {shift.shape}"
+            )
+        if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+            raise ValueError("weights and offsets must be finite numbers")
+        names = tuple(range(len(scale))) if classes is None else tuple(classes)
+        if len(names) != len(scale):
+            raise ValueError(
+                f"classes names {len(names)} classes and there are {len(scale)} weights; give one name per weight"
+            )
+        return cls(Gains.reduced(scale, shift), np.ones(1), names)
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Class names, indexed by decision (M,)."""
+        names = np.array(self.class_names)
+        if names.tolist() != list(self.class_names):
+            # one dtype would change a name: 0 beside "abstain", an integer beyond 64 bits, a NUL at the end of a string
+            names = np.array(self.class_names, dtype=object)
+        return names
+
+    @property
+    def n_classes(self) -> int:
+        """Number of probability columns K."""
+        return self.gains.n_classes
+
+    @property
+    def n_decisions(self) -> int:
+        """Number of decisions M."""
+        return self.gains.n_decisions
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether the rule draws between several gains."""
+        return len(self.weights) > 1
+
+    @property
+    def threshold(self) -> float | None:
+        """The raw probability of the second class from which a rule of two classes decides it.
+
+        `predict` decides the second class exactly where its float64 probability p is at least the threshold, the other
+        one being 1 - p. The calibration is undone: p is what your model outputs. Rows whose two scores differ by
+        rounding only may fall on either side, in float32 those within its precision.
+
+        0.0 if the rule always decides the second class, ``inf`` if it never does. None if no such number describes the
+        rule: more than two classes or decisions, a rule that decides at random, one that decides the second class
+        *below* a probability, and a calibration that is not known to be monotone (an object of your own, a negative
+        power).
+
+        A rule for a metric of one class among several, such as "f1[VF]", prints from which probability it decides this
+        class. Its `threshold` is None, because it refers to no second class.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+        >>> rule.threshold
+        0.25
+        >>> rule
+        DecisionRule: 2 classes, deterministic
+          decides yes if p(yes) >= 0.25, else no
+        """
+        return None if self.is_randomized else cuts(self.gains, self.calibrator)[0]
+
+    # --- what it decides ----------------------------------------------------------------------------------------------
+
+    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label of the decided class of every row.
+
+        Parameters
+        ----------
+        proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, K)
+            Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
+        keys : array-like, Dask collection (n,) or None
+            Identifiers, integers or strings. A randomised rule draws the decision of a row from its identifier.
+            Without them it draws from the probabilities of the row, so that equal rows get equal decisions.
+
+        Returns
+        -------
+        ndarray (n,)
+            ``classes[predict_index(proba)]``, in the dtype of `classes`; int64 for the classes 0..K-1. A tensor of
+            probabilities gives a tensor on its device. A Dask array gives a lazy array with the same chunks, a Dask
+            DataFrame a lazy Series with its index; neither warns of duplicates.
+
+        Raises
+        ------
+        ValueError
+            If ``proba`` is not a table of probabilities with K columns. If it is a tensor and the classes are names,
+            which tensors cannot hold; use `predict_index` then.
+
+        Warns
+        -----
+        UserWarning
+            If a randomised rule draws without keys and many rows are duplicates of each other.
+        """
+        return dask.taken(self.classes, self._decided(proba, keys))
+
+    def predict_index(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Return the decided class of every row as its index in `classes`, 0..M-1.
+
+        ``proba``, ``keys``, ValueError and UserWarning are those of `predict`. Tensors work for any classes.
+
+        Returns
+        -------
+        ndarray (n,) of int64
+            For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
+        """
+        return self._decided(proba, keys)
+
+    def _decided(self, proba: ArrayLike, keys: ArrayLike | None) -> NDArray[np.int64]:
+        if is_source(proba):
+            return self._predict_parts(proba, keys)
+        if is_dask(proba):
+            return dask.predict_index(self, proba, keys)
+        names = self.class_names[: self.n_classes]
+        if column_names(proba) is not None:
+            # names are matched, and warned of, once
+            proba = as_array(proba, names)
+        if self.calibrator is None:
+            if self.is_randomized:
+                decisions = draw.drawn_given(proba, self.gains, self.weights, self.seed, keys, names)
+            else:
+                decisions = decide_given(proba, self.gains, names)
+            if decisions is not None:
+                return decisions
+        P = self.checked(proba)
+        if not self.is_randomized:
+            P = apply_calibrator(self.calibrator, P)
+            if is_tensor(P):
+                from confmax.tables.tensor.oracle import decide_tensor
+
+                return decide_tensor(P, self.gains)[0]
+            return decide(P, self.gains)[0].astype(np.int64, copy=False)
+        # rows without keys draw by what was given, before they were divided by their sums
+        hashes = given_hashes(proba) if keys is None else None
+        return draw.drawn_decisions(
+            P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator, hashes=hashes
+        )
+
+    def _predict_parts(self, source: Any, keys: ArrayLike | None) -> NDArray[np.int64]:
+        """Return the decisions (n,) of an opened table, read part by part."""
+        if keys is not None:
+            raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
+        order, note = matched(source.names, self.class_names[: self.n_classes])
+        warn(note)
+        source = source if order is None else source.with_columns(order)
+        return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, self))])
+
+    def decision_probabilities(self, proba: ArrayLike) -> Array:
+        """Return the exact probability of every decision (n, M), before any draw.
+
+        ``proba`` and ValueError are those of `predict`. A tensor gives a tensor on its device, a Dask array or
+        DataFrame a lazy one.
+        """
+        if is_dask(proba):
+            return dask.decision_probabilities(self, proba)
+        P = apply_calibrator(self.calibrator, self.checked(proba))
+        if is_tensor(P):
+            from confmax.tables.tensor.predict import decision_probabilities
+
+            return decision_probabilities(P, self.gains, self.weights)
+        n = P.shape[0]
+        if is_sparse(P) and n * self.n_decisions > MOST_CELLS:
+            raise ValueError(
+                f"the probabilities of {self.n_decisions} decisions on {n} rows are a dense table of more than "
+                f"{MOST_CELLS:,} cells; pass fewer rows at a time"
+            )
+        out, rows = np.zeros((n, self.n_decisions)), np.arange(n)
+        for weight, decision in zip(self.weights, decide(P, self.gains), strict=True):
+            out[rows, decision] += weight
+        return out
+
+    def transform(
+        self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
+    ) -> Any:
+        """Return a Spark DataFrame with a column of decisions, computed by its executors when the column is used.
+
+        Parameters
+        ----------
+        frame : pyspark.sql.DataFrame
+            With probabilities in the column ``probability``, as Spark ML writes it, or in columns named like `classes`.
+        output : str
+            Name of the new column. It holds class names; numbers become doubles, as in Spark ML's ``prediction``.
+        columns : sequence of str or None
+            The columns of probabilities in the order of `classes`, or one column that holds vectors of them.
+        keys : str or None
+            Column of identifiers from which a randomised rule draws, see `predict`.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing. Rows that are not probabilities are refused when the column is computed.
+        """
+        return spark.with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns,
+                                          keys=keys)  # fmt: skip
+
+    def to_spark_thresholds(self) -> list[float]:
+        """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, except for ties.
+
+        Raises
+        ------
+        ValueError
+            If the rule is neither one positive weight per class, nor a `threshold` inside (0, 1) for two classes.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
+        [1.0, 0.25, 0.5]
+        """
+        return spark.thresholds(self.gains, calibrated=self.calibrator is not None, cut=self.threshold)
+
+    def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
+        """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.
+
+        The decisions are those of `predict` on the raw probabilities. A raw table is calibrated with the rule's
+        calibrator, and so is the truth of a model confusion. The truth of a table that is already calibrated stays as
+        it is.
+
+        Raises
+        ------
+        ValueError
+            If ``oracle`` is something else, such as an array or an opened table.
+        """
+        if getattr(oracle, "table", None) is None:
+            raise ValueError(
+                f"evaluate takes an oracle; got {type(oracle).__name__}: pass make_oracle(make_table(proba, y), "
+                f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
+            )
+        table, own = oracle.table, self.calibrator
+        if not _same(own, table.calibrator):
+            if table.calibrator is None:
+                oracle = same_estimate(oracle, table.calibrated(own))
+            else:
+                oracle = DecidingOn(table.calibrated(own), oracle)
+        return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
+
+    def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
+        """Return the same rule for columns in the order ``class_names``, which holds the rule's names.
+
+        Raises
+        ------
+        ValueError
+            If the names differ from the rule's, or the calibrator is an object without a method ``reordered(index)``.
+        """
+        K = self.n_classes
+        same = len(class_names) == len(self.class_names) and set(class_names) == set(self.class_names)
+        if not same or tuple(class_names[K:]) != self.class_names[K:]:
+            raise ValueError(
+                f"the rule's classes are {_listed(self.class_names)}, of which the first {K} can be reordered; got "
+                f"{_listed(class_names)}"
+            )
+        place = {name: k for k, name in enumerate(self.class_names[:K])}
+        index = [place[name] for name in class_names[:K]]
+        if self.gains.full is not None or (self.gains.power and index != list(range(K))):
+            decisions = [*index, *range(K, self.n_decisions)]
+            gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
+        else:
+            a, b = self.gains.coefficients()
+            gains = Gains.reduced(a[:, index], b[:, index], power=self.gains.power)
+        calibrator: Any = self.calibrator
+        if calibrator is not None and index != list(range(K)):
+            if not callable(getattr(calibrator, "reordered", None)):
+                raise ValueError(
+                    f"the calibration {type(calibrator).__name__} of this rule has no reordered(index); pass the "
+                    f"columns in the order {list(self.class_names[:K])}"
+                )
+            calibrator = calibrator.reordered(index)
+        return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator)
+
+    def checked(self, proba: ArrayLike) -> NDArray[Any]:
+        """Return ``proba`` (n, K) as `predict` reads it: columns in the order of `classes`, rows that sum to one.
+
+        Raises
+        ------
+        ValueError
+            If they are not a table of probabilities with K columns.
+        """
+        # first: rows of other columns sum to one only by chance
+        width = _width(proba)
+        if width not in (None, self.n_classes):
+            raise ValueError(
+                f"proba has {width} columns and the rule has {self.n_classes} classes; pass one column per class, in "
+                f"the order {_listed(self.class_names[: self.n_classes])}"
+            )
+        return checked_probabilities(proba, self.class_names[: self.n_classes])
+
+    # --- how it is kept -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the rule as versioned JSON.
+
+        Raises
+        ------
+        ValueError
+            If a class name is neither a string nor a finite number, if two classes have the same name, or if the
+            calibrator is an object that confmax does not provide.
+        """
+        return self._written(self.calibrator)
+
+    def _written(self, calibrator: Calibrator | None) -> str:
+        return file.dump(self.gains, self.weights, self.class_names, self.metric, self.seed, calibrator)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> DecisionRule:
+        """Return the rule in a JSON ``text``.
+
+        Raises
+        ------
+        ValueError
+            If the text is not a rule of a known version, or anything in it is out of bounds.
+        """
+        return cls(*file.parse(text))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the rule to the JSON file ``path``, completely or not at all.
+
+        Symbolic links are followed. A device or a pipe receives the JSON in place.
+
+        Raises
+        ------
+        ValueError
+            As for `to_json`, and if nothing can be written at the path, with the reason.
+        OSError
+            If writing fails.
+        """
+        write_whole(Path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DecisionRule:
+        """Read a rule that `save` wrote to ``path``.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a rule, with the reason.
+        OSError
+            If it cannot be read.
+        """
+        try:
+            return cls.from_json(file.read(Path(path)))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a rule that can be used: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        """Rules are equal if their files are."""
+        if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
+            return False
+        return self._written(None) == other._written(None)
+
+    def __hash__(self) -> int:
+        return hash(self._written(None))
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        return html.rule_table(self)
+
+
+def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
+    if len(part.proba) == 0:
+        return np.empty(0, np.int64)
+    try:
+        return rule.predict_index(part.proba)
+    except ValueError as error:
+        raise ValueError(f"{part.name}: {error}") from None
+
+
+def _listed(names: Sequence[Any], most: int = 8) -> str:
+    """Return the first names for a message."""
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
+
+
+def _width(proba: Any) -> int | None:
+    """Return the number of columns of what has columns."""
+    try:
+        shape = getattr(proba, "shape", None) or np.shape(proba)
+    except ValueError:  # rows of different lengths, which are refused as such
+        return None
+    return int(shape[1]) if len(shape) == 2 else None
+
+
+def _same(one: Calibrator | None, other: Calibrator | None) -> bool:
+    """Whether two calibrators are one; objects that are not confmax's are only themselves."""
+    return one is other or (isinstance(one, (Temperature, VectorScaling)) and one == other)

@@ -1,0 +1,227 @@
+"""The rule file: versioned JSON, checked against its schema on the way in. A file from a stranger is data.
+
+A rule that draws has version 3 since integer keys are mixed before they are hashed. Rules of older files that draw are
+read, and draw by the same hash as all others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration.calibrators import LARGEST
+from confmax.calibration.scaling import FLOOR
+from confmax.confusion import Array, Gains
+
+FORMAT = "confmax.rule"
+# a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed keys
+VERSION, CALIBRATED, DRAWN = 1, 2, 3
+MAX_BYTES = 256 * 2**20
+MAX_CLASSES = 1_000_000
+MAX_ATOMS = 10_000
+
+_FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
+
+
+def dump(
+    gains: Gains, weights: Array, class_names: Sequence[Any], metric: str, seed: int, calibrator: Any = None
+) -> str:
+    """Return the JSON text of a rule.
+
+    Raises
+    ------
+    ValueError
+        If a class name or the calibrator is of a kind that a file cannot hold.
+    """
+    for name in class_names:
+        if not isinstance(name, (str, int, float)):
+            raise ValueError(f"a rule file holds class names that are strings or numbers; got {type(name).__name__}")
+        if isinstance(name, float) and not math.isfinite(name):
+            raise ValueError(f"a rule file holds class names that are finite numbers; got {name}: rename this class")
+    if len(set(class_names)) < len(class_names):
+        raise ValueError(
+            "a rule file holds distinct class names, and this rule names a class twice; rename one of them"
+        )
+    atoms: list[dict[str, Any]] = []
+    for k, weight in enumerate(weights):
+        if gains.full is not None:
+            atoms.append({"weight": float(weight), "gain": gains.full[k].tolist()})
+        else:
+            a, b = gains.coefficients()
+            distance = {"power": gains.power} if gains.power else {}
+            atoms.append({"weight": float(weight), "a": a[k].tolist(), "b": b[k].tolist(), **distance})
+    document = {
+        "format": FORMAT,
+        "version": DRAWN if len(weights) > 1 else VERSION if calibrator is None else CALIBRATED,
+        "metric": metric,
+        "seed": int(seed),
+        "classes": list(class_names),
+        **({} if calibrator is None else {"calibration": _calibration_of(calibrator)}),
+        "atoms": atoms,
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, Any]:
+    """Return gains, weights, class names, metric, seed and calibrator of a rule file's text.
+
+    Raises
+    ------
+    ValueError
+        With the reason, if anything is not as the schema says.
+    """
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
+    except _RepeatedKey as error:
+        raise ValueError(f"it names the field {_short(error.args[0])} twice in one object") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON ({type(error).__name__})") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
+    version = document.get("version")
+    if version not in (VERSION, CALIBRATED, DRAWN) or isinstance(version, bool):
+        raise ValueError(
+            f"its version is {_short(version)} and this confmax reads versions 1 to {DRAWN}; update confmax"
+        )
+    optional = set() if version == VERSION else {"calibration"}
+    unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
+    if unknown or missing:
+        raise ValueError(
+            f"its fields are not those of a rule (missing: {_listed(missing)}; unknown: {_listed(unknown)})"
+        )
+    metric, seed = document["metric"], document["seed"]
+    if not isinstance(metric, str) or len(metric) > 10_000:
+        raise ValueError("its metric is not a short string")
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+        raise ValueError("its seed is not a 64-bit integer")
+    names = _names(document["classes"])
+    gains, weights = _atoms(document["atoms"], len(names))
+    calibrator = _calibrator(document["calibration"], gains.n_classes) if "calibration" in document else None
+    return gains, weights, names, metric, seed, calibrator
+
+
+def read(path: Path) -> bytes:
+    """Return a file's bytes, at most `MAX_BYTES` of them."""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+class _RepeatedKey(Exception):
+    """A JSON object names a field twice: which of the two values is meant, nobody knows."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedKey(key)
+        found[key] = value
+    return found
+
+
+def _short(value: Any) -> str:
+    """Return a value of a stranger's file for a message: ASCII on one line, not long."""
+    text = ascii(value)
+    return text if len(text) <= 40 else text[:40] + "..."
+
+
+def _listed(fields: set[str]) -> str:
+    return ", ".join(map(_short, sorted(fields)[:8])) + (", ..." if len(fields) > 8 else "") or "none"
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _names(values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list) or not 2 <= len(values) <= MAX_CLASSES:
+        raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
+    if not all(isinstance(value, (str, int, float)) for value in values) or len(set(values)) != len(values):
+        raise ValueError("its class names are not distinct strings or numbers")
+    if not all(math.isfinite(value) for value in values if isinstance(value, float)):
+        raise ValueError("one of its class names is a number that is not finite, such as 1e999; write it in quotes")
+    return tuple(values)
+
+
+def _calibration_of(calibrator: Any) -> dict[str, Any]:
+    if isinstance(calibrator, Temperature):
+        return {"kind": "temperature", "temperature": calibrator.temperature, "floor": calibrator.floor}
+    if isinstance(calibrator, VectorScaling):
+        return {"kind": "vector", "a": calibrator.a.tolist(), "b": calibrator.b.tolist(), "floor": calibrator.floor}
+    raise ValueError(
+        f"a rule file holds numbers and no objects such as the calibration {type(calibrator).__name__}; tune with "
+        f"calibration='auto', or apply that object yourself before and tune with calibration=None"
+    )
+
+
+def _calibrator(document: Any, K: int) -> Temperature | VectorScaling:
+    fields = set(document) if isinstance(document, dict) else set()
+    kind = document.get("kind") if isinstance(document, dict) else None
+    floor = float(_numbers([document["floor"]], 1, "floor")[0]) if "floor" in fields else 0.0
+    if "floor" in fields and not FLOOR <= floor <= 1.0:
+        raise ValueError(f"the floor of its calibration is not between {FLOOR:g} and 1")
+    if kind == "temperature" and fields == {"kind", "temperature", "floor"}:
+        value = float(_numbers([document["temperature"]], 1, "temperature")[0])
+        if not 1 / LARGEST <= value <= LARGEST:
+            raise ValueError(f"its temperature is not between {1 / LARGEST:g} and {LARGEST:g}")
+        return Temperature(value, floor)
+    if kind == "vector" and fields == {"kind", "a", "b", "floor"}:
+        a, b = (_numbers(document[name], K, f"{name} of its calibration") for name in ("a", "b"))
+        if max(np.abs(a).max(), np.abs(b).max()) > LARGEST:
+            raise ValueError(f"a or b of its calibration holds a number beyond {LARGEST:g}")
+        return VectorScaling(a, b, floor)
+    raise ValueError(
+        "its calibration is neither a kind, a temperature and a floor, nor the kind vector with a, b and a floor"
+    )
+
+
+def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
+    if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
+        raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
+    keys = {frozenset(atom) if isinstance(atom, dict) else frozenset() for atom in values}
+    powers = [atom.get("power", 0) if isinstance(atom, dict) else 0 for atom in values]
+    if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
+        raise ValueError("the powers of its atoms are not all 1 or all 2")
+    if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):
+        a = np.array([_numbers(atom["a"], n_names, "a") for atom in values])
+        b = np.array([_numbers(atom["b"], n_names, "b") for atom in values])
+        gains = Gains.reduced(a, b, power=powers[0])
+    elif keys == {frozenset(("weight", "gain"))}:
+        matrices = [_matrix(atom["gain"], n_names) for atom in values]
+        if len({matrix.shape for matrix in matrices}) != 1:
+            raise ValueError("its gain matrices differ in shape")
+        gains = Gains.from_matrix(np.array(matrices))
+    else:
+        raise ValueError("its atoms do not all hold weight, a and b, or all weight and gain")
+    weights = _numbers([atom["weight"] for atom in values], len(values), "weight")
+    if (weights <= 0).any() or not math.isclose(weights.sum(), 1.0, abs_tol=1e-9):
+        raise ValueError("the weights of its atoms are not positive numbers that sum to one")
+    return gains, weights
+
+
+def _matrix(rows: Any, n_names: int) -> Array:
+    if not isinstance(rows, list) or not 2 <= len(rows) <= n_names:
+        raise ValueError("a gain matrix does not have one row per class")
+    return np.array([_numbers(row, n_names, "gain") for row in rows])
+
+
+def _numbers(values: Any, n: int, name: str) -> Array:
+    if not isinstance(values, list) or len(values) != n:
+        raise ValueError(f"{name} is not a list of {n} numbers")
+    if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        raise ValueError(f"{name} holds something that is not a number")
+    try:
+        array = np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} holds a number that is too large") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds a number that is not finite")
+    return array

@@ -1,0 +1,156 @@
+"""The result of `maximize`: the rule, its value, what is proved about it, and how it was tuned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.calibration import Calibration
+from confmax.confusion import Array, Confusion
+from confmax.metrics import Metric
+from confmax.optimize import Progress, Status
+from confmax.rule import DecisionRule
+from confmax.rule.html import solution_table
+from confmax.solution.guarantee import guarantee
+from confmax.solution.report_method import Reports
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(Reports):
+    """The result of `confmax.maximize`: the rule, its value, what is proved about it, and how it was tuned.
+
+    Attributes
+    ----------
+    rule : DecisionRule
+        The rule to apply.
+    value : float
+        The metric of the rule on the table, under the confusion estimate used.
+    upper_bound, gap : float or None
+        No rule, deterministic or randomised, has a higher metric of the expected confusion matrix than ``upper_bound``;
+        ``gap = upper_bound - value``. The gap of a deterministic rule includes what a mixture would add
+        (``randomization_loss``) and what is not proved. None if nothing is proved: on labels, and for metrics whose
+        structure gives no bound.
+    randomization_loss : float or None
+        How much lower the value of the returned rule, if it is deterministic, is than that of the best mixture found;
+        part of the gap. Mixtures that the search did not find are not covered. None if a mixture may be better and the
+        solver searched single rules only (`CoordinateSearch`, `BruteForce`).
+    status : Status
+        How the search ended. ``tol`` is compared with ``gap - randomization_loss``.
+    guarantee : str
+        What is proved about the rule, or why nothing is proved, in a sentence.
+    n_passes : int
+        Number of scans of the table, including the final evaluation.
+    history : tuple of Progress
+        One entry per step.
+    confusion : ndarray (K, M) or None
+        Confusion matrix of the rule, in fractions of all weight; None with more than 1000 classes.
+    statistics : Confusion
+        Its row sums, diagonal and column sums.
+    label_value : float or None
+        The metric of the rule on the labels, if there are any. With ``tuned_on="refit"`` it is computed on the
+        out-of-fold probabilities of the rows, not on those that the rule was tuned on.
+    baselines : dict
+        The metric, under the same estimate, of simple rules on the raw probabilities: "argmax", "p/prior" (divided by
+        the class shares of the labels, or without labels by the mean probabilities) and, beside labels, "p/mean(p)"
+        (divided by the mean probabilities).
+    metric : Metric
+        The metric that was maximised. If some classes are absent, it covers the present ones. AMS without a regulariser
+        is infinite at a background of zero, so its background is at least half a row.
+    mode : {"model", "labels", "blend"}
+        The confusion estimate used.
+    model_share : float
+        Weight of the model in this estimate: 1 for the model, 0 for the labels.
+    calibration : Calibration or None
+        The calibration of the probabilities, with their log loss before and after.
+    tuned_on : {"rows", "refit"}
+        "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows, so
+        ``value`` is in-sample. "rows": the rule was tuned on the rows that you passed.
+    multipliers : ndarray (K,) or None
+        For the smallest recall, the class weights whose weighted recall bounds it. They sum to one and are zero for
+        classes that are left out. If the gap is closed, they are the least favourable weights of erratum E19; on
+        labels, they are those of the linear program that mixed the rules. None for other metrics, and for other solvers
+        than `MaxMin`.
+    """
+
+    rule: DecisionRule
+    value: float
+    upper_bound: float | None
+    randomization_loss: float | None
+    status: Status
+    n_passes: int
+    history: tuple[Progress, ...]
+    statistics: Confusion
+    label_value: float | None
+    baselines: dict[str, float]
+    metric: Metric
+    mode: str
+    model_share: float
+    calibration: Calibration | None = None
+    tuned_on: str = "rows"
+    multipliers: Array | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """``upper_bound - value``, or None without a bound."""
+        return None if self.upper_bound is None else self.upper_bound - self.value
+
+    @property
+    def guarantee(self) -> str:
+        """What is proved about the rule, or why nothing is proved, in a sentence."""
+        return guarantee(self)
+
+    @property
+    def gain(self) -> Array | None:
+        """The paper's G* (Theorem 2) at the returned rule: the gradient (K, M) of the metric at its confusion matrix.
+
+        If the gap is closed, every optimal rule maximises ``<gain, C>``. The smallest recall has no gradient: the gain
+        is then the sum of the recalls' gradients, weighted by ``multipliers`` (erratum E19). None without a confusion
+        matrix, without these multipliers, and if an entry is not finite (a recall of zero under the G-mean).
+        """
+        if self.confusion is None:
+            return None
+        if self.metric.name == "min_recall" and not dict(self.metric.params).get("rho"):
+            if self.multipliers is None:
+                return None
+            rows = self.statistics.rows
+            weights = np.divide(self.multipliers, rows, out=np.zeros(len(rows)), where=rows > 0)
+            return np.asarray(np.eye(*self.confusion.shape) * weights[:, None])
+        gain = np.asarray(self.metric.gradient(self.confusion))
+        return gain if np.isfinite(gain).all() else None
+
+    @property
+    def confusion(self) -> Array | None:
+        """Confusion matrix (K, M), or None with more than 1000 classes."""
+        return self.statistics.matrix
+
+    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) fix its draws.
+
+        This calls `DecisionRule.predict` of ``rule``, which describes ``proba``, ``keys`` and the ValueError.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], ["no", "no", "yes", "yes"]
+        >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
+        ['yes']
+        """
+        return self.rule.predict(proba, keys=keys)
+
+    def _repr_html_(self) -> str:
+        return solution_table(self)
+
+    def __repr__(self) -> str:
+        known = "no guarantee" if self.gap is None else f"gap {self.gap:.2g}"
+        mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
+        rows = [
+            f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
+            *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
+            *([] if self.calibration is None else [f"  {self.calibration}"]),
+            f"  {self.guarantee}",
+            str(self.rule),
+        ]
+        return "\n".join(rows)

@@ -1,0 +1,1 @@
+"""Tables in arrays: the compiled oracle and predictions, on the processor."""

@@ -1,0 +1,167 @@
+"""Arrays as they are given, checked: probabilities whose rows sum to one, and weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array
+from confmax.tables.check import check_rows, normalised
+from confmax.tables.columns import column_names, matched, warn
+from confmax.tables.kinds import is_source, is_spark
+from confmax.tables.labels import refuse_masked, vector
+
+ROW_SUM_TOLERANCE = 1e-3
+
+
+def as_array(
+    proba: ArrayLike, classes: Sequence[Any] | None = None, *, order: Sequence[int] | None = None
+) -> NDArray[Any]:
+    """Return a table as a C-contiguous array (n, K) of floats, its rows unchecked.
+
+    A frame's columns are put in the order of ``classes`` by their names, or all columns in the ``order`` given.
+    """
+    if is_spark(proba):
+        raise ValueError(
+            "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
+        )
+    if is_source(proba):
+        raise ValueError(
+            "an opened table is not an array of rows; rule.predict(table) decides it, everything else needs its rows "
+            "in memory"
+        )
+    refuse_masked(proba, "proba")
+    P = np.asarray(proba)
+    if classes is not None:
+        order, note = matched(column_names(proba), classes)
+        warn(note)
+    if order is not None and P.ndim == 2:
+        P = P[:, list(order)]
+    if P.ndim == 1:
+        raise ValueError(
+            f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
+            f"positive class's probabilities p, pass numpy.column_stack([1 - p, p])"
+        )
+    refuse_name(proba)
+    if P.ndim != 2 or P.shape[1] < 2:
+        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
+    if P.shape[0] == 0:
+        raise ValueError("proba is empty: at least one row of probabilities is needed")
+    return np.ascontiguousarray(_as_float(P))
+
+
+def checked_array(P: NDArray[Any], *, hashed: bool) -> tuple[NDArray[Any], Array, NDArray[np.uint64] | None]:
+    """Return an array from `as_array`, its rows checked and divided by their sums, its column sums, and row hashes.
+
+    Rows are hashed as they were given, before they are divided.
+    """
+    rounding = rounding_of(P)
+    hashes = np.empty(len(P), dtype=np.uint64) if hashed else None
+    totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, hashes)
+    if broken[:3].any():
+        _refuse_rows(P)
+    if broken[3]:
+        P = normalised(P, rounding)
+        totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding)
+    return P, totals, hashes
+
+
+def rounding_of(P: NDArray[Any]) -> float:
+    """Return by how much a row's sum may be off for the row to stay as it is."""
+    return 8 * float(np.finfo(P.dtype).eps)
+
+
+def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> Array:
+    """Return weights (n,) in float64; those of a ``whole`` table must not all be zero.
+
+    Raises
+    ------
+    ValueError
+        For a wrong length, or weights that are no finite numbers of at least zero.
+    """
+    weight = vector(sample_weight, "sample_weight", "one weight")
+    try:
+        weight = weight.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight must hold numbers; got dtype {weight.dtype}") from None
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight must have one weight per row of proba: {n}; got shape {weight.shape}")
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"row {row} of sample_weight is {weight[row]}; weights must be finite and not negative")
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total):
+        raise ValueError("sample_weight is too large to sum; divide the weights by their largest")
+    if whole and total <= 0:
+        raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
+    return weight
+
+
+def refuse_name(proba: Any) -> None:
+    """Refuse the name of a file in the place of probabilities.
+
+    Raises
+    ------
+    ValueError
+        If ``proba`` is a string or a path.
+    """
+    if isinstance(proba, (str, os.PathLike)):
+        raise ValueError(
+            f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "
+            f"with label= and weight= instead of y and sample_weight"
+        )
+
+
+def in_native_order(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the same numbers with their bytes in the machine's order, which compiled code needs; no copy if so."""
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
+def _as_float(P: NDArray[Any]) -> NDArray[Any]:
+    """Return P as float32 or float64, in the machine's order of bytes."""
+    P = in_native_order(P)
+    if P.dtype in (np.float32, np.float64):
+        return P
+    if P.dtype == np.float16:
+        return P.astype(np.float32)
+    if np.iscomplexobj(P):
+        raise ValueError("proba holds complex numbers; pass real probabilities")
+    try:
+        return P.astype(np.float64)
+    except (TypeError, ValueError):
+        for (row, column), cell in np.ndenumerate(P):
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"row {row}, column {column} of proba is not a number ({cell!r:.40}); drop columns that hold no "
+                    f"probabilities, and rows with missing values"
+                ) from None
+        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}") from None
+
+
+def _refuse_rows(P: NDArray[Any]) -> None:
+    """Say which row is no distribution."""
+    if not np.isfinite(P).all():
+        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
+    if P.min() < 0:
+        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    sums = P.sum(axis=1, dtype=np.float64)
+    row = int(np.argmax(np.abs(sums - 1.0)))
+    if abs(sums[row] - 1.0) > ROW_SUM_TOLERANCE:
+        row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))
+    raise ValueError(
+        f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
+        f"predict_proba's output, or divide each row by its sum"
+    )
+
+
+def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
+    row, column = (int(part) for part in np.unravel_index(int(np.argmax(bad)), bad.shape))
+    raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")

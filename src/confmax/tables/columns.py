@@ -1,0 +1,478 @@
+"""Which column is which class: every source of named columns is matched to the classes here, and nowhere else.
+
+Python frames, opened files, Dask, Spark, rules, estimators, tables of costs and the command line all ask this question.
+A name belongs to a class if it is the same text in any order; else if it is the same but for case, surrounding spaces,
+``1.0`` for ``1`` and ``true`` for 1; else if all columns have one prefix and one suffix around such names (``p_yes``,
+``p_no``). Names that fit some of the classes only are refused, as is a class with two columns. Names that fit none are
+read by position, with a warning that says which column was taken for which class.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.tables.kinds import is_dask
+from confmax.tables.labels import Coded, distinct, plain, vector
+
+WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
+SHOWN = 8  # names in a message
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where classes are among names.
+
+    Attributes
+    ----------
+    places : tuple of int or None
+        For each class, the place of its name; None unless every class has exactly one.
+    names : tuple of str
+        The names as they were compared: without a common prefix and suffix, where the classes were found so.
+    own : tuple of (int, int)
+        The classes that were found under their names, with their places, where ``places`` is None.
+    missing : tuple
+        The classes that have no name, where ``places`` is None.
+    twice : tuple of (class, str, str) or None
+        A class with two names, and these.
+    """
+
+    places: tuple[int, ...] | None
+    names: tuple[str, ...]
+    own: tuple[tuple[int, int], ...] = ()
+    missing: tuple[Any, ...] = ()
+    twice: tuple[Any, str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a table are to be read.
+
+    Attributes
+    ----------
+    order : tuple of int or None
+        For each class, the place of its column; None: the columns are in the order of the classes.
+    classes : tuple or None
+        The classes, None where neither names nor the caller tell them.
+    note : str
+        What to warn of; empty if the names told everything.
+    """
+
+    order: tuple[int, ...] | None = None
+    classes: tuple[Any, ...] | None = None
+    note: str = ""
+
+
+def column_names(proba: Any) -> list[str] | None:
+    """Return a frame's column names as text, None for what has none.
+
+    Parameters
+    ----------
+    proba : object
+        A frame of pandas, Polars or Dask, a pyarrow table, or an array.
+    """
+    columns = getattr(proba, "column_names", None)  # of pyarrow, whose ``columns`` are the columns themselves
+    if not isinstance(columns, list):
+        columns = getattr(proba, "columns", None)
+    return None if columns is None else [str(plain(name)) for name in columns]
+
+
+def arranged(
+    names: Sequence[str] | None,
+    classes: Sequence[Any] | None,
+    labels: NDArray[Any] | Coded | None,
+    *,
+    stated: bool = True,
+) -> Columns:
+    """Return which column of a table is which class.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        Names of the K columns.
+    classes : sequence or None
+        The classes in the order that is wanted; without them the labels, and without these the names, tell them.
+    labels : ndarray (n,), Coded or None
+        True classes, as they are given.
+    stated : bool
+        Whether the caller has stated that ``classes`` are in the order of the columns: names that fit none of the
+        classes need no warning then.
+
+    Raises
+    ------
+    ValueError
+        If ``classes`` names a class twice, or the names fit some of the classes and not others.
+    """
+    if classes is not None:
+        wanted = tuple(plain(name) for name in np.asarray(classes, dtype=object).reshape(-1))
+        if len(set(wanted)) != len(wanted):
+            raise ValueError("classes names a class twice; give each column its own name")
+        order, note = matched(names, wanted, stated=stated)
+        return Columns(order, wanted, note)
+    if names is None:
+        return Columns()
+    if labels is None:
+        return _named_classes(names)
+    return _labelled(names, distinct(labels))
+
+
+def stated_order(y: Any, proba: Any = None) -> tuple[Any, ...] | None:
+    """Return the classes in the order that an ordered categorical ``y`` states, None for other labels.
+
+    Parameters
+    ----------
+    y : object
+        Labels; a ``pandas.Categorical`` or a Series of it, or the name of a column of a Dask frame.
+    proba : array-like, data frame, Dask collection (n, K) or None
+        Probabilities. If there are K categories, all of them are classes, else those that have rows; all without it.
+    """
+    inside = isinstance(y, str) and is_dask(proba) and y in (column_names(proba) or ())
+    kind = proba.dtypes[y] if inside else getattr(y, "dtype", None)
+    categories = getattr(kind, "categories", None)
+    if getattr(kind, "ordered", False) is not True or categories is None:
+        return None
+    order = tuple(plain(name) for name in categories)
+    if "__UNKNOWN_CATEGORIES__" in order:  # of Dask, which has not looked
+        return None
+    if proba is None or inside or is_dask(y) or len(order) == _width(proba):
+        return order
+    present = set(distinct(vector(y, "y", "one label")))
+    return tuple(name for name in order if name in present)
+
+
+def matched(
+    names: Sequence[str] | None, classes: Sequence[Any], *, stated: bool = False
+) -> tuple[tuple[int, ...] | None, str]:
+    """Return the place of the column of each of K classes, None for as they are, and what to warn of.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        Names of the columns; other than K of them are left to the check of the table's shape.
+    classes : sequence
+        The classes in the order that is wanted.
+    stated : bool
+        Whether somebody has stated that the columns are in this order; names must not say otherwise.
+
+    Raises
+    ------
+    ValueError
+        If the names fit some of the classes and not others, or a class has two columns.
+    """
+    if names is None or len(names) != len(classes):
+        return None, ""
+    found = find(names, classes)
+    if found.places is not None:
+        return (None if found.places == tuple(range(len(names))) else found.places), ""
+    if is_numbered(names) or (stated and found.twice is None and all(k == place for k, place in found.own)):
+        return None, ""
+    _refuse_part(found, names, "rename the columns, or pass an array whose columns are in the order of the classes")
+    return None, "" if stated else _assumed(names, classes)
+
+
+def find(names: Sequence[str], classes: Sequence[Any], *, whole: bool = True, affix: bool = True) -> Found:
+    """Return where the classes are among names.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Such as those of columns.
+    classes : sequence
+        Class names or labels, as plain values.
+    whole : bool
+        Whether all names are of classes, so that a prefix or suffix must be that of all.
+    affix : bool
+        Whether a common prefix and suffix may be left out.
+
+    Examples
+    --------
+    >>> find(["p_yes", "p_no"], ["no", "yes"]).places
+    (1, 0)
+    >>> find(["TRUE", "false"], [False, True]).places
+    (1, 0)
+    >>> find(["a", "z"], ["a", "b"]).missing
+    ('b',)
+    """
+    # 0 and 1 may be written as truth values, and the other way round
+    truth = all(str(plain(name)).casefold() in ("0", "1", "false", "true") for name in classes)
+    found = _lookup(names, classes, truth=truth)
+    if found.places is not None or not affix or not len(classes) or not len(names):
+        return found
+    within = [_lookup(*each, truth=truth) for each in _without_affixes(names, classes, truth=truth, whole=whole)]
+    fitting = {each.places: each for each in within if each.places is not None}
+    if len(fitting) == 1:
+        return next(iter(fitting.values()))
+    if len(fitting) > 1:
+        one, other = list(fitting)[:2]
+        k = next(k for k, (here, there) in enumerate(zip(one or (), other or (), strict=True)) if here != there)
+        assert one is not None and other is not None
+        return Found(None, tuple(names), twice=(classes[k], names[one[k]], names[other[k]]))
+    if whole and not found.own and found.twice is None:
+        partly = _lookup(_stripped(names, *_common(names)), classes, truth=truth)
+        found = partly if partly.own or partly.twice else found
+    return found
+
+
+def table_order(
+    rows: Sequence[Any] | None,
+    columns: Sequence[Any] | None,
+    shape: tuple[int, int],
+    classes: Sequence[Any],
+    *,
+    axes: tuple[str, str] = ("index of the table of costs", "header of the table of costs"),
+) -> tuple[list[int], list[int]]:
+    """Return the rows and the columns of a table of gains or costs in the order of the classes, further ones last.
+
+    Parameters
+    ----------
+    rows, columns : sequence or None
+        Names of the true classes (K,) and of the decisions (M,); an axis without names follows the order of the other.
+    shape : (int, int)
+        (K, M).
+    classes : sequence
+        The K classes.
+    axes : (str, str)
+        What the names of rows and of columns are called.
+
+    Raises
+    ------
+    ValueError
+        If an axis names some class not at all or twice.
+
+    Examples
+    --------
+    >>> table_order(None, ["wait", "no", "yes"], (2, 3), ["yes", "no"])
+    ([1, 0], [2, 1, 0])
+    """
+    inner = lines = list(range(shape[0]))
+    if columns is not None:
+        inner = _all_classes([str(plain(name)) for name in columns], classes, axes[1])
+        lines = [sorted(inner).index(place) for place in inner]
+    if rows is not None:
+        lines = _all_classes([str(plain(name)) for name in rows], classes, axes[0])
+        inner = lines if columns is None else inner
+    return lines, [*inner, *(k for k in range(shape[1]) if k not in inner)]
+
+
+def _all_classes(names: list[str], classes: Sequence[Any], what: str) -> list[int]:
+    """Return the place of every class among names of which all are different."""
+    found = find(names, classes, whole=False)
+    if found.places is None or len(set(names)) < len(names):
+        raise ValueError(
+            f"the {what} names {', '.join(map(str, names[:SHOWN]))}; it must name each class once: "
+            f"{', '.join(map(str, classes[:SHOWN]))}"
+        )
+    return list(found.places)
+
+
+def is_numbered(names: Sequence[str]) -> bool:
+    """Whether names only count the columns, as pandas', Polars' and Spark's do where nobody gave any."""
+    each = range(len(names))
+    return list(names) in ([str(k) for k in each], [f"column_{k}" for k in each], [f"_{k + 1}" for k in each])
+
+
+def warn(note: str) -> None:
+    """Warn of a ``note`` that is not empty, at the line that called the library, however deep its call is."""
+    if note:
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "confmax":
+            level, frame = level + 1, frame.f_back
+        warnings.warn(note, UserWarning, stacklevel=level)
+
+
+def _width(proba: Any) -> int:
+    """Return the number of columns."""
+    shape = getattr(proba, "shape", None) or np.shape(proba)
+    return int(shape[-1])
+
+
+# --- from labels and names alone -------------------------------------------------------------------------------------
+
+
+def _labelled(names: Sequence[str], labels: list[Any]) -> Columns:
+    """Return the columns whose classes are told by the distinct labels of a table."""
+    found, K = find(names, labels), len(names)
+    if found.places is not None:
+        own = dict(zip(found.places, labels, strict=True))
+        classes = [own[k] if k in own else _like(found.names[k], labels) for k in range(K)]
+        repeated = next((name for k, name in enumerate(classes) if name in classes[:k]), None)
+        if repeated is not None:
+            one, other = [names[k] for k in range(K) if classes[k] == repeated][:2]
+            raise ValueError(_two_columns(repeated, one, other))
+        return _by_size(classes)
+    if is_numbered(names):
+        return Columns()
+    _refuse_part(found, names, "rename the columns, or pass classes= with the names in column order")
+    counted = all(isinstance(name, int) and not isinstance(name, bool) for name in labels)
+    if len(labels) != K and not counted:
+        return Columns()  # which is refused with the number of labels
+    return Columns(note=_assumed(names, sorted(labels) if len(labels) == K else range(K)))
+
+
+def _named_classes(names: Sequence[str]) -> Columns:
+    """Return the columns of a table without labels: its classes are called like its columns."""
+    if is_numbered(names):
+        return Columns()
+    repeated = next((name for name, places in _places(names).items() if len(places) > 1), None)
+    if repeated is not None:
+        raise ValueError(_two_columns(repeated, repeated, repeated))
+    keys = [_key(name) for name in names]
+    counted = all(re.fullmatch(r"-?[0-9]{1,18}", key) for key in keys) and len(set(keys)) == len(keys)
+    return _by_size([int(key) for key in keys] if counted else list(names))
+
+
+def _by_size(classes: list[Any]) -> Columns:
+    """Return the columns of ``classes``, numbers in the order of their size, which metrics of an order count in."""
+    if any(isinstance(name, str) for name in classes):
+        return Columns(classes=tuple(classes))
+    order = sorted(range(len(classes)), key=lambda k: classes[k])
+    still = order == list(range(len(classes)))
+    return Columns(None if still else tuple(order), tuple(classes[k] for k in order))
+
+
+def _like(name: str, labels: Sequence[Any]) -> Any:
+    """Return the class of a column that no row is labelled with, in the type of the labels."""
+    if isinstance(labels[0], str):
+        return name
+    try:
+        return plain(float(name))
+    except ValueError:
+        raise ValueError(
+            f"column {name!r} of proba matches no label and the labels are numbers ({_shown(labels)}); drop it "
+            f"if it holds no probabilities, or pass classes= with the names in column order"
+        ) from None
+
+
+# --- comparing names -------------------------------------------------------------------------------------------------
+
+
+def _lookup(names: Sequence[str], classes: Sequence[Any], *, truth: bool) -> Found:
+    """Return where classes are among names that are compared as they are, and where that fails by their keys."""
+    exact, loose = _places(names), _places([_key(name, truth=truth) for name in names])
+    keys = [_key(str(plain(name)), truth=truth) for name in classes]
+    alone = len(set(keys)) == len(keys)  # else only case tells the classes apart
+    hits = [
+        exact.get(str(plain(name))) or (loose.get(key, []) if alone else [])
+        for name, key in zip(classes, keys, strict=True)
+    ]
+    twice = next(
+        ((name, names[at[0]], names[at[1]]) for name, at in zip(classes, hits, strict=True) if len(at) > 1), None
+    )
+    missing = tuple(name for name, at in zip(classes, hits, strict=True) if not at)
+    if twice is None and not missing:
+        return Found(tuple(at[0] for at in hits), tuple(names))
+    own = tuple((k, at[0]) for k, at in enumerate(hits) if len(at) == 1)
+    return Found(None, tuple(names), own, missing, twice)
+
+
+def _places(names: Sequence[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for k, name in enumerate(names):
+        places.setdefault(name, []).append(k)
+    return places
+
+
+def _key(name: str, *, truth: bool = False) -> str:
+    """Return a name without what does not tell classes apart: case, spaces around it, ``.0`` behind a whole number."""
+    text = name.strip().casefold()
+    if truth and text in ("true", "false"):
+        return str(int(text == "true"))
+    whole = WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def _without_affixes(
+    names: Sequence[str], classes: Sequence[Any], *, truth: bool, whole: bool
+) -> list[tuple[list[str], Sequence[Any]]]:
+    """Return names without each prefix and suffix that may stand around all classes; other names become empty."""
+    # every class tells the same affix; the longest names are within the fewest others
+    longest = sorted({str(plain(name)).casefold() for name in classes}, key=len)[-2:]
+    pairs = {"0": {"0", "false"}, "false": {"0", "false"}, "1": {"1", "true"}, "true": {"1", "true"}}
+    first, *rest = [_around(names, pairs[each] if truth else {each}) for each in longest]
+    affixes = [each for each in first if all(each in other for other in rest) and each != ("", "")]
+    prefix, suffix = _common(names) if whole else ("", "")
+    return [
+        (_stripped(names, *affix), classes)
+        for affix in affixes
+        if not whole or (prefix.startswith(affix[0]) and suffix.endswith(affix[1]))
+    ]
+
+
+def _around(names: Sequence[str], spelled: set[str]) -> dict[tuple[str, str], None]:
+    """Return what is before and behind a class in each name that one of its spellings is in."""
+    affixes: dict[tuple[str, str], None] = {}
+    for name in names:
+        text = name.casefold() if len(name.casefold()) == len(name) else name
+        for each in spelled:
+            at = text.find(each)
+            while at >= 0 and each:
+                end = at + len(each) + len(re.match(r"(\.0+)?", text[at + len(each) :])[0])  # type: ignore[index]
+                for stop in {at + len(each), end}:
+                    affixes[name[:at], name[stop:]] = None
+                at = text.find(each, at + 1)
+    return affixes
+
+
+def _common(names: Sequence[str]) -> tuple[str, str]:
+    """Return the longest prefix and the longest suffix of all names."""
+    low, high = min(names), max(names)
+    front = next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    turned = [name[::-1] for name in names]
+    first, last = min(turned), max(turned)
+    back = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return low[:front], first[:back][::-1]
+
+
+def _stripped(names: Sequence[str], prefix: str, suffix: str) -> list[str]:
+    """Return names without a prefix and a suffix, empty where they do not have both."""
+    around = len(prefix) + len(suffix)
+    return [
+        name[len(prefix) : len(name) - len(suffix)]
+        if len(name) > around and name.startswith(prefix) and name.endswith(suffix)
+        else ""
+        for name in names
+    ]
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+
+def _refuse_part(found: Found, names: Sequence[str], way_out: str) -> None:
+    """Refuse names that fit some of the classes, or fit one twice."""
+    if found.twice is not None:
+        raise ValueError(_two_columns(*found.twice))
+    if found.own:
+        taken = {place for _, place in found.own}
+        others = [name for k, name in enumerate(names) if k not in taken]
+        raise ValueError(
+            f"some columns of proba are named like classes and some are not: no column is named like the class "
+            f"{_shown(found.missing)}, and no class like the column {_shown(others)}; {way_out}"
+        )
+
+
+def _two_columns(name: Any, one: str, other: str) -> str:
+    return f"two columns of proba are named like the class {name!r} ({one!r} and {other!r}); drop or rename one of them"
+
+
+def _assumed(names: Sequence[str], classes: Sequence[Any]) -> str:
+    return (
+        f"no column is named like a class: the columns were taken in their order ({assignment(names, classes)}); pass "
+        f"classes= with the names in column order, or name the columns like the classes"
+    )
+
+
+def assignment(names: Sequence[str], classes: Sequence[Any]) -> str:
+    """Return which column stands for which class, for a person."""
+    pairs = [f"{column} = {name}" for column, name in zip(names, classes, strict=True)]
+    return ", ".join(pairs[:SHOWN]) + (f", ... ({len(pairs)})" if len(pairs) > SHOWN else "")
+
+
+def _shown(names: Sequence[Any]) -> str:
+    return ", ".join(map(repr, names[:SHOWN])) + (f", ... ({len(names)})" if len(names) > SHOWN else "")

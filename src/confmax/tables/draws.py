@@ -1,0 +1,90 @@
+"""Random draws that are a function of (seed, key) alone: the same row gets the same draw in any batch or process.
+
+A 64-bit key is first scrambled, one to one, by a fixed mixer (`confmax.tables.fingerprints.mixed`). The hash is then
+multiply-shift on the two 32-bit halves x0, x1 of the scrambled key (Dietzfelbinger, Universal hashing and k-wise
+independent random variables via integer arithmetic without primes, STACS 1996, Theorem 3; Thorup, High speed hashing
+for integers and strings, section 3.5)::
+
+    h(x) = (a0 x0 + a1 x1 + b mod 2^64) div 2^32
+
+taken twice with separate coefficients, 32 bits each, of which the draw is the 53 leading bits. For two distinct keys
+and six independent uniform 64-bit coefficients, the pair of draws is *exactly* uniform on the pairs of multiples of
+2^-53 in [0, 1): the draws of any two rows with distinct keys are independent. The mixer keeps distinct keys distinct,
+so this holds with it as without it. A seed selects the coefficients through BLAKE2b, so over seeds this holds as far as
+BLAKE2b's output is as good as uniform. The edges between atoms are rounded to that grid: an atom's probability differs
+from its weight by less than 2^-52.
+
+The theorem is about pairs, over seeds. Under one seed multiply-shift maps an arithmetic progression of keys, such as
+row numbers, to an arithmetic progression of draws; the mixer is there to break the progressions up.
+`benchmarks.draws` measures what is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array
+from confmax.tables.fingerprints import mixed
+from confmax.tables.kinds import on_host
+from confmax.tables.labels import refuse_masked
+
+DRAWS = b"confmax draw"  # what coefficients are for
+
+
+def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
+    """Return the caller's keys (n,), integers or strings, as 64-bit words.
+
+    Raises
+    ------
+    ValueError
+        If there is not one key per row, or a key is neither an integer nor a string.
+    """
+    refuse_masked(keys, "keys")
+    values = np.asarray(on_host(keys))
+    if values.shape != (n,):
+        raise ValueError(f"keys must hold one key per row of proba: {n}; got shape {values.shape}")
+    if values.dtype.kind in "iu":
+        return values.astype(np.uint64)
+    words = [_word(value) for value in values.tolist()]
+    return np.array(words, dtype=np.uint64)
+
+
+def _word(value: Any) -> int:
+    if isinstance(value, int):
+        return value % (1 << 64)
+    if isinstance(value, str):
+        try:
+            text = value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"keys must be valid Unicode, and {value!a:.40} is not; pass integers, or strings that UTF-8 holds"
+            ) from None
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    raise ValueError(f"keys must be integers or strings; got {type(value).__name__}: pass an identifier of each row")
+
+
+def coefficients(seed: int, purpose: bytes = DRAWS) -> NDArray[np.uint64]:
+    """Return the six coefficients of a seed's hash: ``a0, a1, b`` twice; other ones for another purpose."""
+    digest = hashlib.blake2b((seed % (1 << 64)).to_bytes(8, "little"), digest_size=48, person=purpose).digest()
+    return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+
+
+def multiply_shift(keys: NDArray[np.uint64], a0: int, a1: int, b: int, *, bits: int = 64) -> NDArray[np.uint64]:
+    """Return h(x), ``bits / 2`` bits long, of keys of ``bits`` bits; shorter ones than 64 are for enumeration."""
+    half, modulus = np.uint64(bits // 2), np.uint64((1 << bits) - 1)
+    low = keys & np.uint64((1 << (bits // 2)) - 1)
+    return ((np.uint64(a0) * low + np.uint64(a1) * (keys >> half) + np.uint64(b)) & modulus) >> half
+
+
+def uniform(seed: int, keys: NDArray[np.uint64], purpose: bytes = DRAWS) -> Array:
+    """Return one number in [0, 1), a multiple of 2^-53, per key: the definition, in NumPy.
+
+    Draws of one seed for two purposes, such as a rule's decisions and its folds, are independent.
+    """
+    words, x = [int(word) for word in coefficients(seed, purpose)], mixed(keys)
+    high, rest = multiply_shift(x, *words[:3]), multiply_shift(x, *words[3:])
+    return (((high << np.uint64(32)) | rest) >> np.uint64(11)).astype(np.float64) * 2.0**-53

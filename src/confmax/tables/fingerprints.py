@@ -1,0 +1,145 @@
+"""The hash of a row's content, from which samples, folds and draws without keys are made, and the mixer of keys.
+
+A row's hash is taken of its entries as they were given, before rows are divided by their sums, in float32: a table in
+float64 has the hashes of the same table in float32, and a last digit that float32 does not hold changes nothing. With
+``w_j`` the 32 bits of ``p_j`` without the sign, ``w = c xor (c >> 16)`` of ``c = bits << 1``, it is::
+
+    mixed(sum_j w_j F_j mod 2^64)
+
+where ``F_j`` is an odd 64-bit factor that belongs to column j. Zeros add nothing, so a sparse table has the hashes of
+the dense one. Bits are folded because probabilities on a coarse grid end in many zero bits, which products alone would
+keep at the end of the sum. Rows with the same values in other columns have other hashes: they are other rows, and must
+not share a draw.
+
+Folds must not depend on the order in which the columns are given. They are made of the same words, each mixed by
+itself: ``mixed(sum_j mixed(w_j))``, the *unordered* hash.
+
+This module defines the hash in NumPy, and in the compiled form that scans of a table use. `_torch_hashes` has it for
+tensors. The tests compare all of them with whole numbers in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from confmax.kernels.blocks import MANY, run_parts
+
+ROWS = 1 << 16  # of a part
+GOLDEN = 0x9E3779B97F4A7C15
+FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of splitmix64's finaliser
+
+
+def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit words, one to one: splitmix64's output for the state ``word * GOLDEN``."""
+    z = words * np.uint64(GOLDEN)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def column_factors(columns: int | NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the odd 64-bit factors of the first columns, or of columns by their numbers."""
+    numbers = np.arange(columns) if isinstance(columns, int) else columns
+    return mixed(numbers.astype(np.uint64) + np.uint64(1)) | np.uint64(1)
+
+
+def row_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the hash of every row (n,) of an array or csr_array (n, K): the definition, in NumPy."""
+    if not isinstance(proba, np.ndarray):
+        return mixed(_sums_of_rows(_words(proba.data) * column_factors(proba.indices), proba.indptr))
+    sums = np.zeros(len(proba), dtype=np.uint64)
+    for column, factor in zip(proba.T, column_factors(proba.shape[1]), strict=True):
+        sums += _words(column) * factor
+    return mixed(sums)
+
+
+def unordered_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the hash of the entries of every row (n,), whatever their order, of an array or csr_array (n, K)."""
+    if not isinstance(proba, np.ndarray):
+        return mixed(_sums_of_rows(mixed(_words(proba.data)), proba.indptr))
+    sums, edges = np.empty(len(proba), dtype=np.uint64), np.linspace(0, len(proba), 1 + -(-len(proba) // ROWS))
+    bounds = edges.astype(np.int64)
+    run_parts(lambda part: _unordered(proba, bounds[part], bounds[part + 1], sums), len(bounds) - 1)
+    return sums
+
+
+def _sums_of_rows(words: NDArray[np.uint64], indptr: NDArray[Any]) -> NDArray[np.uint64]:
+    # reduceat gives an empty row the entry that follows
+    sums = np.add.reduceat(np.append(words, np.uint64(0)), indptr[:-1])
+    return np.where(np.diff(indptr) > 0, sums, np.uint64(0))
+
+
+def _words(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the words of entries: their bits in float32 without the sign, folded."""
+    with np.errstate(over="ignore", under="ignore"):
+        bits = values.astype(np.float32).view(np.uint32) << np.uint32(1)
+    return np.asarray(bits ^ (bits >> np.uint32(16))).astype(np.uint64)
+
+
+# --- compiled ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def mix(word):  # type: ignore[no-untyped-def]
+    """Scramble one word, as `mixed`."""
+    z = word * np.uint64(GOLDEN)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def hash_rows(rows, block, factors, narrow, hashes):  # type: ignore[no-untyped-def]
+    """Write the hashes of rows (R, K); the block holds them class-major where K is small.
+
+    ``narrow`` is float32 scratch, for K entries and for as many as there are hashes; ``hashes`` may be longer than
+    there are rows. The loops stand here in full: as functions of their own they are not vectorised.
+    """
+    bits, K, n_rows = narrow.view(np.uint32), rows.shape[1], hashes.shape[0]
+    for r in range(n_rows):
+        hashes[r] = np.uint64(0)
+    if K > MANY:
+        for r in range(rows.shape[0]):
+            for j in range(K):
+                narrow[j] = rows[r, j]
+            total = np.uint64(0)
+            for j in range(K):
+                c = np.uint32(bits[j] << np.uint32(1))
+                total += np.uint64(c ^ (c >> np.uint32(16))) * factors[j]
+            hashes[r] = total
+    elif block.itemsize == 4:
+        seen = block.view(np.uint32)
+        for j in range(K):
+            factor = factors[j]
+            for r in range(n_rows):
+                c = np.uint32(seen[j, r] << np.uint32(1))
+                hashes[r] += np.uint64(c ^ (c >> np.uint32(16))) * factor
+    else:
+        for j in range(K):
+            factor = factors[j]
+            for r in range(n_rows):
+                narrow[r] = block[j, r]
+            for r in range(n_rows):
+                c = np.uint32(bits[r] << np.uint32(1))
+                hashes[r] += np.uint64(c ^ (c >> np.uint32(16))) * factor
+    for r in range(n_rows):
+        hashes[r] = mix(hashes[r])
+
+
+@njit(cache=True, nogil=True)
+def _unordered(proba, start, stop, hashes):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    narrow = np.empty(K, np.float32)
+    bits = narrow.view(np.uint32)
+    for r in range(start, stop):
+        for j in range(K):
+            narrow[j] = proba[r, j]
+        total = np.uint64(0)
+        for j in range(K):
+            c = np.uint32(bits[j] << np.uint32(1))
+            total += mix(np.uint64(c ^ (c >> np.uint32(16))))
+        hashes[r] = mix(total)

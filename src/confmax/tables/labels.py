@@ -1,0 +1,188 @@
+"""Labels and class names: what number a label has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.tables.kinds import on_host
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Labels by possible values and the place of each row's among them (n,)."""
+
+    values: NDArray[Any]
+    index: NDArray[np.intp]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, as arrays tell it."""
+        return self.index.shape
+
+    def __getitem__(self, row: int) -> Any:
+        return self.values[self.index[row]]
+
+
+def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) -> NDArray[np.int64]:
+    """Return labels (n,) as column numbers (n,).
+
+    Raises
+    ------
+    ValueError
+        For a wrong length or a label that is no class; the sentence names the first such row.
+    """
+    if labels.shape != (n,):
+        raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
+    code = {plain(name): k for k, name in enumerate(classes)}
+    if isinstance(labels, Coded):
+        seen, inverse = labels.values, labels.index
+    else:
+        numbered = labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes)))
+        if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
+            return labels.astype(np.int64, copy=False)
+        seen, inverse = _unique(labels)
+    codes = np.array([code.get(plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        shown = ", ".join(map(repr, map(plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
+        raise ValueError(
+            f"row {row} of y holds the label {plain(labels[row])!r}, which is none of the {len(classes)} classes "
+            f"({shown}); pass classes= with the names in column order"
+        )
+    return codes
+
+
+def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
+    """Return a one-dimensional array; a column (n, 1) is flattened."""
+    refuse_masked(values, name)
+    array = np.asarray(on_host(values))
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must hold {each} per row, shape (n,); got shape {array.shape}")
+    return array
+
+
+def refuse_other_rows(proba: Any, values: Any, name: str) -> None:
+    """Refuse, by a ValueError, ``values`` (n,) called ``name`` whose pandas index has the rows in another order.
+
+    An index that only counts the rows says nothing: probabilities from scikit-learn have it, whatever their order.
+    """
+    mine: Any = getattr(proba, "index", None)
+    theirs: Any = getattr(values, "index", None)
+    if not (hasattr(mine, "equals") and hasattr(theirs, "equals")) or len(mine) != len(theirs) or mine.equals(theirs):
+        return
+    counts = np.arange(len(mine))
+    if any(np.array_equal(np.asarray(index), counts) for index in (mine, theirs)):
+        return
+    if not (mine.is_unique and theirs.is_unique) or not bool(theirs.isin(mine).all()):
+        return
+    row = int(np.argmax(np.asarray(mine != theirs)))
+    raise ValueError(
+        f"the index of {name} holds the rows of proba in another order: row {row} is {mine[row]!r} in proba and "
+        f"{theirs[row]!r} in {name}; pass {name}.loc[proba.index], or arrays without an index"
+    )
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse an array with masked entries: the values under the mask are nobody's numbers.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked; the sentence names the first.
+    """
+    if not np.ma.isMaskedArray(values):
+        return
+    masked = np.ma.getmaskarray(values)
+    if masked.any():
+        row = int(np.argwhere(masked)[0, 0]) if masked.ndim else 0
+        raise ValueError(
+            f"row {row} of {name} is masked, and masked values are not used; drop such rows, or fill them with filled()"
+        )
+
+
+def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, K: int) -> tuple[Any, ...]:
+    """Return the K names of the columns: the ``order`` that is known, else the sorted labels, else 0..K-1."""
+    if order is not None:
+        if len(order) != K:
+            raise ValueError(f"classes names {len(order)} classes and proba has {K} columns; give one name per column")
+        return order
+    if labels is None:
+        return tuple(range(K))
+    found = distinct(labels)
+    if len(found) == K:
+        return tuple(sorted(found))
+    numbers = [value for value in found if isinstance(value, int) and not isinstance(value, bool)]
+    if len(numbers) != len(found):
+        raise ValueError(
+            f"y has {len(found)} distinct labels and proba has {K} columns, so the columns cannot be matched; pass "
+            f"classes= with the {K} names in column order"
+        )
+    return tuple(range(K))
+
+
+def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
+    """Return the distinct labels as plain Python values; missing ones are refused."""
+    if isinstance(labels, Coded):
+        used = np.bincount(labels.index, minlength=len(labels.values)) > 0
+        values = [plain(value) for value in labels.values[used]]
+    else:
+        values = [plain(value) for value in _unique(labels)[0]]
+    if any(map(_is_missing, values)):
+        each = labels.values[labels.index] if isinstance(labels, Coded) else labels
+        row = [_is_missing(value) for value in each.tolist()].index(True)
+        raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
+    if len({isinstance(value, str) for value in values}) > 1:
+        raise ValueError("y mixes strings and numbers; give all labels as one type")
+    return values
+
+
+def _unique(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct labels, sorted where they can be, and where among them each row's is (n,)."""
+    if labels.dtype == object:
+        return _unique_objects(labels)
+    if labels.dtype.kind in "iu" and labels.size:
+        low, high = int(labels.min()), int(labels.max())
+        if high - low <= 4 * labels.size:
+            # counting takes no sorting
+            wide = labels if labels.dtype.kind == "u" else labels.astype(np.int64, copy=False)
+            place = (wide - wide.dtype.type(low)).astype(np.intp, copy=False)
+            present = np.bincount(place) > 0
+            return np.flatnonzero(present).astype(labels.dtype) + labels.dtype.type(low), (np.cumsum(present) - 1)[
+                place
+            ]
+    seen, inverse = np.unique(labels, return_inverse=True)
+    return seen, inverse.reshape(-1)
+
+
+def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """``numpy.unique`` with inverse for objects that need not be comparable."""
+    position: dict[Any, int] = {}
+    inverse = np.empty(len(labels), dtype=np.intp)
+    for row, value in enumerate(labels.tolist()):
+        key = None if _is_missing(value) else value
+        inverse[row] = position.setdefault(key, len(position))
+    seen = np.empty(len(position), dtype=object)
+    seen[:] = list(position)
+    return seen, inverse
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, which differs from itself or refuses to be compared."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
+def plain(value: Any) -> Any:
+    """Return a label as a plain Python value; whole floats become integers."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return int(value) if isinstance(value, float) and value.is_integer() else value

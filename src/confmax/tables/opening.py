@@ -1,0 +1,268 @@
+"""Opening tables in files: which files, which columns, which row groups; nothing is read but headers."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from confmax.tables.kinds import is_dask, is_spark
+from confmax.tables.partitioned.files import (
+    FileSource,
+    Heard,
+    Piece,
+    is_list,
+    map_array,
+    parquet_file,
+    refuse_label_type,
+    stamp_of,
+    width_of_lists,
+)
+
+MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
+ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
+
+
+def open_table(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    label: str | os.PathLike[str] | None = None,
+    weight: str | os.PathLike[str] | None = None,
+    columns: Sequence[str] | None = None,
+    progress: Heard | None = None,
+) -> Any:
+    """Open a table of probabilities in files of any size, which are then read part by part.
+
+    Parameters
+    ----------
+    path : str, path or sequence of them
+        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
+        They are read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
+        memory-mapped. Or a Dask DataFrame whose columns other than label and weight are all probabilities, or a Spark
+        DataFrame.
+    label, weight : str or None
+        Columns of true classes and of sample weights; with a ``.npy`` file of probabilities, the ``.npy`` files that
+        hold labels and weights (n,).
+    columns : sequence of str or None
+        The columns of probabilities in class order, or one column that holds a list of K numbers per row. Default: the
+        column ``probability`` if it holds lists, otherwise every column of floating-point numbers except label and
+        weight. Columns of decimals or whole numbers are used only if you name them here.
+    progress : callable or None
+        Called with the number of rows read so far in a pass and the number of rows of the table.
+
+    Returns
+    -------
+    object
+        Pass it to `maximize` as ``proba``, without ``y`` and ``sample_weight``, or to `DecisionRule.predict`. So far
+        only the headers of the files have been read.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
+        missing or has a wrong type, or ``path`` is a table in memory.
+    ImportError
+        If files are Parquet and pyarrow is not installed.
+
+    Notes
+    -----
+    A run reads the probabilities once to check them, once per pass, and once more if they are calibrated. The
+    calibration is fitted on a sample of 4 million entries; the solver starts from the solution on this sample. Row
+    groups of about a million rows are a good size, as three of them are in memory at a time.
+
+    Examples
+    --------
+    >>> import confmax, numpy, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.npy"
+    >>> numpy.save(file, [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.4, 0.6]])
+    array([1])
+    """
+    if is_dask(path):
+        from confmax.tables.partitioned.dask import dask_source
+
+        return dask_source(path, label, weight, columns=columns, progress=progress)
+    if is_spark(path):
+        from confmax.tables.partitioned.spark import frame_source
+
+        return frame_source(path, label, weight, columns=columns)
+    paths = files_of(path)
+    if paths[0].suffix.lower() == ".npy":
+        return _mapped(paths, label, weight, columns, progress)
+    if find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
+    return _parquet(paths, _name(label), _name(weight), columns, progress)
+
+
+def _name(given: str | os.PathLike[str] | None) -> str | None:
+    return None if given is None else os.fspath(given)
+
+
+def files_of(path: Any) -> list[Path]:
+    """Return the files that names, patterns and directories stand for, in order.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or something else is given than names of files on this machine.
+    """
+    found: list[Path] = []
+    for each in _names(path):
+        _refuse_address(each)
+        name = each
+        if os.path.isdir(each):
+            _refuse_partitions(each)
+            name = os.path.join(glob.escape(each), "*.parquet")
+        matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+        if not matched:
+            raise ValueError(f"no file matches {name}; check the pattern and the folder")
+        found += map(Path, matched)
+    for file in found:
+        if not file.is_file():
+            raise ValueError(f"there is no file {file}; check the name and the folder")
+        if file.suffix.lower() not in (".parquet", ".npy"):
+            raise ValueError(f"{file} is neither .parquet nor .npy; these are the formats that are read in parts")
+    if len({file.suffix.lower() for file in found}) > 1 or (found[0].suffix.lower() == ".npy" and len(found) > 1):
+        raise ValueError(f"give Parquet files, or one .npy file; got {', '.join(map(str, found[:3]))}")
+    return found
+
+
+def _names(path: Any) -> list[str]:
+    """Return the names of files that were given, one or several."""
+    # frames would give their columns' names, and arrays their rows
+    several = isinstance(path, (Sequence, Set, Iterator)) and not isinstance(path, (str, bytes, bytearray))
+    given = list(path) if several else [path]
+    if not given:
+        raise ValueError("open_table was given no file; name at least one Parquet file, or one .npy file")
+    odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
+    if odd:
+        kind, is_table = type(odd[0]), any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
+        own = kind.__module__.partition(".")[0].lstrip("_")
+        what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
+        memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
+        raise ValueError(
+            f"open_table takes the names of files, a Dask DataFrame or a Spark DataFrame; got "
+            f"{'a sequence with ' if several else ''}{what}: {memory if is_table else 'name '}a Parquet file"
+            f"{' and name that' if is_table else ', or one .npy file'}"
+        )
+    return [os.fspath(each) for each in given]
+
+
+def _refuse_address(name: str) -> None:
+    """Refuse addresses of places that are not on this machine, or are not written as paths."""
+    found = ADDRESS.fullmatch(name)
+    if found is None or os.path.exists(name):
+        return
+    scheme, rest = found[1], found[2]
+    if scheme.lower() == "file":
+        raise ValueError(f"{name} is an address; give the path of the file: /{unquote(rest)}")
+    raise ValueError(
+        f"{scheme}://{rest} is not on this machine, and only local files are read; copy the files here, or pass a Dask "
+        f"or Spark DataFrame that reads them there"
+    )
+
+
+def _refuse_partitions(folder: str) -> None:
+    """Refuse a directory whose Parquet files lie in directories of their own, or that has none."""
+    below = sorted(glob.glob(os.path.join(glob.escape(folder), "**", "*.parquet"), recursive=True))
+    deep = [os.path.relpath(path, folder).split(os.sep) for path in below]
+    lower = [parts for parts in deep if len(parts) > 1]
+    keys = [part for parts in lower for part in parts[:-1] if "=" in part]
+    if keys:
+        pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
+        raise ValueError(
+            f"{folder} is partitioned into folders such as {keys[0]}; confmax does not read the values in the names of "
+            f"folders: to leave them out, name the files with the pattern {pattern}"
+        )
+    if lower and len(lower) == len(deep):
+        pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
+        raise ValueError(
+            f"the .parquet files of {folder} are in folders below it; name them with the pattern {pattern}"
+        )
+    if not deep:
+        raise ValueError(f"{folder} is a directory without .parquet files; name a file, or another folder")
+
+
+def _parquet(
+    paths: list[Path], label: str | None, weight: str | None, columns: Sequence[str] | None, progress: Heard | None
+) -> FileSource:
+    schemas, pieces = [], []
+    for path in paths:
+        stamp = stamp_of(path)
+        with parquet_file(path) as file:
+            schema, start = file.schema_arrow, 0
+            for group in range(file.metadata.num_row_groups):
+                stop = start + file.metadata.row_group(group).num_rows
+                pieces.append(Piece(str(path), group, start, stop, stamp))
+                start = stop
+        schemas.append(schema)
+    chosen = _probability_columns(schemas[0], columns, {label, weight}, paths[0])
+    for path, schema in zip(paths, schemas, strict=True):
+        missing = [name for name in (*chosen, label, weight) if name is not None and name not in schema.names]
+        if missing:
+            raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {', '.join(schema.names[:12])}")
+        if label is not None:
+            refuse_label_type(schema.field(label).type, label, path)
+    if not pieces:
+        raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
+    source = FileSource(tuple(pieces), chosen, label, weight, len(chosen), chosen, progress=progress)
+    if len(chosen) > 1:
+        return source
+    first = next((piece for piece in pieces if piece.stop > piece.start), None)
+    if first is None:
+        raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
+    return replace(source, n_classes=width_of_lists(source, first), names=None)
+
+
+def _probability_columns(
+    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Path
+) -> tuple[str, ...]:
+    import pyarrow as pa
+
+    if columns is not None:
+        chosen = (columns,) if isinstance(columns, str) else tuple(columns)
+        if not chosen:
+            raise ValueError("columns is empty; name at least one column of probabilities")
+        return chosen
+    if "probability" in schema.names and is_list(schema.field("probability").type):
+        return ("probability",)
+    chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
+    if len(chosen) < 2:
+        raise ValueError(
+            f"{path} has {len(chosen)} columns of floating-point numbers beside label and weight; name the columns of "
+            f"probabilities with columns="
+        )
+    return chosen
+
+
+def _mapped(
+    paths: list[Path], label: Any, weight: Any, columns: Sequence[str] | None, progress: Heard | None
+) -> FileSource:
+    if columns is not None:
+        raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
+    stamp = stamp_of(paths[0])
+    array = map_array(str(paths[0]))
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise ValueError(f"{paths[0]} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
+    n, K = array.shape
+    names = [name for name in (_name(label), _name(weight)) if name is not None]
+    # stamped before they are looked at; what is no file is refused there
+    beside = tuple((name, stamp_of(name)) for name in names if os.path.isfile(name))
+    for given, what, kinds in ((label, "label", "biufU"), (weight, "weight", "biuf")):
+        found = None if given is None else map_array(os.fspath(given))
+        if found is not None and found.shape != (n,):
+            raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {found.shape}")
+        if found is not None and found.dtype.kind not in kinds:
+            words = "strings or numbers" if "U" in kinds else "numbers"
+            raise ValueError(f"{what} {given} holds {found.dtype}; it must hold {words}")
+    rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
+    pieces = tuple(
+        Piece(str(paths[0]), -1, low, min(low + rows, n), stamp, beside) for low in range(0, max(n, 1), rows)
+    )
+    return FileSource(pieces, (), _name(label), _name(weight), K, progress=progress)

@@ -1,0 +1,320 @@
+"""Tables in files that need not fit into memory: Parquet files, row group by row group, and memory-mapped arrays.
+
+One thread reads ahead while the part before is scanned, so that about three row groups are in memory at a time,
+whatever the size of the table. `open_table` checks names and types; the rows are checked in every pass that reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.kernels.blocks import load_block
+from confmax.tables.labels import Coded
+from confmax.tables.partitioned.table import Part
+
+TURNED_ROWS = 1 << 12
+
+T = TypeVar("T")
+Heard = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One row group of a Parquet file, or some rows of an array: rows ``start`` to ``stop`` of the file."""
+
+    path: str
+    group: int
+    start: int
+    stop: int
+    stamp: tuple[int, int]  # size and time of the file
+    beside: tuple[tuple[str, tuple[int, int]], ...] = ()  # files of labels and weights, with their stamps
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that is no longer the one that was opened; so are those of labels and weights.
+
+        Raises
+        ------
+        ValueError
+            If its size or time is another, or it is gone.
+        """
+        for path, stamp in ((self.path, self.stamp), *self.beside):
+            if not os.path.isfile(path) or stamp_of(path) != stamp:
+                raise ValueError(f"{path} has changed since it was opened; keep files as they are during a run")
+
+    def __str__(self) -> str:
+        if self.group < 0:
+            return f"rows {self.start} to {self.stop - 1} of {self.path}"
+        return f"row group {self.group} of {self.path}"
+
+
+@dataclass(frozen=True, eq=False)
+class FileSource:
+    """Rows in files; nothing of them is held.
+
+    Attributes
+    ----------
+    pieces : tuple of Piece
+        The parts, in order.
+    columns : tuple of str
+        Columns of probabilities; one column of lists of K numbers is named alone.
+    label, weight : str or None
+        Names of columns, or for arrays files of their own.
+    n_classes : int
+        Columns of probabilities.
+    names : tuple of str or None
+        Their names; None where there is one column of lists, or an array.
+    order : tuple of int or None
+        In which order the columns are given on.
+    steps : tuple of callables
+        What is made of each part before it is used.
+    progress : callable or None
+        Called with the rows read of a pass so far, and the rows of the table.
+    """
+
+    pieces: tuple[Piece, ...]
+    columns: tuple[str, ...]
+    label: str | None
+    weight: str | None
+    n_classes: int
+    names: tuple[str, ...] | None = None
+    order: tuple[int, ...] | None = None
+    steps: tuple[Callable[[Any], Any], ...] = ()
+    progress: Heard | None = None
+
+    is_confmax_source = True
+    holds = False
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(piece.stop - piece.start for piece in self.pieces)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether a column of labels was named."""
+        return self.label is not None
+
+    def with_columns(self, order: Sequence[int]) -> FileSource:
+        """Return the source with its columns in another order."""
+        return replace(self, order=tuple(order))
+
+    def kept(self, step: Callable[[Any], Any]) -> FileSource:
+        """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
+        return replace(self, steps=(*self.steps, step))
+
+    def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
+        """Yield what ``work`` returns for every part while the next one is read."""
+        reading = _read_mapped if self._is_mapped else partial(_read_group, footers={})
+        read = partial(reading, self, labels_only=labels_only)
+        as_part = _given if self._is_mapped else partial(_part_of_group, self, held={}, labels_only=labels_only)
+        done, pieces = 0, [piece for piece in self.pieces if piece.stop > piece.start]
+        with ThreadPoolExecutor(1, thread_name_prefix="confmax-read") as reader:
+            ahead: Future[Any] | None = reader.submit(read, pieces[0]) if pieces else None
+            for k, piece in enumerate(pieces):
+                assert ahead is not None
+                found = ahead.result()
+                ahead = reader.submit(read, pieces[k + 1]) if k + 1 < len(pieces) else None
+                part: Any = as_part(piece, found)
+                for step in self.steps:
+                    part = step(part)
+                yield work(part)
+                done += piece.stop - piece.start
+                if self.progress is not None and not labels_only:
+                    self.progress(done, self.n_rows)
+
+    @property
+    def _is_mapped(self) -> bool:
+        return self.pieces[0].group < 0
+
+
+def parquet_file(path: Path | str, footer: Any = None) -> Any:
+    """Return an open Parquet file; ``footer`` is its metadata if they were read before."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, memory_map=True, metadata=footer)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is a damaged Parquet file: {_short(error)}; write it again") from None
+
+
+def _read_group(source: FileSource, piece: Piece, *, footers: dict[Any, Any], labels_only: bool = False) -> Any:
+    """Return the Arrow table of a row group; ``footers`` keeps the metadata of the file that is being read."""
+    import pyarrow as pa
+
+    columns = [] if labels_only else [*source.columns, *([] if source.weight is None else [source.weight])]
+    columns += [] if source.label is None else [source.label]
+    piece.refuse_changed()
+    key = (piece.path, piece.stamp)
+    with parquet_file(piece.path, footers.get(key)) as file:
+        if key not in footers:
+            footers.clear()
+            footers[key] = file.metadata
+        try:
+            return file.read_row_group(piece.group, columns=list(dict.fromkeys(columns)))
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
+
+
+def _part_of_group(
+    source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]], labels_only: bool = False
+) -> Part:
+    """Return what was read of a row group as arrays; the probabilities take the place of the part before."""
+    labels = None if source.label is None else _labels_of(table.column(source.label))
+    if labels_only:
+        return Part(np.empty((0, source.n_classes)), labels, None, str(piece))
+    weight = None if source.weight is None else _numbers(table.column(source.weight), piece, source.weight)
+    arrays = [_numbers(table.column(name), piece, name) for name in source.columns]
+    proba = arrays[0]
+    if proba.ndim == 1:
+        proba = _turned(arrays, source.order, held)
+    elif source.order is not None:
+        proba = np.ascontiguousarray(proba[:, source.order])
+    return Part(proba, labels, weight, str(piece))
+
+
+def _numbers(column: Any, piece: Piece, name: str) -> NDArray[Any]:
+    """Return a column as an array (n,), or (n, K) if it holds lists of K numbers; a missing value is NaN."""
+    import pyarrow as pa
+
+    chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if is_list(chunk.type):
+        found = array_of_lists(chunk)
+        if found is None:
+            raise ValueError(f"{piece}: column {name!r} does not hold the same number of probabilities in every row")
+        return found
+    if pa.types.is_decimal(chunk.type):
+        chunk = chunk.cast(pa.float64(), safe=False)
+    if not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type) or pa.types.is_null(chunk.type)):
+        raise ValueError(f"{piece}: column {name!r} holds {chunk.type}, not numbers; choose other columns")
+    return np.asarray(chunk.to_numpy(zero_copy_only=False))
+
+
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is one of lists of numbers, of one length or of several."""
+    import pyarrow as pa
+
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    numbers = (pa.types.is_floating, pa.types.is_integer, pa.types.is_null)
+    return any(test(kind) for test in lists) and any(test(kind.value_type) for test in numbers)
+
+
+def array_of_lists(chunk: Any) -> NDArray[Any] | None:
+    """Return an Arrow array of n lists of K numbers as an array (n, K), None if they are of several lengths."""
+    flat, n = chunk.flatten(), len(chunk)
+    if chunk.null_count or (n and len(flat) % n) or len(chunk.value_lengths().unique()) > 1:
+        return None
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(n, -1)
+
+
+def refuse_label_type(kind: Any, name: str, path: Path) -> None:
+    """Refuse a column of labels that holds neither strings nor numbers, before its rows are read.
+
+    Raises
+    ------
+    ValueError
+        Naming the column and its type.
+    """
+    import pyarrow as pa
+
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
+    if not (is_text(inner) or any(test(inner) for test in numbers)):
+        raise ValueError(f"label column {name!r} of {path} holds {kind}; it must hold strings or numbers")
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of strings."""
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def _labels_of(column: Any) -> Any:
+    """Return labels: integers as they are, others by their distinct values."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    if str(column.type) == "string_view":
+        column = column.cast(pa.string())
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return column.to_numpy()
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode(null_encoding="encode")
+    chunk = column.combine_chunks()
+    chunk = chunk.chunk(0) if isinstance(chunk, pa.ChunkedArray) else chunk
+    values = np.empty(len(chunk.dictionary) + 1, dtype=object)
+    values[:-1] = chunk.dictionary.to_pylist()
+    index = np.asarray(chunk.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)).astype(np.intp)
+    return Coded(values, index)
+
+
+def _read_mapped(source: FileSource, piece: Piece, *, labels_only: bool = False) -> Part:
+    piece.refuse_changed()
+    part = slice(piece.start, piece.stop)
+    labels = None if source.label is None else np.array(map_array(source.label)[part])
+    weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[part])
+    proba = np.empty((0, source.n_classes)) if labels_only else np.array(map_array(piece.path)[part])
+    return Part(proba if source.order is None else proba[:, source.order], labels, weight, str(piece))
+
+
+def width_of_lists(source: FileSource, piece: Piece) -> int:
+    """Return how many probabilities each row of the one column of a source holds, by a row group."""
+    alone = replace(source, label=None, weight=None)
+    proba = _part_of_group(alone, piece, _read_group(alone, piece, footers={}), held={}).proba
+    return int(np.shape(proba)[1])
+
+
+def _given(_piece: Piece, part: Part) -> Part:
+    return part
+
+
+def map_array(path: str) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file, memory-mapped."""
+    if not path.lower().endswith(".npy") or not os.path.isfile(path):
+        raise ValueError(f"{path} is not a .npy file; save the array with numpy.save and name the file")
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as an array: {_short(error)}; save it again with numpy.save") from None
+
+
+def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return columns (K arrays of n) as rows (n, K), in another order, in memory that is used again."""
+    taken = columns if order is None else [columns[k] for k in order]
+    kind = np.result_type(*taken).newbyteorder("=")
+    kind = kind if kind in (np.float32, np.float64) else np.dtype(np.float32 if kind == np.float16 else np.float64)
+    n, K = len(taken[0]), len(taken)
+    memory = held.get(kind.char)
+    if memory is None or memory.size < n * K:
+        # a new page costs more than what is written to it
+        memory = held[kind.char] = np.empty(n * K, kind)
+    out = memory[: n * K].reshape(n, K)
+    for low in range(0, len(out), TURNED_ROWS):
+        # as many rows as stay in the cache
+        rows = out[low : low + TURNED_ROWS]
+        block = np.empty(rows.shape[::-1], kind)
+        for k, column in enumerate(taken):
+            block[k] = column[low : low + TURNED_ROWS]
+        load_block(block, rows)
+    return out
+
+
+def stamp_of(path: Path | str) -> tuple[int, int]:
+    """Return the size and the time of change of a file."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
+
+
+def _short(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

@@ -1,0 +1,133 @@
+"""Gains whose coefficients span more than the table's numbers hold: those are decided in float64.
+
+The coefficients of a gain are scaled by a power of two and rounded to the table's type (`coefficients`). In
+float32 a coefficient 1e-40 times the largest would become zero, and its class would never win a row. Such a gain is
+multiplied with the same probabilities in float64 instead, in every backend and export. Whether it is, depends on the
+gain alone, so that a rule decides alike as one of a batch and by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+
+# relative to the largest coefficient. A row's best score is at least a K-th of a coefficient: 26 bits are left for that
+NARROW = 2.0**-100  # float32 holds no less
+LEAST = 2.0**-1000  # nor does float64
+
+
+def spans(gains: Gains) -> tuple[Array, Array]:
+    """Return the smallest that is not zero and the largest size (B,) of each gain's coefficients; inf and 0 of none."""
+    values = gains.full if gains.full is not None else np.stack(gains.coefficients(), axis=1)
+    sizes = np.abs(values).reshape(len(values), -1)
+    return np.where(sizes > 0, sizes, np.inf).min(axis=1), sizes.max(axis=1)
+
+
+def is_wide(gains: Gains, dtype: Any) -> NDArray[np.bool_]:
+    """Return which gains (B,) are to be decided in float64 on a table of ``dtype``, which is narrower."""
+    if np.dtype(dtype) == np.float64:
+        return np.zeros(len(gains), dtype=np.bool_)
+    least, largest = spans(gains)
+    return np.asarray(least < largest * NARROW)
+
+
+def refuse_unheld(gains: Gains) -> None:
+    """Refuse gains whose coefficients span more than float64 holds.
+
+    Raises
+    ------
+    ValueError
+        With the smallest and the largest of them.
+    """
+    least, largest = spans(gains)
+    bad = np.flatnonzero(least < largest * LEAST)
+    if len(bad):
+        k = int(bad[0])
+        raise ValueError(
+            f"the weights and offsets of a rule range from {least[k]:.3g} to {largest[k]:.3g} in size, and scores in "
+            f"float64 allow a factor of at most {1 / LEAST:.0e}; set the small ones to zero"
+        )
+
+
+def held(gains: Gains) -> Gains:
+    """Return the gains with zeros in place of coefficients that float64 cannot hold beside the largest."""
+    least, largest = spans(gains)
+    if not (least < largest * LEAST).any():
+        return gains
+    floor = largest * LEAST
+
+    def cleaned(values: Array) -> Array:
+        return np.where(np.abs(values) < floor.reshape((-1,) + (1,) * (values.ndim - 1)), 0.0, values)
+
+    if gains.full is not None:
+        return Gains.from_matrix(cleaned(gains.full))
+    a, b = gains.coefficients()
+    return Gains.reduced(cleaned(a), cleaned(b), power=gains.power)
+
+
+def coefficients(values: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Round coefficients (B, ...) once to the table's dtype, after scaling each gain by a power of two.
+
+    The scaling is exact and changes no decision; it keeps large gains from overflowing in float32.
+    """
+    largest = np.abs(values).reshape(len(values), -1).max(axis=1)
+    exponent = np.where(largest > 0, np.frexp(largest)[1], 0)
+    return np.ldexp(values, -exponent.reshape((-1,) + (1,) * (values.ndim - 1))).astype(dtype)
+
+
+def gain_coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return ``(a, b)`` or ``(full, None)`` in the table's dtype; a and b share one scale."""
+    if gains.full is not None:
+        return coefficients(gains.full, dtype), None
+    both = coefficients(np.stack(gains.coefficients(), axis=1), dtype)
+    return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+
+
+def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
+    """Return what reduced gains multiply (n, K): ``p_j``, or ``sum_i |i - j|^power p_i`` in O(K) operations per row."""
+    if power == 0:
+        return proba
+    n, K = proba.shape
+    total, mean, square = proba[:, 0].copy(), np.zeros(n, proba.dtype), np.zeros(n, proba.dtype)
+    for i in range(1, K):
+        total = total + proba[:, i]
+        mean = mean + proba[:, i] * proba.dtype.type(i)
+        square = square + proba[:, i] * proba.dtype.type(i * i)
+    out = np.empty_like(proba)
+    below, distance = np.zeros(n, proba.dtype), mean
+    for j in range(K):
+        if power == 2:
+            out[:, j] = (square + total * proba.dtype.type(j * j)) - mean * proba.dtype.type(2 * j)
+            continue
+        out[:, j] = distance
+        below = below + proba[:, j]
+        distance = distance + (below + below - total)
+    return out
+
+
+def decided(gains: Gains, dtype: Any, by: Callable[[Gains, bool], Any]) -> Any:
+    """Return the decisions (B, n): ``by(part, wide)`` decides some of the gains, in float64 where ``wide`` is true."""
+    wide = is_wide(gains, dtype)
+    if wide.all() or not wide.any():
+        return by(gains, bool(wide.any()))
+    narrow = by(gains[np.flatnonzero(~wide)], False)
+    out = narrow[np.zeros(len(gains), dtype=np.intp)]
+    out[np.flatnonzero(~wide)], out[np.flatnonzero(wide)] = narrow, by(gains[np.flatnonzero(wide)], True)
+    return out
+
+
+def answered(gains: Gains, dtype: Any, by: Callable[[Gains, bool], Confusion]) -> Confusion:
+    """Return an oracle's answers (batch of B): ``by(part, wide)`` answers some of the gains."""
+    wide = is_wide(gains, dtype)
+    if wide.all() or not wide.any():
+        return by(gains, bool(wide.any()))
+    order = [np.flatnonzero(~wide), np.flatnonzero(wide)]
+    joined = Confusion.concatenate([by(gains[index], bool(wide[index[0]])) for index in order])
+    back = np.argsort(np.concatenate(order))
+    matrix = None if joined.matrix is None else joined.matrix[back]
+    return Confusion(joined.rows, joined.diagonal[back], joined.columns[back], matrix)

@@ -1,0 +1,170 @@
+"""The oracle over sparse tables: one compiled scan of the stored entries.
+
+Partial statistics are summed per part of the rows, parts in a fixed order, so that the result does not depend on the
+number of threads; a part counts K numbers, and there are only as many parts as the stored entries pay for. Gains that
+have coefficients for one class only, as a metric of K separate scores asks for, are answered all together: of each,
+the rows that store the class are looked at, and all others decide alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.kernels.blocks import run_parts
+from confmax.tables.precision import answered, gain_coefficients
+from confmax.tables.sparse import kernels
+from confmax.tables.sparse.table import as_sparse, decide, kernel_gains
+from confmax.tables.table import Table
+
+MOST_PARTS = 64
+PART_ROWS = 4096
+PART_CELLS = 1 << 24  # partial statistics hold at most this many numbers together
+MATRIX_CELLS = 1 << 24  # of a confusion matrix
+
+
+class SparseOracle:
+    """Compiled oracle on a sparse table; a dense one is converted.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from confmax.confusion import Gains
+    >>> from confmax.oracle import make_oracle, make_table
+    >>> oracle = make_oracle(make_table(scipy.sparse.csr_array([[0.8, 0.2, 0.0], [0.0, 0.4, 0.6]])))
+    >>> oracle.maximize(Gains.reduced([1.0, 1.0, 1.0])).diagonal
+    array([[0.4, 0. , 0.3]])
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = as_sparse(table)
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        csr = self.table.proba
+        self._arrays = (csr.indptr, csr.indices, csr.data)
+        self._weight = np.empty(0) if table.weight is None else table.weight
+        self._total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
+        self._labels = np.empty(0, dtype=np.int64)
+        self.rows: Array = self.table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        if not self.exact:
+            assert table.labels is not None
+            self._labels = table.labels
+            self.rows = model_share * self.rows + (1.0 - model_share) * table.label_weight()
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain.
+
+        Raises
+        ------
+        ValueError
+            If the matrix is asked for and would be large.
+        """
+        K, M = self.table.n_classes, gains.n_decisions
+        if matrix and K * M > MATRIX_CELLS:
+            raise ValueError(
+                f"the whole confusion matrix of {K} classes has {K * M:,} entries, more than {MATRIX_CELLS:,}; take a "
+                f"metric of its diagonal and column sums, or merge classes"
+            )
+
+        def by(part: Gains, wide: bool) -> Confusion:
+            if not wide:
+                return self._answers(part, matrix=matrix)
+            table = replace(self.table, proba=self.table.proba.astype(np.float64))
+            return SparseOracle(table, self.model_share)._answers(part, matrix=matrix)
+
+        return answered(gains, self.table.proba.dtype, by)
+
+    def _answers(self, gains: Gains, *, matrix: bool) -> Confusion:
+        alone = np.full(len(gains), -1) if matrix else _alone(gains, self.table.proba.dtype)
+        if (alone < 0).all():
+            return self._scanned(gains, matrix=matrix)
+        diagonal, columns = self._of_one_class(gains, alone)
+        others = np.flatnonzero(alone < 0)
+        if len(others):
+            a, b = gains.pair()
+            answers = self._scanned(Gains.reduced(a[others], b[others]), matrix=False)
+            diagonal[others], columns[others] = answers.diagonal, answers.columns
+        return Confusion(self.rows, diagonal, columns)
+
+    def _scanned(self, gains: Gains, *, matrix: bool) -> Confusion:
+        """Decide every row by every gain."""
+        B, K, M = len(gains), self.table.n_classes, gains.n_decisions
+        edges = self._edges(B * (K * M if matrix else K + M))
+        parts = len(edges) - 1
+        diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
+        matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
+        # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
+        proba = self.table.proba
+        by: tuple[Any, ...] = (decide(proba, gains),) if gains.power else kernel_gains(proba, gains)
+        kernel: Any = kernels.count_given if gains.power else kernels.scan
+
+        def work(part: int) -> None:
+            kernel(*self._arrays, edges[part], edges[part + 1], *by, self.model_share, self._labels, self._weight,
+                   diagonal[part], columns[part], matrices[part])  # fmt: skip
+
+        run_parts(work, parts)
+        total = self._total
+        full = matrices.sum(axis=0) / total if matrix else None
+        return Confusion(self.rows, diagonal.sum(axis=0) / total, columns.sum(axis=0) / total, full)
+
+    def _of_one_class(self, gains: Gains, alone: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return diagonals and column sums (B, K), filled for the gains that have coefficients for one class only."""
+        K, total = self.table.n_classes, self._total
+        mine = np.flatnonzero(alone >= 0)
+        k = alone[mine]
+        first, second = gain_coefficients(gains, self.table.proba.dtype)
+        assert second is not None
+        a, b = first[mine, k], second[mine, k]
+        rest = np.where(k == K - 1, K - 2, K - 1)
+        always = np.where(k < rest, b > 0, b >= 0)
+        listed = np.argsort(k, kind="stable")
+        begin = np.searchsorted(k[listed], np.arange(K + 1))
+        edges = self._edges(3 * len(mine))
+        moved = np.zeros((len(edges) - 1, len(mine), 3))
+        kernel: Any = kernels.scan_alone
+
+        def work(part: int) -> None:
+            kernel(*self._arrays, edges[part], edges[part + 1], begin, listed, a, b, always, rest,
+                   self.model_share, self._labels, self._weight, moved[part])  # fmt: skip
+
+        run_parts(work, len(moved))
+        weight, own, others = moved.sum(axis=0).T / total
+        diagonal, columns = np.zeros((len(gains), K)), np.zeros((len(gains), K))
+        # a difference of sums may end a rounding below zero
+        rows = self.rows
+        columns[mine, k] = np.where(always, np.maximum(1.0 - weight, 0.0), weight)
+        columns[mine, rest] = np.where(always, weight, np.maximum(1.0 - weight, 0.0))
+        diagonal[mine, k] = np.where(always, np.maximum(rows[k] - own, 0.0), own)
+        diagonal[mine, rest] = np.where(always, others, np.maximum(rows[rest] - others, 0.0))
+        return diagonal, columns
+
+    def _edges(self, cells: int) -> NDArray[np.int64]:
+        """Return the rows where parts begin and end: as many parts as entries and memory pay for, per part ``cells``.
+
+        The number depends on the table and the gains alone, never on the threads.
+        """
+        n, stored = self.table.n_rows, len(self._arrays[2])
+        pays = (n + stored) // (4 * self.table.n_classes)
+        parts = min(MOST_PARTS, -(-n // PART_ROWS), pays, PART_CELLS // max(cells, 1))
+        return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64)
+
+
+def _alone(gains: Gains, dtype: np.dtype[Any]) -> NDArray[np.int64]:
+    """Return for each gain the only class that has a coefficient, -1 where there is none or more than one."""
+    alone = np.full(len(gains), -1)
+    if gains.full is not None or gains.power:
+        return alone
+    a, b = gain_coefficients(gains, dtype)
+    used = (a != 0) | (b != 0)
+    return np.where(used.sum(axis=1) == 1, used.argmax(axis=1), alone)

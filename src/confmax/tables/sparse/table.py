@@ -1,0 +1,278 @@
+"""Tables in compressed sparse rows: the k largest probabilities of very many classes, all others being zero.
+
+The table is a `scipy.sparse.csr_array` of shape (n, K) whose rows store at least one class, each class once, in rising
+order. Every answer equals that on the dense table; what a scan costs is O(stored entries + K) per gain. What is
+inherently dense (a search over thresholds or over one coefficient) works on the dense table while that is small, and
+is refused in one sentence otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Gains
+from confmax.kernels.blocks import run_parts
+from confmax.tables.array.oracle import decide as decide_dense
+from confmax.tables.arrays import ROW_SUM_TOLERANCE, in_native_order
+from confmax.tables.precision import decided, gain_coefficients
+from confmax.tables.sparse import kernels
+from confmax.tables.table import Calibrator, Table
+
+DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
+DENSE_FACTOR = 4  # and one whose cells are at most so many times its stored entries
+ROWS = 1 << 14  # rows per part of a scan that has no statistics
+BLOCK_CELLS = 1 << 21  # cells of a dense block of rows
+
+
+@dataclass(frozen=True, eq=False)
+class SparseTable(Table):
+    """A checked table of class probabilities in compressed sparse rows.
+
+    Attributes
+    ----------
+    proba : scipy.sparse.csr_array (n, K), float32 or float64
+        Each row stores at least one class, each once, classes rising; each row sums to one up to rounding.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from confmax.oracle import make_table
+    >>> table = make_table(scipy.sparse.csr_array([[0.8, 0.2, 0.0], [0.0, 0.0, 1.0]]))
+    >>> table.backend, table.proba.nnz, table.mean_probability()
+    ('sparse', 3, array([0.4, 0.1, 0.5]))
+    """
+
+    proba: Any
+    backend: ClassVar[str] = "sparse"
+
+    def calibrated(self, calibrator: Calibrator | None) -> Table:
+        """Return the table under a calibrator: dense, because a calibrator knows no zeros; itself for None."""
+        return self if calibrator is None else self.dense("a calibrator").calibrated(calibrator)
+
+    def dense(self, what: str) -> Table:
+        """Return the dense table.
+
+        Raises
+        ------
+        ValueError
+            If it would be large; ``what`` needs it.
+        """
+        return Table(densified(self.proba, what), self.labels, self.weight, self.classes, hashes=self.hashes,
+                     unordered=self.unordered)  # fmt: skip
+
+    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
+        """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
+        out = np.zeros(self.n_classes)
+        given = np.empty(0) if weight is None else weight
+        kernels.column_sums(*_arrays(self.proba), given, spread, out)
+        return out
+
+    def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its decision (n,), zero for a decision that is no class."""
+        hit = np.empty(self.n_rows, self.proba.dtype)
+        kernels.look_up(*_arrays(self.proba), 0, self.n_rows, np.asarray(decision), hit)
+        return hit
+
+
+def checked_sparse(proba: Any) -> Any:
+    """Return a sparse table as a canonical csr_array (n, K) whose rows sum to one up to rounding.
+
+    What is canonical already, in float32 or float64, is not copied; the caller's table is never changed.
+
+    Raises
+    ------
+    ValueError
+        As `checked_probabilities`; entries are named by their row and column.
+    """
+    return divided(canonical(proba))
+
+
+def divided(csr: Any) -> Any:
+    """Return a canonical csr_array (n, K), its rows checked and divided by their sums: itself where they sum to one.
+
+    Raises
+    ------
+    ValueError
+        If some row is no distribution.
+    """
+    indptr, indices, data = _arrays(csr)
+    n = csr.shape[0]
+    sums = np.empty(n)
+    negative = _parts(n, lambda low, high: bool(kernels.row_sums(indptr, data, low, high, sums)))
+    if not np.isfinite(sums).all():
+        _refuse_first(csr, ~np.isfinite(data), "is not a finite number", "drop or impute such rows")
+    if any(negative):
+        _refuse_first(csr, data < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    off = np.abs(sums - 1.0)
+    if off.max() > ROW_SUM_TOLERANCE:
+        _refuse_sum(int(np.argmax(off > ROW_SUM_TOLERANCE)), sums)
+    loose = off > 8 * np.finfo(data.dtype).eps
+    if not loose.any():
+        return csr
+    out = np.empty_like(data)
+    _parts(n, lambda low, high: kernels.divide_rows(indptr, data, low, high, sums, loose, out))
+    return _csr(out, indices, indptr, csr.shape)
+
+
+def as_sparse(table: Table) -> SparseTable:
+    """Return a table as a sparse one; zeros of a dense table are left out."""
+    if isinstance(table, SparseTable):
+        return table
+    csr = checked_sparse(_csr_of_dense(table.proba))
+    return SparseTable(csr, table.labels, table.weight, table.classes, hashes=table.hashes, unordered=table.unordered)
+
+
+def densified(csr: Any, what: str) -> NDArray[Any]:
+    """Return a checked sparse table as a dense array, if it is small enough.
+
+    Raises
+    ------
+    ValueError
+        If it is not; ``what`` needs it.
+    """
+    n, K = csr.shape
+    if n * K > max(DENSE_CELLS, DENSE_FACTOR * csr.nnz):
+        raise ValueError(
+            f"{what} needs a dense table, and this sparse one would have {n} x {K} cells, more than {DENSE_CELLS:,}; "
+            f"pass fewer rows, or a dense table if it fits into the memory"
+        )
+    return np.asarray(csr.toarray())
+
+
+def decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
+    """Return the decisions (B, n) of every gain on every row of a checked sparse table, as on the dense one."""
+
+    def by(part: Gains, wide: bool) -> NDArray[np.int32]:
+        return _decide(csr.astype(np.float64) if wide else csr, part)
+
+    return np.asarray(decided(gains, csr.dtype, by))
+
+
+def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
+    n, K = csr.shape
+    out = np.empty((len(gains), n), dtype=np.int32)
+    if gains.power:
+        # every class's distance changes with every entry: K numbers per row, whatever is stored
+        rows = max(1, BLOCK_CELLS // K)
+        for low in range(0, n, rows):
+            out[:, low : low + rows] = decide_dense(csr[low : low + rows].toarray(), gains)
+        return out
+    coefficients, orders = kernel_gains(csr, gains)
+    arrays = _arrays(csr)
+    _parts(n, lambda low, high: kernels.decide_rows(*arrays, low, high, coefficients, orders, out))
+    return out
+
+
+def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return what the kernels take: pairs of weight and offset (B, K, 2) with the offsets' order, or full gains.
+
+    The order (B, L) lists the classes with the largest offsets, of equal ones the largest index first: one more than
+    the fullest row stores, so that every row lacks one of them unless it stores all classes.
+    """
+    first, second = gain_coefficients(gains, csr.dtype)
+    if second is None:
+        return first, np.empty((0, 0), np.int64)
+    most = min(csr.shape[1], int(np.diff(csr.indptr).max(initial=0)) + 1)
+    return np.stack([first, second], axis=2), np.array([largest_first(b, most) for b in second])
+
+
+def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:
+    """Return the indices of the ``most`` largest numbers of b (K,), falling, ties by falling index, in O(K)."""
+    K = len(b)
+    if b.min() == b.max():
+        return np.arange(K - 1, K - 1 - most, -1)
+    edge = np.partition(b, K - most)[K - most]
+    above = np.flatnonzero(b > edge)
+    chosen = np.concatenate([above, np.flatnonzero(b == edge)[len(above) - most :]])
+    return np.asarray(chosen[np.lexsort((chosen, b[chosen]))[::-1]])
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _arrays(csr: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    return csr.indptr, csr.indices, csr.data
+
+
+def _csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
+    # only who passes a sparse table pays for importing scipy.sparse
+    from scipy.sparse import csr_array
+
+    return csr_array((data, indices, indptr), shape=shape, copy=False)
+
+
+def _csr_of_dense(P: NDArray[Any]) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array(P)
+
+
+def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
+    """Call ``work(low, high)`` for all rows, part by part; return the results in order."""
+    n_parts = -(-n // ROWS)
+    found: list[Any] = [None] * n_parts
+
+    def one(part: int) -> None:
+        found[part] = work(part * ROWS, min((part + 1) * ROWS, n))
+
+    run_parts(one, n_parts)
+    return found
+
+
+def canonical(proba: Any) -> Any:
+    """Return the entries as a csr_array of floats (n, K), each row's classes rising, none twice."""
+    if proba.ndim != 2 or proba.shape[1] < 2:
+        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {proba.shape}")
+    if proba.shape[0] == 0:
+        raise ValueError("proba is empty: at least one row of probabilities is needed")
+    csr = proba.tocsr()
+    data, indices, indptr = (in_native_order(part) for part in (csr.data, csr.indices, csr.indptr))
+    n, K = csr.shape
+    if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
+        raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
+    data, indices = _as_float(data[: indptr[-1]]), indices[: indptr[-1]]
+    found = _parts(n, lambda low, high: kernels.structure(indptr, indices, low, high, K))
+    if kernels.OUTSIDE in found:
+        outside = int(np.argmax((indices < 0) | (indices >= K)))
+        row = int(np.searchsorted(indptr, outside, side="right")) - 1
+        raise ValueError(
+            f"row {row} of proba stores an entry in column {indices[outside]} of {K}; rebuild the sparse table"
+        )
+    if kernels.UNSORTED in found:
+        csr = _csr(data.copy(), indices.copy(), indptr.copy(), (n, K))
+        csr.sum_duplicates()
+        return csr
+    return _csr(data, indices, indptr, (n, K))
+
+
+def _as_float(data: NDArray[Any]) -> NDArray[Any]:
+    if data.dtype in (np.float32, np.float64):
+        return data
+    if data.dtype.kind == "c":
+        raise ValueError("proba holds complex numbers; pass real probabilities")
+    try:
+        return data.astype(np.float32 if data.dtype == np.float16 else np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"proba must hold numbers; got dtype {data.dtype}") from None
+
+
+def _refuse_first(csr: Any, bad: NDArray[np.bool_], what: str, way_out: str) -> None:
+    place = int(np.argmax(bad))
+    row = int(np.searchsorted(csr.indptr, place, side="right")) - 1
+    raise ValueError(f"row {row}, column {csr.indices[place]} of proba {what} ({csr.data[place]}); {way_out}")
+
+
+def _refuse_sum(row: int, sums: Array) -> None:
+    if sums[row] == 0.0:
+        raise ValueError(
+            f"row {row} of proba holds no probability; drop such rows, or add a column 'other' for what is left out"
+        )
+    raise ValueError(
+        f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); if only the "
+        f"largest probabilities were kept, divide each row by its sum, or add a column 'other' for what is left out"
+    )

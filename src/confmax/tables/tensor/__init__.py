@@ -1,0 +1,1 @@
+"""Tables in tensors, on any device of torch."""

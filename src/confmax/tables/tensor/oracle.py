@@ -1,0 +1,304 @@
+"""The oracle on a device: the table stays there, gains go to it, statistics come back.
+
+A chunk of rows at a time is multiplied, added to and compared, in the type of the scores and in separate operations, so
+that reduced gains decide as the reference does, bit for bit; the scores of the whole table never exist. Full gains are
+matrix products in float64, rounded to the type of the scores: rows whose two best scores are as close as rounding may
+be decided differently. On CUDA a kernel (`_triton`) reads each probability once, if it agrees with this code.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.tables.precision import answered, decided, gain_coefficients
+from confmax.tables.table import Table
+from confmax.tables.tensor.table import FixedPoint, Tensor, TorchTable, chunks, from_host, scores_of, take
+
+CHECKED_ROWS = 1 << 14  # on which a kernel must agree before it is used
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Integer sums over rows, on the device: what is decided (B, M), p of it and hits of labels (B, K), matrices.
+
+    ``model`` and ``matrix`` are sums of products with p, ``hits`` and ``counted`` of weights (`FixedPoint`).
+    """
+
+    columns: Tensor
+    model: Tensor
+    hits: Tensor
+    matrix: Tensor
+    counted: Tensor
+
+    @classmethod
+    def zeros(cls, n_gains: int, K: int, M: int, *, matrix: bool, device: Any) -> Sums:
+        """Return empty sums."""
+        sizes = ((n_gains, M), (n_gains, K), (n_gains, K), *[(n_gains if matrix else 0, M * K)] * 2)
+        return cls(*(torch.zeros(size, dtype=torch.int64, device=device) for size in sizes))
+
+
+Fused = Callable[[Tensor, Tensor], Sums]
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+def device_gains(gains: Gains, table: TorchTable) -> tuple[Tensor, Tensor | None]:
+    """Return ``(a, b)``, in the type of the scores, or ``(full, None)``, in float64, on the table's device."""
+    first, second = gain_coefficients(gains, table.dtype)
+    device = table.proba.device
+    if second is None:
+        return torch.as_tensor(first.astype(np.float64), device=device), None
+    return torch.as_tensor(first, device=device), torch.as_tensor(second, device=device)
+
+
+def features(x: Tensor, power: int) -> Tensor:
+    """Return what reduced gains multiply (R, K), by the reference's operations in the reference's order."""
+    if power == 0:
+        return x
+    t = x.t().contiguous()
+    total, mean, square = t[0].clone(), torch.zeros_like(t[0]), torch.zeros_like(t[0])
+    for i in range(1, len(t)):
+        total += t[i]
+        mean += t[i] * float(i)
+        square += t[i] * float(i * i)
+    out, below, distance = torch.empty_like(t), torch.zeros_like(mean), mean.clone()
+    for j in range(len(t)):
+        if power == 2:
+            out[j] = (square + total * float(j * j)) - mean * float(2 * j)
+            continue
+        out[j] = distance
+        below += t[j]
+        distance += below + below - total
+    return out.t()
+
+
+def decide_chunk(x: Tensor, wide: Tensor, first: Tensor, second: Tensor | None) -> Tensor:
+    """Return the decisions (R,) of one gain; ties go to the largest index.
+
+    ``x`` is what reduced gains multiply, ``wide`` the probabilities in float64, which full gains multiply.
+    """
+    if second is None:
+        scores = (wide @ first).to(x.dtype)
+    else:
+        # two operations: one that multiplies and adds at once would round differently
+        scores = x * first
+        scores += second
+    return (scores.shape[1] - 1) - scores.flip(1).argmax(dim=1)
+
+
+def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
+    """Return the decisions (B, n) of every gain on every row of a checked tensor, int64 on its device."""
+    given = TorchTable(proba, None, None, ())
+    return decided(gains, given.dtype, lambda part, wide: _decide_tensor(proba.double() if wide else proba, part))
+
+
+def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
+    first, second = device_gains(gains, TorchTable(proba, None, None, ()))
+    out = torch.empty((len(gains), len(proba)), dtype=torch.int64, device=proba.device)
+    for rows in chunks(proba):
+        x = scores_of(proba[rows])
+        wide = x.double() if second is None else x
+        x = features(x, gains.power)
+        for g in range(len(gains)):
+            out[g, rows] = decide_chunk(x, wide, first[g], None if second is None else second[g])
+    return out
+
+
+def decide(proba: Tensor, gains: Gains) -> NDArray[np.int32]:
+    """Return the same decisions as an array in host memory."""
+    return decide_tensor(proba, gains).to(torch.int32).cpu().numpy()
+
+
+# --- the oracle -------------------------------------------------------------------------------------------------------
+
+
+class TorchOracle:
+    """Oracle over a table on a device.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table; one in host memory is read where it is.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    decides_on : Table or None
+        Other probabilities of the same rows, from which decisions are made; the statistics stay those of ``table``.
+
+    Warns
+    -----
+    UserWarning
+        If the kernel for CUDA does not agree with the plain operations on the first rows: it is not used.
+    """
+
+    def __init__(self, table: Table, model_share: float, *, decides_on: Table | None = None) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0 and decides_on is None
+        self._rows = as_torch(table)
+        self._decides = self._rows if decides_on is None else as_torch(decides_on)
+        self.rows = model_share * self._rows.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        if model_share < 1.0:
+            self.rows = self.rows + (1.0 - model_share) * table.label_weight()
+        self._fused = None if decides_on is not None else checked_fused(self._rows, model_share)
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain."""
+        return answered(gains, self._decides.dtype, lambda part, wide: self._answers(part, wide=wide, matrix=matrix))
+
+    def _answers(self, gains: Gains, *, wide: bool, matrix: bool) -> Confusion:
+        source = replace(self._decides, proba=self._decides.proba.double()) if wide else self._decides
+        first, second = device_gains(gains, source)
+        if self._fused is not None and not wide and second is not None and not gains.power and not matrix:
+            sums = self._fused(first, second)
+        else:
+            sums = scan(self._rows, self.model_share, first, second, power=gains.power, matrix=matrix,
+                        decides_on=source)  # fmt: skip
+        return self._confusion(sums, gains.n_decisions)
+
+    def _confusion(self, sums: Sums, M: int) -> Confusion:
+        fixed, K = self._rows.fixed, self._rows.n_classes
+        columns = fixed.back_counts(sums.columns) / fixed.total
+        diagonal = self._blend(fixed, sums.model, sums.hits)
+        full = None
+        if len(sums.matrix):
+            full = self._blend(fixed, sums.matrix, sums.counted).reshape(-1, M, K).transpose(0, 2, 1)
+            full = np.ascontiguousarray(full)
+        return Confusion(self.rows, diagonal, columns, full)
+
+    def _blend(self, fixed: FixedPoint, model: Tensor, labels: Tensor) -> Array:
+        share = self.model_share
+        out = np.zeros(model.shape)
+        if share > 0.0:
+            out += share * fixed.back(model)
+        if share < 1.0:
+            out += (1.0 - share) * fixed.back_counts(labels)
+        return out / fixed.total
+
+
+def as_torch(table: Table) -> TorchTable:
+    """Return a table as one of tensors; a table in host memory without a copy where NumPy allows that."""
+    if isinstance(table, TorchTable):
+        return table
+    return TorchTable(from_host(table.proba, "cpu"), table.labels, table.weight, table.classes)
+
+
+def scan(
+    table: TorchTable,
+    share: float,
+    first: Tensor,
+    second: Tensor | None,
+    *,
+    power: int = 0,
+    matrix: bool = False,
+    decides_on: TorchTable | None = None,
+) -> Sums:
+    """Return the sums of every gain's decisions over all rows of the table."""
+    source = table if decides_on is None else decides_on
+    n_gains, M = len(first), first.shape[-1]
+    sums = Sums.zeros(n_gains, table.n_classes, M, matrix=matrix, device=table.proba.device)
+    for rows in chunks(table.proba):
+        p = scores_of(table.proba[rows])
+        x = p if source is table else scores_of(source.proba[rows])
+        wide = x.double() if second is None else x
+        x = features(x, power)
+        counts = table.fixed.counts(rows, p.device)
+        products = table.fixed.products(p, rows) if matrix and share > 0.0 else None
+        for g in range(n_gains):
+            decision = decide_chunk(x, wide, first[g], None if second is None else second[g])
+            _add(sums, g, decision, table, rows, counts=counts, p=p, share=share)
+            if matrix:
+                _add_matrix(sums, g, decision, table, rows, counts=counts, products=products, share=share)
+    return sums
+
+
+def _add(
+    sums: Sums, g: int, decision: Tensor, table: TorchTable, rows: slice, *, counts: Tensor, p: Tensor, share: float
+) -> None:
+    sums.columns[g].index_add_(0, decision, counts)
+    if share > 0.0:
+        hit = table.fixed.products(take(p, decision), rows)
+        sums.model[g].index_add_(0, decision.clamp(max=p.shape[1] - 1), hit)
+    if share < 1.0:
+        codes = table.codes[rows]
+        sums.hits[g].index_add_(0, codes, counts * (codes == decision))
+
+
+def _add_matrix(
+    sums: Sums,
+    g: int,
+    decision: Tensor,
+    table: TorchTable,
+    rows: slice,
+    *,
+    counts: Tensor,
+    products: Tensor | None,
+    share: float,
+) -> None:
+    start = decision * table.n_classes
+    if products is not None:
+        places = start[:, None] + torch.arange(table.n_classes, device=start.device)
+        sums.matrix[g].index_add_(0, places.reshape(-1), products.reshape(-1))
+    if share < 1.0:
+        sums.counted[g].index_add_(0, start + table.codes[rows], counts)
+
+
+# --- the kernel -------------------------------------------------------------------------------------------------------
+
+
+def fused_scan(table: TorchTable, share: float) -> Fused | None:
+    """Return the scan by a kernel, None where there is none for this table."""
+    if table.proba.device.type != "cuda":
+        return None
+    try:
+        from confmax.tables.tensor import triton
+    except ImportError:
+        return None
+    return triton.fused_scan(table, share)
+
+
+def checked_fused(table: TorchTable, share: float) -> Fused | None:
+    """Return the scan by a kernel if its sums on the first rows equal those of the plain operations."""
+    P = table.proba
+    try:
+        fused = fused_scan(table, share)
+        if fused is None:
+            return None
+        n = min(CHECKED_ROWS, len(P))
+        labels = None if table.labels is None else table.labels[:n]
+        weight = None if table.weight is None else table.weight[:n]
+        part = TorchTable(P[:n], labels, weight, table.classes)
+        tried = fused_scan(part, share)
+        assert tried is not None
+        first, second = device_gains(_trial_gains(table.n_classes), table)
+        assert second is not None
+        mine, theirs = scan(part, share, first, second), tried(first, second)
+        pairs = [(getattr(mine, name), getattr(theirs, name)) for name in ("columns", "model", "hits")]
+        if all(torch.equal(one, other) for one, other in pairs):
+            return fused
+        reason = "it decides rows differently"
+    except Exception as error:  # whatever a compiler or a driver raises
+        reason = f"{type(error).__name__}: {error}"
+    warnings.warn(
+        f"the CUDA kernel of the torch oracle is not used ({reason}); results are the same, scans are slower",
+        UserWarning,
+        stacklevel=3,
+    )
+    return None
+
+
+def _trial_gains(K: int) -> Gains:
+    """Return gains of several kinds: plain argmax, weights, and offsets that make many scores nearly equal."""
+    rng = np.random.default_rng(0)
+    a, near = 0.5 + rng.random((2, K)), 1.0 + 1e-3 * rng.random(K)
+    weights = np.array([np.ones(K), a[0], 1e-3 * a[1], near])
+    offsets = np.array([np.zeros(K), np.zeros(K), 1e-3 * a[0], -0.5 * near])
+    return Gains.reduced(weights, offsets)

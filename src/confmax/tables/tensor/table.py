@@ -1,0 +1,285 @@
+"""Tables of class probabilities that stay on their device, as torch tensors.
+
+Checks run on the device, a chunk of rows at a time; what is refused is refused in the words of NumPy arrays. Weights
+and sums are fixed-point integers (`FixedPoint`): a sum of integers does not depend on the order of its terms, so that
+every statistic is the same, bit for bit, on any device, with any number of threads, and for any order of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.tables.arrays import ROW_SUM_TOLERANCE
+from confmax.tables.kinds import on_host
+from confmax.tables.table import Calibrator, Table, apply_calibrator, checked_probabilities
+from confmax.tables.tensor import hashes as torch_hashes
+
+Tensor = Any
+WIDE, NARROW = (torch.float32, torch.float64), (torch.float16, torch.bfloat16)
+CELLS = {"cpu": 1 << 18, "cuda": 1 << 24}  # entries of a chunk: in the cache, or enough to keep the device busy
+BITS = 61  # of a sum in fixed point; two more are left for rows whose sum exceeds one, and for the sign
+
+
+@dataclass(frozen=True, eq=False)
+class TorchTable(Table):
+    """A checked table of class probabilities on a device.
+
+    Attributes
+    ----------
+    proba : torch.Tensor (n, K), float16, bfloat16, float32 or float64
+        Each row of 32 or 64 bits sums to one up to rounding; rows of 16 bits are used as they are, in float32.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table(torch.tensor([[0.75, 0.25], [0.5, 0.5]]))
+    >>> table.backend, table.mean_probability()
+    ('torch', array([0.625, 0.375]))
+    """
+
+    proba: Any
+    backend: ClassVar[str] = "torch"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that scores are computed in: float32, or float64 for a table in float64."""
+        return np.dtype(np.float64 if self.proba.dtype == torch.float64 else np.float32)
+
+    def dense(self, what: str) -> Table:
+        """Return the same rows in host memory, as what ``what`` needs: copied once, in the type of the scores."""
+        return self._host
+
+    @cached_property
+    def _host(self) -> Table:
+        return Table(on_host(self.proba), self.labels, self.weight, self.classes, hashes=self.hashes,
+                     unordered=self.unordered)  # fmt: skip
+
+    @cached_property
+    def fixed(self) -> FixedPoint:
+        """The rows' weights as sums take them."""
+        return FixedPoint.of(self.weight, self.n_rows, self.proba.device)
+
+    @cached_property
+    def codes(self) -> Tensor:
+        """The labels (n,) on the device, int64."""
+        assert self.labels is not None
+        return from_host(self.labels, self.proba.device)
+
+    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
+        """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
+        own = self.fixed if weight is self.weight else FixedPoint.of(weight, self.n_rows, self.proba.device)
+        total = torch.zeros(self.n_classes, dtype=torch.int64, device=self.proba.device)
+        for rows in chunks(self.proba):
+            p = self.proba[rows].double()
+            total += own.products(p * (1.0 - p) if spread else p, rows).sum(dim=0)
+        return own.back(total)
+
+    def mean_probability(self) -> Array:
+        """Return the weighted mean of each column (K,), float64."""
+        return self._mean
+
+    @cached_property
+    def _mean(self) -> Array:
+        return self.column_sums(self.weight) / self.fixed.total
+
+    def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its decision (n,), zero for a decision that is no class."""
+        chosen = torch.as_tensor(decision, device=self.proba.device).long()
+        return on_host(take(self.proba, chosen))
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoint:
+    """Weights of rows, and how products with them become integers.
+
+    A row's weight is ``2^-shift`` times its weight as it was given, so that all together are between a half and one;
+    products of weights and probabilities are rounded to multiples of ``2^-61`` (an error of at most ``n 2^-62`` of all
+    weight in a sum over n rows, and of about ``n^(1/2) 2^-62`` where errors are independent).
+
+    Attributes
+    ----------
+    weight : torch.Tensor (n,) or None
+        Scaled weights, float64; None for equal ones, each ``2^-shift``.
+    total : float
+        Sum of the weights as they were given: the number of rows for None.
+    shift : int
+        Exponent of the scale.
+    """
+
+    weight: Tensor
+    total: float
+    shift: int
+
+    @classmethod
+    def of(cls, weight: Array | None, n: int, device: Any) -> FixedPoint:
+        """Return the record of given weights (n,)."""
+        total = float(n) if weight is None else float(weight.sum())
+        shift = math.frexp(total)[1]
+        scaled = None if weight is None else torch.as_tensor(np.ldexp(weight, -shift), device=device)
+        return cls(scaled, total, shift)
+
+    @property
+    def unit(self) -> float:
+        """What a product is multiplied by before it is rounded."""
+        return 2.0 ** (BITS - self.shift) if self.weight is None else 2.0**BITS
+
+    def products(self, values: Tensor, rows: slice) -> Tensor:
+        """Return values (R,) or (R, K), times the weights of their rows, as integers."""
+        scaled = values.double()
+        if self.weight is not None:
+            weight = self.weight[rows]
+            scaled = scaled * (weight if scaled.ndim == 1 else weight[:, None])
+        return (scaled * self.unit).add_(0.5).to(torch.int64)
+
+    def counts(self, rows: slice, device: Any) -> Tensor:
+        """Return the weights of the rows (R,) as integers: ones where they are equal."""
+        if self.weight is None:
+            return torch.ones(rows.stop - rows.start, dtype=torch.int64, device=device)
+        return (self.weight[rows] * self.unit).add_(0.5).to(torch.int64)
+
+    def back(self, sums: Tensor) -> Array:
+        """Return sums of products as numbers, in the unit of the weights."""
+        return np.ldexp(sums.cpu().numpy().astype(np.float64), self.shift - BITS)
+
+    def back_counts(self, sums: Tensor) -> Array:
+        """Return sums of weights as numbers, in their unit."""
+        return sums.cpu().numpy().astype(np.float64) if self.weight is None else self.back(sums)
+
+
+def chunks(proba: Tensor) -> Iterator[slice]:
+    """Yield the rows of a tensor (n, K) in slices of bounded size: no temporary is larger than a few of them."""
+    n, K = proba.shape
+    size = max(1, CELLS.get(proba.device.type, CELLS["cpu"]) // K)
+    for low in range(0, n, size):
+        yield slice(low, min(low + size, n))
+
+
+def scores_of(proba: Tensor) -> Tensor:
+    """Return probabilities in the type that scores are computed in; 16 bits become float32, exactly."""
+    return proba if proba.dtype in WIDE else proba.float()
+
+
+def from_host(array: NDArray[Any], device: Any) -> Tensor:
+    """Return an array as a tensor on a device; not copied for the host, unless NumPy protects it."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
+
+
+def take(proba: Tensor, decision: Tensor) -> Tensor:
+    """Return each row's probability of its decision (R,), zero for a decision that is no class."""
+    K = proba.shape[1]
+    hit = proba.gather(1, decision.clamp(max=K - 1)[:, None])[:, 0]
+    return torch.where(decision < K, hit, torch.zeros((), dtype=hit.dtype, device=hit.device))
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def row_hashes(proba: Tensor) -> Tensor:
+    """Return the bits of the hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
+    return torch_hashes.row_hashes(proba, chunks(proba))
+
+
+def unordered_hashes(proba: Tensor) -> Tensor:
+    """Return the bits of the unordered hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
+    return torch_hashes.unordered_hashes(proba, chunks(proba))
+
+
+def checked_tensor(proba: Tensor) -> Tensor:
+    """Return a tensor of probabilities (n, K) on its own device, its rows summing to one up to rounding.
+
+    float16 and bfloat16 stay; integers become float64. A row's sum may differ from one by 1e-3, or by the spacing of
+    bfloat16 near one. The caller's tensor is never changed and, being right, not copied.
+
+    Raises
+    ------
+    ValueError
+        As `checked_probabilities`, in the same words; and for a layout or a device that is not read.
+    """
+    if proba.layout != torch.strided or proba.is_quantized:
+        raise ValueError(f"proba is a tensor of layout {proba.layout}; pass a dense one: proba.to_dense()")
+    if proba.device.type not in CELLS:
+        raise ValueError(
+            f"proba is on the device {proba.device}, and only cpu and cuda are supported; pass proba.cpu()"
+        )
+    P = proba.detach()
+    if P.ndim != 2 or P.shape[1] < 2 or P.shape[0] == 0 or P.is_complex():
+        # the sentence depends on the shape and the type alone
+        checked_probabilities(np.broadcast_to(np.empty((), np.complex64 if P.is_complex() else np.float32), P.shape))
+    if P.dtype not in WIDE + NARROW:
+        P = P.float() if P.is_floating_point() else P.double()
+    if P.stride(1) != 1:
+        P = P.contiguous()
+    eps = torch.finfo(P.dtype).eps
+    tolerance = max(ROW_SUM_TOLERANCE, eps) if P.dtype in NARROW else ROW_SUM_TOLERANCE
+    ranges = torch.stack([_range(P[rows]) for rows in chunks(P)])
+    least, most = ranges[:, 0].amin().item(), ranges[:, 1].amax().item()
+    if not (least >= 0.0 and most <= tolerance):  # NaN is neither
+        _refuse(P, tolerance)
+    return _divided(P, 8 * eps) if P.dtype in WIDE and most > 8 * eps else P
+
+
+def _range(P: Tensor) -> Tensor:
+    """Return the smallest entry and the largest distance of a row's sum from one (2,), NaN if there is one."""
+    return torch.stack([P.amin().double(), _off(P).amax()])
+
+
+def _off(P: Tensor) -> Tensor:
+    return (P.double().sum(dim=1) - 1.0).abs_()
+
+
+def _divided(P: Tensor, rounding: float) -> Tensor:
+    """Return a copy whose rows are divided by their sums, but for those that sum to one within rounding."""
+    out = torch.empty_like(P)
+    for rows in chunks(P):
+        wide = P[rows].double()
+        sums = wide.sum(dim=1)
+        loose = (sums - 1.0).abs_() > rounding
+        out[rows] = torch.where(loose[:, None], wide / sums[:, None], wide).to(P.dtype)
+    return out
+
+
+def _refuse(P: Tensor, tolerance: float) -> None:
+    """Raise what the first bad row, taken by itself as an array, raises: not finite before negative before the sum."""
+    tests: tuple[Callable[[Tensor], Tensor], ...] = (
+        lambda p: ~p.isfinite().all(dim=1),
+        lambda p: (p < 0).any(dim=1),
+        lambda p: ~(_off(p) <= tolerance),
+    )
+    for bad in tests:
+        for rows in chunks(P):
+            found = bad(P[rows])
+            if found.any():
+                row = rows.start + int(found.long().argmax())
+                try:
+                    checked_probabilities(on_host(P[row : row + 1]))
+                except ValueError as error:
+                    words = str(error).replace("row 0", f"row {row}", 1)
+                    raise ValueError(words.replace(f"{ROW_SUM_TOLERANCE:g}", f"{tolerance:g}")) from None
+
+
+# --- calibration ------------------------------------------------------------------------------------------------------
+
+
+def calibrated_on_host(calibrator: Calibrator, proba: Tensor) -> Tensor:
+    """Return what a calibrator that reads arrays makes of checked probabilities (n, K), on their device again."""
+    return from_host(apply_calibrator(calibrator, on_host(proba)), proba.device)
+
+
+def softmax(proba: Tensor, a: Array, b: Array, floor: float) -> Tensor:
+    """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), each row by itself, computed in float64."""
+    scale, offset = (from_host(part, proba.device) for part in (a, b))
+    out = torch.empty(proba.shape, dtype=scores_of(proba[:0]).dtype, device=proba.device)
+    for rows in chunks(proba):
+        z = (proba[rows].double() + floor).log_().mul_(scale).add_(offset)
+        z = z.sub_(z.amax(dim=1, keepdim=True)).exp_()
+        out[rows] = z.div_(z.sum(dim=1, keepdim=True)).to(out.dtype)
+    return out
