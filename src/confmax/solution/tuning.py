@@ -202,8 +202,8 @@ def tune(
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = _priors(table)
-    heard = warm_start(method, chosen, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if heard is None else heard.rules)
+    sample = warm_start(method, chosen, oracle, n_decisions, tol)
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
@@ -215,7 +215,7 @@ def tune(
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
+    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, sample)
     outcome = run(method, problem, callback)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
