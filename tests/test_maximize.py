@@ -275,6 +275,7 @@ class BruteForceAfter:
             "calibration must be 'auto', None, 'temperature', 'vector' or an object .*; got 'isotonic'",
         ),
         ({"solver": "adam"}, "one of frank_wolfe"),
+        ({"solver": "polished"}, "solver 'polished' was removed; use 'auto', .*'coordinate_search'"),
         ({"solver": FrankWolfe}, "solver must be an instance"),
         ({"solver": 3}, "solver must be an instance"),
         ({"randomized": "yes"}, "randomized must be True, False or 'auto'; got 'yes'"),

@@ -27,7 +27,7 @@ def metric_names(_context: click.Context, _option: click.Parameter, typed: str) 
 
 def solver_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the solvers that begin so."""
-    return [CompletionItem(name) for name in ("auto", "polished", *SOLVERS) if name.startswith(typed)]
+    return [CompletionItem(name) for name in ("auto", *SOLVERS) if name.startswith(typed)]
 
 
 def rule_files(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -36,7 +36,7 @@ _WORDS = (
     (r"\bof y\b", "of the label column"),
     (r"\by has\b", "the label column has"),
     (r"\bproba has\b", "the table of probabilities has"),
-    (r"\bsolver is 'auto', 'polished', a solver, or one of", "--solver is auto, polished, or one of"),
+    (r"\bsolver is 'auto', a solver, or one of", "--solver is auto, or one of"),
     (r"\bmax_passes is a positive integer or None", "--max-passes is a positive whole number"),
     (r"\b(raise|lower|larger) max_passes\b", r"\1 --max-passes"),
     (r"^max_passes cut", "--max-passes cut"),

@@ -61,6 +61,11 @@ MANY_CLASSES = {"min_recall": 500}
 MOST_CLASSES = 2000
 MATRIX_CLASSES = 500  # where the metric reads the whole matrix of each constant rule
 
+# solvers of earlier versions, with what to use in their place: a script that names one gets a sentence, not a list
+_REMOVED = {
+    "polished": "use 'auto', which did as well on rows that were not searched, or 'coordinate_search', its search alone"
+}
+
 # metrics that have a solver of their own while they are not smoothed
 _OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
 
@@ -109,8 +114,10 @@ def choose(
             if own is not None and (exact or not two):
                 return own()
             return _TABLE[metric.structure, two, exact]()
+        if solver in _REMOVED:
+            raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:
-            raise ValueError(f"solver is 'auto', 'polished', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
+            raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()
     missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]
     if isinstance(solver, type) or missing:

@@ -52,8 +52,8 @@ class CoordinateSearch:
     The cuts lie strictly between adjacent breakpoints. Among intervals of equal value, the search takes the middle of
     the widest. Breakpoints that differ by less than the rounding of the table's dtype count as one.
 
-    This method is not in the paper. `benchmarks/RESULTS.md`, section polish, measures what it gains on rows that were
-    not searched.
+    This method is not in the paper. It fits the labels of its table as closely as one coordinate at a time can; what it
+    gains there need not last on other rows, and "auto" never chooses it.
 
     Raises
     ------

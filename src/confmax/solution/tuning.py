@@ -31,7 +31,6 @@ from confmax.optimize import (
     warm_start,
 )
 from confmax.optimize.loop import MIXES
-from confmax.optimize.polish import polished
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
@@ -107,10 +106,9 @@ def maximize(
         How to calibrate the probabilities first, see `confmax.calibration.choose`. "auto" chooses by cross-validated
         log loss if there is a ``y`` and the table is not sparse. None leaves the probabilities unchanged. An object
         with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the calibration itself.
-    solver : "auto", "polished", str or solver
+    solver : "auto", str or solver
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
-        printed. "polished" adds a search over one class weight or offset at a time on the labels, if five-fold
-        cross-validation inside the table shows that it helps; it takes about twenty times as long.
+        printed.
     randomized : {"auto", True, False}
         Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3.
     tol : float
@@ -197,12 +195,6 @@ def tune(
     table = oracle.table
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
-    polishing = isinstance(solver, str) and solver == "polished"
-    if polishing and mode == "model":
-        raise ValueError(
-            "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
-        )
-    solver = "auto" if polishing else solver
     ways = {"exact": oracle.exact, "blended": mode == "blend"}
     in_parts = table.backend == "parts"
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
@@ -224,8 +216,6 @@ def tune(
     budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
     problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
     outcome = run(method, problem, callback)
-    if polishing:
-        outcome = polished(problem, outcome, method, seed=random_state)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
