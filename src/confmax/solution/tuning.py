@@ -14,7 +14,7 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned, extra_names, or_its_name, with_positive
 from confmax.optimize import (
@@ -46,7 +46,6 @@ __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "t
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
-MAX_MATRIX_CLASSES = 1000
 MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
 # metrics of one class that a rule without use makes largest
