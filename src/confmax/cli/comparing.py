@@ -29,10 +29,10 @@ from confmax.cli.reports import with_commas
 from confmax.cli.show import Bar, Page, _show_source, number, print_json
 from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed, positive_of
 from confmax.evaluate import Score
+from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
-from confmax.report.evidence import pooled
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import Table, make_table

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration.words import UNSEEN, coefficients, in_words, one_class, plain_words, probability
 from confmax.cli.columns import listed
 from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, confmax
 from confmax.cli.completers import rule_files
 from confmax.cli.show import Page, number, print_json
 from confmax.cli.tasks import Document
 from confmax.confusion import Array
-from confmax.estimators.steps import class_thresholds
+from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
-from confmax.rule.words import UNSEEN, coefficients, in_words, one_class, plain_words, probability
 from confmax.tables import apply_calibrator
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 

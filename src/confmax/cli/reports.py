@@ -18,9 +18,9 @@ from confmax.cli.columns import Asked, Rows, read_rows
 from confmax.cli.files import check_output, refuse_same, writing
 from confmax.cli.frame import Frame
 from confmax.cli.tasks import positive_of
+from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
 from confmax.places import same_place
-from confmax.report.metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 

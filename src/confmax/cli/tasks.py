@@ -18,15 +18,15 @@ from confmax.cli.columns import Asked, Rows, keys_of, listed, read_rows
 from confmax.cli.files import read_cells, write_decisions, writing
 from confmax.cli.frame import Frame, is_number
 from confmax.cli.large import Large
+from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate import Score
+from confmax.evaluate.applicable import named
 from confmax.evaluate.uncertainty import compare, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
 from confmax.optimize import Progress
-from confmax.report.metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
-from confmax.solution.tuning import MAX_MATRIX_CLASSES
 from confmax.tables import make_table
 from confmax.tables.columns import find, table_order
 

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
 from confmax.evaluate.bootstrap import Counter, replicates, tally
+from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, Difference, Estimate, Score
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
@@ -49,42 +50,6 @@ class Decided(NamedTuple):
     decisions: NDArray[np.int64]
     shares: Array
     n_decisions: int
-
-
-@runtime_checkable
-class Decides(Protocol):
-    """What `score` reads of a rule; `confmax.DecisionRule` is one, and so is any class with these members."""
-
-    @property
-    def class_names(self) -> tuple[Any, ...]:
-        """Names of the K columns, in order, and of further decisions."""
-
-    @property
-    def n_classes(self) -> int:
-        """K."""
-
-    @property
-    def metric(self) -> str:
-        """The metric that the rule was tuned for, or an empty text."""
-
-    def decided(self, table: Table) -> tuple[NDArray[np.int64], Array, int]:
-        """Return the decisions (A, n) of its atoms on the raw probabilities of ``table``, their shares (A,), and M."""
-
-    def reordered(self, class_names: Sequence[Any]) -> Decides:
-        """Return the same rule for columns in the order ``class_names``."""
-
-
-@runtime_checkable
-class Tuned(Protocol):
-    """A rule with the metric that it was tuned for, such as a `confmax.Solution`."""
-
-    @property
-    def rule(self) -> Decides:
-        """The rule."""
-
-    @property
-    def metric(self) -> Metric:
-        """The metric."""
 
 
 AnyMetric = str | Metric | Callable[[Array], float]
@@ -325,7 +290,7 @@ def _decisions(name: str, rule: Decides | Decided | ArrayLike, table: Table) -> 
 
 def _is_tuned(value: Any) -> TypeGuard[Tuned]:
     """Whether ``value`` has a rule; a frame or a series may have a column or a row that is called so."""
-    return isinstance(value, Tuned) and isinstance(value.rule, Decides)
+    return isinstance(getattr(value, "rule", None), Decides)
 
 
 def _by_name(rule: Any, rules: Any) -> dict[str, Any]:

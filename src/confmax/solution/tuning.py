@@ -14,7 +14,7 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned, extra_names, fit_metric, with_positive
 from confmax.optimize import (
@@ -46,7 +46,6 @@ __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "t
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
-MAX_MATRIX_CLASSES = 1000
 # metrics of one class that a rule without use makes largest
 TRIVIAL = {
     "recall": "every row is decided as it",
@@ -200,8 +199,8 @@ def tune(
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = _priors(table)
-    heard = warm_start(method, chosen, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if heard is None else heard.rules)
+    sample = warm_start(method, chosen, oracle, n_decisions, tol)
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
@@ -213,7 +212,7 @@ def tune(
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
+    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, sample)
     outcome = run(method, problem, callback)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
