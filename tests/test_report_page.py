@@ -13,8 +13,8 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
-from confmax.report.format import number
-from confmax.report.markup import Markup, join, script_json, tag
+from confmax.page.format import number
+from confmax.page.markup import Markup, join, script_json, tag
 from confmax.rule import DecisionRule
 from tests.report_helpers import sample
 

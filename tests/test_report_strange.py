@@ -8,14 +8,15 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
+from confmax.evaluate.applicable import applicable
+from confmax.evaluate.evidence import cross_fitted
+from confmax.evaluate.names import metric_name
 from confmax.oracle import make_table
-from confmax.report import warnings as told
-from confmax.report.charts import charts
-from confmax.report.evidence import cross_fitted
-from confmax.report.format import metric_name, probability
-from confmax.report.matrices import limits, shown_classes
-from confmax.report.metrics import applicable
-from confmax.report.words import (
+from confmax.page import warnings as told
+from confmax.page.charts import charts
+from confmax.page.format import probability
+from confmax.page.matrices import limits, shown_classes
+from confmax.page.words import (
     certificate,
     class_sentence,
     fold_range,

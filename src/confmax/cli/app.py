@@ -55,7 +55,7 @@ _WORDS = (
     (r"\bof y\b", "of the label column"),
     (r"\by has\b", "the label column has"),
     (r"\bproba has\b", "the table of probabilities has"),
-    (r"\bsolver is 'auto', 'polished', a solver, or one of", "--solver is auto, polished, or one of"),
+    (r"\bsolver is 'auto', a solver, or one of", "--solver is auto, or one of"),
     (r"\bmax_passes is a positive integer or None", "--max-passes is a positive whole number"),
     (r"\b(raise|lower|larger) max_passes\b", r"\1 --max-passes"),
     (r"^max_passes cut", "--max-passes cut"),
@@ -180,7 +180,7 @@ def metric_names(_context: click.Context, _option: click.Parameter, typed: str) 
 
 def solver_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the solvers that begin so."""
-    return [CompletionItem(name) for name in ("auto", "polished", *SOLVERS) if name.startswith(typed)]
+    return [CompletionItem(name) for name in ("auto", *SOLVERS) if name.startswith(typed)]
 
 
 def rule_files(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:

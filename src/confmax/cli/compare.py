@@ -29,10 +29,10 @@ from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
 from confmax.evaluate import Score
+from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
-from confmax.report.evidence import pooled
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import Table, make_table

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration.words import UNSEEN, coefficients, in_words, one_class, plain_words, probability
 from confmax.cli import app
 from confmax.cli.columns import listed
 from confmax.cli.show import Document, Page, number, print_document
 from confmax.confusion import Array
-from confmax.estimators.steps import class_thresholds
+from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
-from confmax.rule.words import UNSEEN, coefficients, in_words, one_class, plain_words, probability
 from confmax.tables import apply_calibrator
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 

@@ -12,11 +12,11 @@ from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import Rows, listed
 from confmax.cli.show import Document, Page, print_document
+from confmax.confusion import MAX_MATRIX_CLASSES
+from confmax.evaluate.applicable import named
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
-from confmax.report.metrics import named
 from confmax.rule import DecisionRule
-from confmax.solution.tuning import MAX_MATRIX_CLASSES
 
 
 @app.confmax.command()

@@ -20,9 +20,9 @@ from confmax.cli.files import check_output, read_frame, refuse_same, writing
 from confmax.cli.frame import Frame
 from confmax.cli.metrics import positive_of
 from confmax.cli.show import print_document
+from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
 from confmax.places import same_place
-from confmax.report.metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 

@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.thresholds import cuts
+from confmax.calibration.words import describe
 from confmax.confusion import Array, Confusion, Gains
 from confmax.export.methods import Exports
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import dask, draw, file, html, spark
-from confmax.rule.words import describe
 from confmax.tables import (
     Calibrator,
     Oracle,

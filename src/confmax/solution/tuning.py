@@ -14,7 +14,7 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned, extra_names, or_its_name, with_positive
 from confmax.optimize import (
@@ -31,7 +31,6 @@ from confmax.optimize import (
     warm_start,
 )
 from confmax.optimize.loop import MIXES
-from confmax.optimize.polish import polished
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
@@ -47,7 +46,6 @@ __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "t
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
-MAX_MATRIX_CLASSES = 1000
 MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 SHOWN = 20  # names of absent classes
 # metrics of one class that a rule without use makes largest
@@ -108,10 +106,9 @@ def maximize(
         How to calibrate the probabilities first, see `confmax.calibration.choose`. "auto" chooses by cross-validated
         log loss if there is a ``y`` and the table is not sparse. None leaves the probabilities unchanged. An object
         with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the calibration itself.
-    solver : "auto", "polished", str or solver
+    solver : "auto", str or solver
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
-        printed. "polished" adds a search over one class weight or offset at a time on the labels, if five-fold
-        cross-validation inside the table shows that it helps; it takes about twenty times as long.
+        printed.
     randomized : {"auto", True, False}
         Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3.
     tol : float
@@ -198,20 +195,14 @@ def tune(
     table = oracle.table
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
-    polishing = isinstance(solver, str) and solver == "polished"
-    if polishing and mode == "model":
-        raise ValueError(
-            "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
-        )
-    solver = "auto" if polishing else solver
     ways = {"exact": oracle.exact, "blended": mode == "blend"}
     in_parts = table.backend == "parts"
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = _priors(table)
-    heard = warm_start(method, chosen, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if heard is None else heard.rules)
+    sample = warm_start(method, chosen, oracle, n_decisions, tol)
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
@@ -223,10 +214,8 @@ def tune(
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
+    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, sample)
     outcome = run(method, problem, callback)
-    if polishing:
-        outcome = polished(problem, outcome, method, seed=random_state)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved

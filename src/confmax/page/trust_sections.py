@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from confmax.report.figures import Figures
-from confmax.report.format import capital, metric_name, number, percent
-from confmax.report.markup import Markup, details, join, table, tag
-from confmax.report.parts import Charts, figure
-from confmax.report.words import calibrated, certificate
+from confmax.evaluate.figures import Figures
+from confmax.evaluate.names import metric_name
+from confmax.page.format import capital, number, percent
+from confmax.page.markup import Markup, details, join, table, tag
+from confmax.page.parts import Charts, figure
+from confmax.page.words import calibrated, certificate
 
 
 def trade(figures: Figures, drawn: Charts) -> Markup:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.rule.words import printable
+from confmax.calibration.words import printable
 
 MOST_NAME = 10_000  # control characters of any text are shown, never obeyed
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from confmax.confusion import Array
+from confmax.evaluate.figures import Figures
 from confmax.evaluate.palette import STEPS
-from confmax.report.figures import Figures
-from confmax.report.spec import Chart, Spec, most_changed, spec, tall
+from confmax.page.spec import Chart, Spec, most_changed, spec, tall
 
 MOST_CELLS, MOST_WRITTEN = 30, 8  # classes of a matrix, of one with numbers in it
 MOST_BESIDE = 12  # columns of matrices that stand three in a line

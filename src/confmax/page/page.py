@@ -6,14 +6,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from confmax.evaluate.figures import Figures
 from confmax.evaluate.palette import style_variables
-from confmax.report.charts import charts
-from confmax.report.figures import Figures
-from confmax.report.format import capital, interval, number, rows
-from confmax.report.markup import Markup, join, script_json, tag
-from confmax.report.sections import Made, sections
-from confmax.report.warnings import warnings_of
-from confmax.report.words import against_prior, basis, confidence, headline, price, verdict
+from confmax.page.charts import charts
+from confmax.page.format import capital, interval, number, rows
+from confmax.page.markup import Markup, join, script_json, tag
+from confmax.page.sections import Made, sections
+from confmax.page.warnings import warnings_of
+from confmax.page.words import against_prior, basis, confidence, headline, price, verdict
 
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
@@ -70,7 +70,7 @@ def bundle() -> str:
 
 
 def _resource(name: str) -> str:
-    return (files("confmax") / "report" / name).read_text(encoding="utf-8")
+    return (files("confmax") / "page" / name).read_text(encoding="utf-8")
 
 
 def _top(figures: Figures) -> Markup:

@@ -1,7 +1,7 @@
 """What the tuned metric costs in another one, on the way from argmax to the rule and beyond, on the judged rows.
 
 Every point is one rule (of cross-fitted figures: one per fold, each on the rows of its fold, their counts added up).
-Weights on probabilities follow `_path.reduced_path`; other gains are averaged with argmax's.
+Weights on probabilities follow `reduced_path`; other gains are averaged with argmax's.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.path import reduced_path
+from confmax.evaluate.protocols import Rule
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
 from confmax.oracle import make_oracle
-from confmax.report.evidence import Evidence
-from confmax.rule import DecisionRule
 from confmax.tables import Table
 
 STEPS = 31  # from t = 0 over 1 to 1.5
@@ -57,7 +57,7 @@ def trade_off(evidence: Evidence, second: Metric) -> TradeOff | None:
     return TradeOff(t, *values)
 
 
-def way(rule: DecisionRule, t: Array) -> Gains | None:
+def way(rule: Rule, t: Array) -> Gains | None:
     """Return the gains at the steps t (S,): argmax at 0, at 1 the rule, of several the most frequent one."""
     gain = rule.gains[int(np.argmax(rule.weights))]
     if gain.full is None and not gain.power:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from confmax.evaluate.figures import Figures
+from confmax.evaluate.names import labels, metric_name
+from confmax.evaluate.reliability import Reliability
 from confmax.evaluate.threshold_curve import ThresholdCurve
-from confmax.report.figures import Figures
-from confmax.report.format import capital, labels, metric_name
-from confmax.report.matrices import matrices
-from confmax.report.reliability import Reliability
-from confmax.report.spec import (
+from confmax.page.format import capital
+from confmax.page.matrices import matrices
+from confmax.page.spec import (
     Chart,
     Series,
     Spec,

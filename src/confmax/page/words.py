@@ -6,21 +6,20 @@ import math
 
 import numpy as np
 
+from confmax.calibration.words import coefficients, in_words, printable
+from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
+from confmax.evaluate.names import labels, metric_name
 from confmax.evaluate.uncertainty import Difference
-from confmax.report.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
-from confmax.report.format import (
+from confmax.page.format import (
     capital,
     count,
     interval,
-    labels,
     listed,
-    metric_name,
     number,
     percent,
     probability,
     rows,
 )
-from confmax.rule.words import coefficients, in_words, printable
 
 MOST_PRICES = 4
 

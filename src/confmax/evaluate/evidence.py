@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.evaluate.protocols import Rule, Tuned, with_gain
 from confmax.evaluate.tuning_rows import tuned_on
 from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
-from confmax.rule import DecisionRule
-from confmax.solution import Solution
 from confmax.tables import Table, apply_calibrator, decide
 from confmax.tables.folds import folds_to_judge
 
@@ -56,14 +55,14 @@ class Evidence:
 
     table: Table
     metric: Metric
-    rule: DecisionRule
+    rule: Rule
     decided: Decided
     kept: Decided
     single: Decided | None
     proba: NDArray[Any]
-    solution: Solution | None = None
+    solution: Tuned | None = None
     fold: NDArray[np.int64] | None = None
-    solutions: tuple[Solution, ...] = ()
+    solutions: tuple[Tuned, ...] = ()
     seen: bool = False
 
     @property
@@ -78,7 +77,7 @@ class Evidence:
         return np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
 
     @property
-    def rules(self) -> tuple[DecisionRule, ...]:
+    def rules(self) -> tuple[Rule, ...]:
         """The rules that decide the rows: one per fold, or the rule itself."""
         return tuple(each.rule for each in self.solutions) or (self.rule,)
 
@@ -96,7 +95,7 @@ class Evidence:
         return found.reshape(K, M)
 
 
-def judged(table: Table, metric: Metric, rule: DecisionRule, solution: Solution | None = None) -> Evidence:
+def judged(table: Table, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
     decided = _of_one(rule, table)
     single = _most_frequent(rule)
@@ -108,8 +107,8 @@ def judged(table: Table, metric: Metric, rule: DecisionRule, solution: Solution 
 
 def cross_fitted(
     table: Table,
-    solution: Solution,
-    tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Solution],
+    solution: Tuned,
+    tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned],
     *,
     n_folds: int,
     seed: int,
@@ -174,12 +173,12 @@ def cross_fitted(
     )
 
 
-def _of_one(rule: DecisionRule, table: Table) -> Decided:
+def _of_one(rule: Rule, table: Table) -> Decided:
     """Return what one rule decides for all rows."""
     return pooled([rule], table, np.zeros(table.n_rows, np.int64))
 
 
-def pooled(rules: Sequence[DecisionRule], table: Table, which: NDArray[np.int64]) -> Decided:
+def pooled(rules: Sequence[Rule], table: Table, which: NDArray[np.int64]) -> Decided:
     """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
 
     Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each
@@ -198,7 +197,7 @@ def pooled(rules: Sequence[DecisionRule], table: Table, which: NDArray[np.int64]
     return Decided(out, shares, max(rule.n_decisions for rule in rules))
 
 
-def kind_of(solution: Solution) -> dict[str, Any]:
+def kind_of(solution: Tuned) -> dict[str, Any]:
     """Return the settings of `maximize` that make rules of a solution's kind: deterministic or not, and calibrated how.
 
     A calibrator that was given is not in them: the caller's own setting fits it again. A rule that draws allows the
@@ -209,9 +208,9 @@ def kind_of(solution: Solution) -> dict[str, Any]:
     return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
 
 
-def _most_frequent(rule: DecisionRule) -> DecisionRule:
+def _most_frequent(rule: Rule) -> Rule:
     """Return the rule that a randomised rule draws most often; a deterministic one itself."""
     if not rule.is_randomized:
         return rule
     gain = rule.gains[int(np.argmax(rule.weights))]
-    return DecisionRule(gain, np.ones(1), rule.class_names, rule.metric, rule.seed, rule.calibrator)
+    return with_gain(rule, gain)

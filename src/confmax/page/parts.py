@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from confmax.report.markup import Markup, join, tag
-from confmax.report.spec import Chart
+from confmax.page.markup import Markup, join, tag
+from confmax.page.spec import Chart
 
 Charts = Mapping[str, Chart]
 

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.estimators.steps import class_thresholds, spread_of
 from confmax.evaluate import Score
+from confmax.evaluate.applicable import PARTS, applicable, has_positive, of_class
+from confmax.evaluate.evidence import Evidence
+from confmax.evaluate.names import labels, metric_name
+from confmax.evaluate.protocols import Rule, plain_rule
+from confmax.evaluate.reliability import Reliability, reliability
 from confmax.evaluate.threshold_curve import ThresholdCurve, positive_class, threshold_curve
+from confmax.evaluate.thresholds import class_thresholds, spread_of
+from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import Decided, Difference, Estimate, compare, plain_rules
 from confmax.metrics import Metric
-from confmax.report.evidence import Evidence
-from confmax.report.format import labels, metric_name
-from confmax.report.metrics import PARTS, applicable, has_positive, of_class
-from confmax.report.reliability import Reliability, reliability
-from confmax.report.trade import TradeOff, trade_off
-from confmax.rule import DecisionRule
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
 ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
@@ -235,11 +235,10 @@ def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: A
     n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
     mean = table.mean_probability()
     folds = evidence.rules if evidence.fold is not None else ()
-    plain = DecisionRule.from_weights(np.ones(K))
     between = [decided_between(evidence.rule, mean, k) for k in range(K)]
     if any(between) or any(decided_between(rule, mean, k) for rule in folds for k in range(K)):
         folds = ()
-    thresholds = class_thresholds([evidence.rule, plain, *folds], mean)
+    thresholds = class_thresholds([evidence.rule, plain_rule(evidence.rule), *folds], mean)
     spread = spread_of(thresholds[2:])
     rows = []
     for k, name in enumerate(table.classes):
@@ -272,7 +271,7 @@ def of_class_value(C: Array, part: str, k: int) -> float:
     return np.nan if part == "recall" else 0.0
 
 
-def decided_between(rule: DecisionRule, mean: Array, k: int) -> tuple[float, float] | None:
+def decided_between(rule: Rule, mean: Array, k: int) -> tuple[float, float] | None:
     """Return between which probabilities class k is decided, None where it is from some probability on, or never.
 
     The other classes share the rest in proportion to their ``mean`` probabilities (K,). Weights and offsets of

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from confmax.evaluate.figures import AS_GOOD, CLASS_INTERVALS, ClassRow, Figures, MetricRow
+from confmax.evaluate.names import labels
 from confmax.evaluate.threshold_curve import positive_class
 from confmax.evaluate.uncertainty import Estimate
-from confmax.report.figures import AS_GOOD, CLASS_INTERVALS, ClassRow, Figures, MetricRow
-from confmax.report.format import capital, count, interval, labels, number, percent
-from confmax.report.format import rows as rows_of
-from confmax.report.markup import Markup, details, join, table, tag
-from confmax.report.matrices import MOST_BESIDE, limits, shown_classes
-from confmax.report.parts import Charts, colour_scale, figure
-from confmax.report.trust_sections import calibration, trade, trust
-from confmax.report.words import (
+from confmax.page.format import capital, count, interval, number, percent
+from confmax.page.format import rows as rows_of
+from confmax.page.markup import Markup, details, join, table, tag
+from confmax.page.matrices import MOST_BESIDE, limits, shown_classes
+from confmax.page.parts import Charts, colour_scale, figure
+from confmax.page.trust_sections import calibration, trade, trust
+from confmax.page.words import (
     class_sentence,
     curve_basis,
     fold_range,

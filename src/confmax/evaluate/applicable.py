@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax.confusion import Array, Confusion
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.evaluate.threshold_curve import positive_class
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
 from confmax.metrics.formulas import FirstOrder
-from confmax.solution.tuning import MAX_MATRIX_CLASSES
 from confmax.tables import Table
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta

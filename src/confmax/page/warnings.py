@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from confmax.evaluate.figures import Figures
+from confmax.evaluate.names import labels
 from confmax.optimize import Status
-from confmax.report.figures import Figures
-from confmax.report.format import capital, labels, listed, number, percent, rows
-from confmax.report.words import threshold_text
+from confmax.page.format import capital, listed, number, percent, rows
+from confmax.page.words import threshold_text
 
 FEW = 30  # rows of a class below which its figures are loose
 MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6

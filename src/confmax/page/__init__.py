@@ -1,0 +1,1 @@
+"""The page of a report: its words, charts, template and file (extra ``report``)."""
