@@ -23,8 +23,7 @@ from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.uncertainty import check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.page import bundle, page
-from confmax.page.sections import Made
+from confmax.page.page import Made, check_installed, page
 from confmax.places import check_place, write_whole
 from confmax.tables import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
 from confmax.tables.seed import RandomState, as_seed
@@ -54,7 +53,7 @@ def write_evaluated(
 
     ``solution`` is what the rule was found as, if that is known.
     """
-    bundle()
+    check_installed()
     check_place(Path(path))
     chosen, other = _metric_of(rule, solution, metric), resolve(second)
     check_bootstrap(n_replicates, level)
@@ -160,5 +159,5 @@ def finish(
         ("seed", str(seed)),
         ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
     ]
-    made = Made(source, __version__, tuple(pairs), again, evidence.rule.to_json())
+    made = Made(source, __version__, pairs, again, evidence.rule.to_json())
     write_whole(Path(path), page(found, made).encode())

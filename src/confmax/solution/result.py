@@ -174,7 +174,7 @@ class Solution:
         ValueError
             For bad input, in one sentence.
         ImportError
-            If vl-convert-python (extra ``confmax[report]``) is not installed.
+            If the extra ``confmax[report]`` is not installed.
         OSError
             If the file cannot be written.
 
