@@ -282,7 +282,8 @@ def score(
 def _is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
     """Return whether a metric of the catalogue is the one that a rule was tuned for, which may name its class."""
     of_last = tuned_for.classes is None or (n_classes == 2 and tuned_for.classes[-1] == 1)
-    return (metric.name, metric.params) == (tuned_for.name, tuned_for.params) and of_last
+    same = (metric.name, metric.params, metric.structure) == (tuned_for.name, tuned_for.params, tuned_for.structure)
+    return same and of_last
 
 
 _COLUMNS = {"argmax": "argmax", "p/prior": "p_prior", "rule": "rule"}  # names of rules in documents
@@ -400,12 +401,12 @@ def catalogue() -> Document:
     entries = []
     for name in metrics.names():
         metric = metrics.get("linear", cost=np.zeros((2, 2))) if name == "linear" else metrics.get(name)
-        free = {} if name == "linear" else {key: value for key, value in metric.params if key not in metric.fixed}
+        free = {key: value for key, value in metric.params if key not in metric.fixed}
         entries.append(
             {
                 "name": name,
                 "aliases": sorted(alias for alias, target in metrics.aliases().items() if target == name),
-                "structure": metric.structure,
+                "structure": metric.structure.name,
                 "parameters": free,
                 "two_classes": metric.binary,
                 "one_class": metric.one_class is not None,

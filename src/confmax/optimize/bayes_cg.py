@@ -13,7 +13,6 @@ from confmax.optimize.frank_wolfe import FrankWolfeState, check_smoothing, linea
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
 from confmax.optimize.step_size import open_loop
 from confmax.theory import rho_schedule
-from confmax.theory.constants import MEANS
 
 SPLIT = 0.5  # alpha and rho where the paper leaves them open
 RHO = 0.01
@@ -131,7 +130,7 @@ class BayesCG:
 
     def _surrogate(self, metric: Metric, problem: Problem) -> Metric:
         rho = self.rho
-        if rho is None and self.returns == "last" and metric.name in MEANS:
+        if rho is None and self.returns == "last" and metric.structure.scheduled:
             table = problem.oracle.table
             rows = problem.oracle.rows
             smallest = float(rows[rows > ABSENT].min())

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
+from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.step_size import LEAST_WEIGHT, line_searches
 
 MOST_EDGES = 256  # edges with the best ends, which are looked at inside
@@ -49,7 +50,7 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     best = np.argsort(-merit, kind="stable")[:SEARCHED]
     first, second = first[best], second[best]
     low, high = _taken(confusions, first), _taken(confusions, second)
-    least = 0.0 if metric.structure == "concave" else LEAST_WEIGHT
+    least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
     reached = metric.values(low.along(high, found[:, None]))[:, 0]

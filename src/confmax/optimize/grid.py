@@ -86,8 +86,7 @@ class BruteForce:
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse a grid that needs more than ``max_operations`` operations."""
-        gain = dict(metric.params).get("gain")
-        M = n_classes if gain is None else len(gain[0])
+        M = metric.n_decisions(n_classes)
         per_row = n_classes * M if metric.gain_form == "matrix" else n_classes
         gains = self.n_gains(metric.gain_form, n_classes, M)
         operations = float(gains) * (n_rows * per_row + PER_GAIN)

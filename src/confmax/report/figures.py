@@ -14,7 +14,7 @@ from confmax.estimators.steps import class_thresholds, spread_of
 from confmax.evaluate import Score
 from confmax.evaluate.threshold_curve import ThresholdCurve, positive_class, threshold_curve
 from confmax.evaluate.uncertainty import Decided, Difference, Estimate, compare, plain_rules
-from confmax.metrics import Metric
+from confmax.metrics import Metric, get
 from confmax.report.evidence import Evidence
 from confmax.report.format import labels, metric_name
 from confmax.report.metrics import PARTS, applicable, has_positive, of_class
@@ -207,7 +207,7 @@ def figures(
     # of two classes in a known order the second one is positive
     if has_positive(evidence.metric, K) or (K == 2 and any(metric.binary for metric in shown.values())):
         for part in ("precision", "recall"):
-            if evidence.metric.name != part:
+            if evidence.metric.formula is not get(part).formula:
                 rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
     plain = Decided(pooled_argmax(evidence)[None], np.ones(1), evidence.decided.n_decisions)
     before, after = evidence.counts(plain), evidence.counts(evidence.decided)
