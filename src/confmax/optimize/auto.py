@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
-from confmax.optimize.bayes_cg import BayesCG
+from confmax.optimize.conditional_gradient import FrankWolfe
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.frank_wolfe import FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
-from confmax.optimize.grid import BruteForce
 from confmax.optimize.loop import Solver
 from confmax.optimize.minmax import MaxMin
+from confmax.optimize.paper import BayesCG, BruteForce
 from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch
 
@@ -30,6 +29,11 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "threshold_search": ThresholdSearch,
     "coordinate_search": CoordinateSearch,
     "brute_force": BruteForce,
+}
+
+# solvers of earlier versions, with what to use in their place: a script that names one gets a sentence, not a list
+_REMOVED = {
+    "polished": "use 'auto', which did as well on rows that were not searched, or 'coordinate_search', its search alone"
 }
 
 
@@ -103,6 +107,8 @@ def choose(
             if n_classes == n_decisions == 2 and not in_parts:
                 return row.two_model() if exact else row.two_labels()
             return row.model() if exact else row.blend() if blended else row.labels()
+        if solver in _REMOVED:
+            raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:
             raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()
