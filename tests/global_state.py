@@ -154,7 +154,7 @@ def arrays(folder):
             tuned = confmax.maximize(
                 metric, P, y, sample_weight=weight, classes=NAMES, confusion=confusion, randomized=True
             )
-    tuned = confmax.maximize("g_mean", P, y, classes=NAMES, solver="polished", calibration=None)
+    tuned = confmax.maximize("g_mean", P, y, classes=NAMES, solver="coordinate_search", calibration=None)
     confmax.maximize("f1", P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), calibration=Temperature(1.2))
     tuned.rule.predict(P)
     tuned.rule.decision_probabilities(P)

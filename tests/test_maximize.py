@@ -13,7 +13,7 @@ import confmax
 from confmax import metrics
 from confmax.confusion import Gains
 from confmax.optimize import FrankWolfe, Mixture, Status, Step
-from confmax.optimize.frank_wolfe import FrankWolfeState
+from confmax.optimize.conditional_gradient import FrankWolfeState
 
 
 def table(n=400, K=3, seed=0):
@@ -275,6 +275,7 @@ class BruteForceAfter:
             "calibration must be 'auto', None, 'temperature', 'vector' or an object .*; got 'isotonic'",
         ),
         ({"solver": "adam"}, "one of frank_wolfe"),
+        ({"solver": "polished"}, "solver 'polished' was removed; use 'auto', .*'coordinate_search'"),
         ({"solver": FrankWolfe}, "solver must be an instance"),
         ({"solver": 3}, "solver must be an instance"),
         ({"randomized": "yes"}, "randomized must be True, False or 'auto'; got 'yes'"),

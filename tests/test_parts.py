@@ -197,8 +197,6 @@ def test_what_needs_all_rows_in_memory_says_so():
     with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
         confmax.maximize("macro_f1", parts, confusion="labels", solver=CoordinateSearch())
     with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
-        confmax.maximize("macro_f1", parts, solver="polished")
-    with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
         confmax.maximize(
             "f1", cut(P[:, :2] / P[:, :2].sum(1, keepdims=True), y == 1, at=(9,)), solver=ThresholdSearch()
         )

@@ -7,7 +7,7 @@ import confmax
 from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch
-from confmax.optimize.step_size import line_search, open_loop
+from confmax.optimize.conditional_gradient import line_search, open_loop
 from confmax.oracle import make_table
 from tests.helpers import all_deterministic_confusions, confusion_of, hull_of, most_over_hull, population
 

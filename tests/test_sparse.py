@@ -182,7 +182,7 @@ def test_without_labels():
     assert sparse.upper_bound == pytest.approx(dense.upper_bound, abs=1e-9)
 
 
-@pytest.mark.parametrize("solver", ["polished", "coordinate_search", "max_min", "threshold_search"])
+@pytest.mark.parametrize("solver", ["coordinate_search", "max_min", "threshold_search"])
 def test_solvers_that_read_the_table_itself(solver):
     K = 2 if solver == "threshold_search" else 4
     P, y, _ = top_k(7, 120, K, 2, digits=1)

@@ -1,4 +1,4 @@
-"""Weights are relative: their unit changes nothing, in `maximize`, its polish, `score` and the share of the model."""
+"""Weights are relative: their unit changes nothing, in `maximize`, `score` and the share of the model."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def tilted(n, K, seed=0, *, whole=False):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("solver", ["auto", "polished"])
+@pytest.mark.parametrize("solver", ["auto", "coordinate_search"])
 @pytest.mark.parametrize("metric", ["macro_f1", "g_mean", "min_recall", "cohen_kappa"])
 def test_the_unit_of_weights_changes_no_rule(metric, solver, whole):
     P, y, w = tilted(400, 3, whole=whole)

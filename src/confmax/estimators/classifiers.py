@@ -25,7 +25,6 @@ from confmax.confusion import Array
 from confmax.estimators.base import RuleClassifier
 from confmax.estimators.steps import (
     checked_labels,
-    class_thresholds,
     fit_params_for,
     fit_split,
     in_order,
@@ -35,7 +34,6 @@ from confmax.estimators.steps import (
     rule_for,
     rules_of_folds,
     splits_of,
-    spread_of,
     warn_of_order,
 )
 from confmax.estimators.table import (
@@ -47,6 +45,7 @@ from confmax.estimators.table import (
     refit_loss,
     table_of,
 )
+from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from confmax.metrics import Metric
-from confmax.optimize.bayes_cg import BayesCG
+from confmax.optimize.conditional_gradient import FrankWolfe
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.frank_wolfe import FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
-from confmax.optimize.grid import BruteForce
 from confmax.optimize.loop import Solver
 from confmax.optimize.minmax import MaxMin
+from confmax.optimize.paper import BayesCG, BruteForce
 from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch
 
@@ -60,6 +59,11 @@ _TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
 MANY_CLASSES = {"min_recall": 500}
 MOST_CLASSES = 2000
 MATRIX_CLASSES = 500  # where the metric reads the whole matrix of each constant rule
+
+# solvers of earlier versions, with what to use in their place: a script that names one gets a sentence, not a list
+_REMOVED = {
+    "polished": "use 'auto', which did as well on rows that were not searched, or 'coordinate_search', its search alone"
+}
 
 # metrics that have a solver of their own while they are not smoothed
 _OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
@@ -109,8 +113,10 @@ def choose(
             if own is not None and (exact or not two):
                 return own()
             return _TABLE[metric.structure, two, exact]()
+        if solver in _REMOVED:
+            raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:
-            raise ValueError(f"solver is 'auto', 'polished', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
+            raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()
     missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]
     if isinstance(solver, type) or missing:

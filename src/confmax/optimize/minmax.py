@@ -17,10 +17,10 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.optimize.breakpoints import Coordinate, all_cuts_of, moved, working_gain
+from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.optimize.loop import Problem, Status, Step, best_answer
 from confmax.optimize.points import Points
-from confmax.optimize.query import surroundings
+from confmax.optimize.query import query_gains
 from confmax.oracle import make_oracle
 from confmax.tables import Oracle
 
@@ -56,7 +56,7 @@ class Columns:
     def gains(self, seed: int) -> Array:
         """Return class weights to ask for (B, S), each summing to one."""
         lowest = 1e-12
-        asked = surroundings(np.maximum(self.best_weights, lowest), np.maximum(self.weights, lowest), None, seed)
+        asked = query_gains(np.maximum(self.best_weights, lowest), np.maximum(self.weights, lowest), None, seed)
         return asked / asked.sum(axis=1, keepdims=True)
 
     def joined(self, gains: Gains, answers: Confusion, weights: Array, *, exact: bool) -> Columns:
@@ -205,7 +205,7 @@ def _passes_left(problem: Problem) -> int:
 def _searched(problem: Problem, metric: Metric, gain: Gains, place: Coordinate, above: float) -> list[Gains]:
     """Return the gain with the best other values of one weight, empty where none exceeds ``above``; one pass."""
     gain = working_gain(gain, problem.oracle.table.dtype)
-    cuts = all_cuts_of(metric, problem.oracle, gain, place)
+    cuts = breakpoints(metric, problem.oracle, gain, place)
     values = np.empty(0) if cuts is None else cuts.best(above, CANDIDATES)
     return [Gains.reduced(moved(gain, place, values).pair()[0])] if len(values) else []
 

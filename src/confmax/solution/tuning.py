@@ -14,9 +14,9 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
-from confmax.metrics.alignment import aligned, extra_names, or_its_name, with_positive
+from confmax.metrics.alignment import aligned, extra_names, fit_metric, with_positive
 from confmax.optimize import (
     Mixture,
     Outcome,
@@ -31,11 +31,10 @@ from confmax.optimize import (
     warm_start,
 )
 from confmax.optimize.loop import MIXES
-from confmax.optimize.polish import polished
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Table, make_table, refuse_too_few_classes
+from confmax.tables import Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
@@ -47,9 +46,6 @@ __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "t
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
-MAX_MATRIX_CLASSES = 1000
-MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
-SHOWN = 20  # names of absent classes
 # metrics of one class that a rule without use makes largest
 TRIVIAL = {
     "recall": "every row is decided as it",
@@ -108,10 +104,9 @@ def maximize(
         How to calibrate the probabilities first, see `confmax.calibration.choose`. "auto" chooses by cross-validated
         log loss if there is a ``y`` and the table is not sparse. None leaves the probabilities unchanged. An object
         with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the calibration itself.
-    solver : "auto", "polished", str or solver
+    solver : "auto", str or solver
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
-        printed. "polished" adds a search over one class weight or offset at a time on the labels, if five-fold
-        cross-validation inside the table shows that it helps; it takes about twenty times as long.
+        printed.
     randomized : {"auto", True, False}
         Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3.
     tol : float
@@ -198,20 +193,14 @@ def tune(
     table = oracle.table
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
-    polishing = isinstance(solver, str) and solver == "polished"
-    if polishing and mode == "model":
-        raise ValueError(
-            "solver='polished' searches on labels; pass y and confusion='labels' or 'blend', or use 'auto'"
-        )
-    solver = "auto" if polishing else solver
     ways = {"exact": oracle.exact, "blended": mode == "blend"}
     in_parts = table.backend == "parts"
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = _priors(table)
-    heard = warm_start(method, chosen, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if heard is None else heard.rules)
+    sample = warm_start(method, chosen, oracle, n_decisions, tol)
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
@@ -223,10 +212,8 @@ def tune(
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
+    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, sample)
     outcome = run(method, problem, callback)
-    if polishing:
-        outcome = polished(problem, outcome, method, seed=random_state)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
@@ -295,55 +282,6 @@ def _estimate(
 def _priors(table: Table) -> list[Array]:
     """Return the class sizes to divide by: those of the labels, and the mean probabilities."""
     return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
-
-
-def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
-    """Return ``metric`` for ``table``, without the absent classes if it divides by priors.
-
-    ``explicit`` says whether the order of the classes was given. Raise a ValueError if the metric depends on it and it
-    was not given.
-    """
-    present = refuse_too_few_classes(table)
-    gain = dict(metric.params).get("gain")
-    n_decisions = table.n_classes if gain is None else len(gain[0])
-    if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
-        raise ValueError(
-            f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
-            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
-            f"column sums such as macro_f1, or merge classes"
-        )
-    metric.check_table(table.n_classes, n_decisions)
-    metric = aligned(metric, table.classes)
-    named = not explicit and any(isinstance(name, str) for name in table.classes)
-    if named and metric.depends_on_order(table.n_classes):
-        shown = ", ".join(map(repr, table.classes[:6]))
-        raise ValueError(
-            f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
-            f"names in column order (for two classes: the negative, then the positive, or pos_label= with the latter)"
-            f"{or_its_name(metric, table.classes)}"
-        )
-    used = metric.divided_by(table.n_classes)
-    kept = [k for k in used if present[k]]
-    if len(kept) == len(used):
-        return metric
-    missing = [str(table.classes[k]) for k in used if not present[k]]
-    absent = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
-    source = "y" if table.has_labels else "proba"
-    if metric.one_class:
-        raise ValueError(
-            f"{metric!r} divides by the size of class {absent}, of which {source} has no weight; take rows that "
-            f"include this class, or another metric"
-        )
-    if len(kept) < 2:
-        raise ValueError(
-            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
-            f"classes must be present"
-        )
-    warn(
-        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
-        f"over the {len(kept)} classes that are present"
-    )
-    return replace(metric, classes=tuple(kept))
 
 
 def _raw_table(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None) -> tuple[Table, bool, bool]:
