@@ -264,7 +264,7 @@ class Metric:
     def bounds_of(self, gains: Gains, heights: Array, rows: Array, n_decisions: int) -> Array:
         """Return upper bounds (B,) over all rules from the maxima ``heights`` (B,) of ``gains`` (B), `bounds_any_gain`.
 
-        ``rows`` (K,) are the row sums. A gain that proves nothing has the bound infinity.
+        ``rows`` (K,) are the row sums, ``n_decisions`` is M. A gain that proves nothing has the bound infinity.
         """
         if isinstance(self.structure, MinOfLinear):
             return self.linear_functions(rows, n_decisions).bounds(gains, heights)
@@ -313,7 +313,7 @@ class Metric:
         return self.with_params(change)
 
     def with_params(self, change: Mapping[str, Any]) -> Metric:
-        """Return the metric with other values of some parameters; smoothed, it has another structure."""
+        """Return the metric with the ``change`` of some parameters; smoothed, it has another structure."""
         params = {**dict(self.params), **change}
         smooth = self.structure.smoother is not None and params[self.structure.smoother] > 0.0
         structure = self.structure.smoothed() if smooth else self.structure
