@@ -32,6 +32,7 @@ class Status(enum.Enum):
     MAX_PASSES = "search finished: all passes that max_passes allows were made; the best rule met is returned"
     TRUNCATED = "cut short: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
     FINISHED = "search finished: all rounds were made"
+    INFEASIBLE = "infeasible: no rule meets all limits, which the oracle's answer to their multipliers proves"
     STOPPED = "stopped by the callback; the best rule so far is returned"
 
 
@@ -84,8 +85,27 @@ class WarmStart:
 
 
 @dataclass(frozen=True, eq=False)
+class Limits:
+    """Limits on a rule's confusion C, each ``<G, C> >= b``: a recall or a precision from below, a rate from above.
+
+    Attributes
+    ----------
+    gains : Gains
+        The functions G, one per limit (m).
+    least : ndarray (m,)
+        The bounds b.
+    """
+
+    gains: Gains
+    least: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
-    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table."""
+    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table.
+
+    Only solvers by column generation take ``limits``.
+    """
 
     metric: Metric
     oracle: CountingOracle
@@ -94,11 +114,12 @@ class Problem:
     max_passes: int
     tol: float = 1e-6
     sample: WarmStart | None = None
+    limits: Limits | None = None
 
     @property
     def needs_matrix(self) -> bool:
         """Whether confusions must carry the matrix itself."""
-        return self.metric.statistics == "matrix"
+        return self.metric.statistics == "matrix" or (self.limits is not None and self.limits.gains.full is not None)
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""

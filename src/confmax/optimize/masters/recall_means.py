@@ -1,23 +1,64 @@
-"""The master problem of the means of recalls, compiled: the mixture that maximises ``sum_k phi(T_k)``.
+"""The master of the means of recalls, compiled: the mixture that maximises ``sum_k phi(T_k)``.
 
 ``phi`` is log T (geometric mean), -1/T (harmonic) or -(1 - T)^2 / 2 (quadratic). The sum is separable and strictly
 concave in the recalls, so the model of a Newton step is a sum of squares, and its best mixture a point of least norm.
+The orthogonal basis of each least-norm step is updated rather than recomputed. The loops are plain, because array
+expressions and `numpy.dot` take seconds each to compile.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 
+from confmax.confusion import Array
+from confmax.optimize.masters.generic import Concave, optimum
 from confmax.optimize.masters.least_norm import least_norm
+from confmax.optimize.masters.linear_program import largest_minimum
+from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.points import Space
 
 LOG, INVERSE, SQUARE = range(3)
 KINDS = {"log": LOG, "inverse": INVERSE, "square": SQUARE}
 NEWTON_STEPS = 60
 HALVINGS = 40
 IDLE = 2  # steps whose promise does not fall
+
+
+@dataclass(frozen=True)
+class RecallMeans:
+    """Maximise an unsmoothed mean of the recalls; the statistics with which vectors start begin with the diagonal."""
+
+    smooth: ClassVar[bool] = True
+
+    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
+        """Take compiled Newton steps from ``start``; within limits, those of any concave metric."""
+        used = self._classes(space)
+        recalls = np.ascontiguousarray(z[:, used] / space.rows[used])
+        if space.n_limits:
+            if not (start @ recalls > 0.0).all():
+                # the means have no derivative where a recall is zero
+                start = largest_minimum(recalls, z[:, -space.n_limits :])[1]
+            return Concave().solve(space, z, start)
+        kind = KINDS[space.metric.transform or ""]
+        return optimum(space, z, np.asarray(best_mix_of_recalls(recalls, start, kind)))
+
+    def further(self, space: Space, best: Array, newest: Array) -> Array:
+        """No others: any dual point gives a bound."""
+        return np.empty((0, len(best)))
+
+    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
+        """Bound the mean by the inequality between it and a weighted mean of the recalls (`confmax.metrics.bounds`)."""
+        used = self._classes(space)
+        assert space.metric.dual is not None
+        return np.nan_to_num(space.metric.dual(gains[:, used] * space.rows[used], heights), nan=np.inf)
+
+    def _classes(self, space: Space) -> list[int]:
+        return list(space.metric.classes or range(len(space.rows)))
 
 
 @njit(cache=True, nogil=True)
