@@ -38,7 +38,6 @@ from confmax.tables import Oracle
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
 ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
-MOST_COLUMNS = 80  # beside the constant rules; of those without weight only the nearest to use are kept
 LOWEST = 1e-12  # of all prices: a price of zero has no logarithm
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
 
@@ -102,8 +101,8 @@ class Columns:
         if not np.isfinite(newest).all():
             point = self.points.z[: self.points.n_fixed].mean(axis=0)
             newest = _first_gain(self.points, point)
-        size = float(np.linalg.norm(newest))
-        best = self.best_gain * (size / max(float(np.linalg.norm(self.best_gain)), 1e-300)) if size > 0 else newest
+        size, length = (float(np.linalg.norm(gain, 2 if self.master.smooth else 1)) for gain in (newest, self.best_gain))
+        best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
         smooth = self.master.smooth and self.is_feasible
         newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
         m = space.n_limits
@@ -111,7 +110,9 @@ class Columns:
         best, newest = best.copy(), newest.copy()
         for part in (best, newest):
             part[prices] = np.maximum(part[prices], LOWEST * size)
-        around = off_kinks(query_gains(best, newest, newton, seed, near=near), ASIDE * tol)
+        around = query_gains(best, newest, newton, seed, near=near)
+        if self.master.smooth:
+            around = off_kinks(around, ASIDE * tol)
         around[:, len(best) - m :] = np.maximum(around[:, len(best) - m :], 0.0)
         between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
         if not len(between):
@@ -160,7 +161,7 @@ class Columns:
         merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
         order = np.argsort(-merit, kind="stable")
         order = order[order >= points.n_fixed]
-        n_kept = max(int(used[points.n_fixed :].sum()), MOST_COLUMNS)
+        n_kept = max(int(used[points.n_fixed :].sum()), self.master.most_columns)
         kept = np.concatenate([np.arange(points.n_fixed), np.sort(order[:n_kept])])
         return points.chosen(kept), weights[kept]
 

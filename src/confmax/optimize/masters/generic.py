@@ -30,6 +30,7 @@ COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 class Concave:
     """Maximise a concave metric of the statistics with which vectors start."""
 
+    most_columns: ClassVar[int] = 40
     smooth: ClassVar[bool] = True
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:

@@ -22,6 +22,7 @@ FEASIBLE = 1e-9  # a limit that is missed by no more than this counts as met
 class LinearProgram:
     """Maximise the smallest of d linear functions, the first d entries of a vector."""
 
+    most_columns: ClassVar[int] = 150
     smooth: ClassVar[bool] = False
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:

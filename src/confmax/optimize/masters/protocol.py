@@ -47,6 +47,10 @@ class Master(Protocol):
     """The best mixture for one kind of objective, and the bounds that hold for it."""
 
     @property
+    def most_columns(self) -> int:
+        """Number of rules beside the constant ones that are kept if they are not in use."""
+
+    @property
     def smooth(self) -> bool:
         """Whether the objective has second derivatives, which Newton's step on the dual needs."""
 

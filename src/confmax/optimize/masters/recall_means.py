@@ -33,6 +33,7 @@ IDLE = 2  # steps whose promise does not fall
 class RecallMeans:
     """Maximise an unsmoothed mean of the recalls; the statistics with which vectors start begin with the diagonal."""
 
+    most_columns: ClassVar[int] = 40
     smooth: ClassVar[bool] = True
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
