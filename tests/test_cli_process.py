@@ -136,7 +136,7 @@ def test_exit_codes():
     """0 done, 1 a bug, 2 a mistake of the user's."""
     assert run_process("metrics").returncode == 0
     assert run_process("metric").returncode == 2
-    code = "import confmax.cli.tasks as t; t.catalogue = lambda: 1 / 0; from confmax.__main__ import main; main()"
+    code = "import confmax.cli.metrics as t; t.every_metric = lambda: 1 / 0; from confmax.__main__ import main; main()"
     done = run_process("metrics", code=code)
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 

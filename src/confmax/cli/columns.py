@@ -80,6 +80,14 @@ class Rows:
         """Number of rows."""
         return len(self.proba) if isinstance(self.proba, np.ndarray) else int(self.proba.n_rows)
 
+    def in_order(self, classes: tuple[Any, ...]) -> Rows:
+        """Return the rows with their classes in another order."""
+        if classes == self.classes:
+            return self
+        order = [self.classes.index(name) for name in classes]
+        columns = tuple(self.columns[k] for k in order)
+        return replace(self, proba=np.ascontiguousarray(self.proba[:, order]), classes=classes, columns=columns)
+
 
 @dataclass(frozen=True)
 class _Place:

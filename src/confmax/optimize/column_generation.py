@@ -4,8 +4,8 @@ Every pass evaluates a dozen gains: between the dual point of the best bound and
 step on the dual, and in orthogonal directions around them (`optimize/query.py`). The master (`optimize/masters`) then
 mixes all rules anew. An answer to the prices either improves the mixture or proves that nothing does: with the
 objective f, the mixture x*, the limits ``A x >= b`` and their multipliers mu, no rule that meets the limits exceeds
-``f(x*) + max_V <f'(x*), V - x*> + mu' (A V - b)``. `FullyCorrective` and `MaxMin` are this algorithm with the masters of
-metrics that have a gradient and of the smallest recall.
+``f(x*) + max_V <f'(x*), V - x*> + mu' (A V - b)``. `FullyCorrective` and `MaxMin` are this algorithm with the masters
+of metrics that have a gradient and of the smallest recall.
 
 On labels the oracle's answers are not maximisers, and a search that follows only the master's prices stops early. The
 rules of the smallest recall are therefore generated on the model confusion first, and mixed on label counts. If the
@@ -26,9 +26,10 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.structure import Concave, Linear, MinOfLinear
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, WarmStart, best_answer
-from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, is_minimum, linear_functions, master_of
+from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, master_of
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, by_differences, newton_gain, off_kinks, query_gains
@@ -101,7 +102,9 @@ class Columns:
         if not np.isfinite(newest).all():
             point = self.points.z[: self.points.n_fixed].mean(axis=0)
             newest = _first_gain(self.points, point)
-        size, length = (float(np.linalg.norm(gain, 2 if self.master.smooth else 1)) for gain in (newest, self.best_gain))
+        size, length = (
+            float(np.linalg.norm(gain, 2 if self.master.smooth else 1)) for gain in (newest, self.best_gain)
+        )
         best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
         smooth = self.master.smooth and self.is_feasible
         newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
@@ -113,6 +116,8 @@ class Columns:
         around = query_gains(best, newest, newton, seed, near=near)
         if self.master.smooth:
             around = off_kinks(around, ASIDE * tol)
+        elif self.is_feasible:
+            around /= around.sum(axis=1, keepdims=True)
         around[:, len(best) - m :] = np.maximum(around[:, len(best) - m :], 0.0)
         between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
         if not len(between):
@@ -161,7 +166,7 @@ class Columns:
         merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
         order = np.argsort(-merit, kind="stable")
         order = order[order >= points.n_fixed]
-        n_kept = max(int(used[points.n_fixed :].sum()), self.master.most_columns)
+        n_kept = max(int(used[points.n_fixed :].sum()), self.master.most_columns - points.n_fixed)
         kept = np.concatenate([np.arange(points.n_fixed), np.sort(order[:n_kept])])
         return points.chosen(kept), weights[kept]
 
@@ -209,12 +214,13 @@ class ColumnGeneration:
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared concave, and those that are another master's."""
-        minimum = is_minimum(metric)
+        minimum = isinstance(metric.structure, MinOfLinear)
         if self.takes == "minima" and not minimum:
             raise ValueError(
-                f"{self.name} maximises only the unsmoothed min_recall and got {metric!r}; use solver='auto'"
+                f"{self.name} maximises only the unsmoothed min_recall and got {metric!r}, which is not declared the "
+                f"smallest of linear functions; use solver='auto'"
             )
-        if metric.structure not in ("concave", "linear") or (minimum and self.takes == "gradients"):
+        if not isinstance(metric.structure, (Concave, Linear, MinOfLinear)) or (minimum and self.takes == "gradients"):
             way_out = "solver='max_min'" if minimum else "solver='auto'"
             raise ValueError(
                 f"{self.name} needs a concave metric with a gradient and got {metric!r}, declared "
@@ -333,7 +339,8 @@ class MaxMin(ColumnGeneration):
 
 def _space(problem: Problem, rows: Array) -> Space:
     """Return the space of a problem at class priors ``rows`` (K,)."""
-    functions = linear_functions(problem.metric, rows)
+    minimum = isinstance(problem.metric.structure, MinOfLinear)
+    functions = problem.metric.linear_functions(rows, problem.n_decisions) if minimum else None
     return Space(problem.metric, rows, problem.n_decisions, functions, problem.limits)
 
 
@@ -415,12 +422,12 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     place = Coordinate("weight", classes[state.round % len(classes)])
     asked, at = columns.asked(state.round, problem.tol, near=False)
     gains = points.space.gains(asked)
-    if _passes_left(problem) >= 2 and problem.oracle.table.backend != "parts":
+    if _passes_left(problem) >= 2 and problem.oracle.table.backend != "parts" and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
         cuts = breakpoints(soft, problem.oracle, gain, place)
         values = np.empty(0) if cuts is None else cuts.best(float(merits[single]), CANDIDATES)
         if len(values):
-            gains = Gains.concatenate([gains, Gains.reduced(moved(gain, place, values).pair()[0])])
+            gains = Gains.concatenate([gains, Gains.reduced(*moved(gain, place, values).pair())])
     answers = problem.ask(gains)
     following = columns.joined(_prices(columns, gains), at, gains, answers, exact=False)
     better = following.optimum.value > columns.optimum.value + PROGRESS

@@ -14,10 +14,10 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 
-MIXES = ("concave", "general")  # structures of metrics whose best rule may draw
 DEFAULT_MAX_PASSES = 100
 
 
@@ -85,26 +85,11 @@ class WarmStart:
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
-    """Limits on a rule's confusion C, each ``<G, C> >= b``: a recall or a precision from below, a rate from above.
-
-    Attributes
-    ----------
-    gains : Gains
-        The functions G, one per limit (m).
-    least : ndarray (m,)
-        The bounds b.
-    """
-
-    gains: Gains
-    least: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Problem:
     """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table.
 
-    Only solvers by column generation take ``limits``.
+    The ``limits`` are linear functions that must not fall below zero: a recall less what is demanded of it, a bound
+    less the rate of a decision. Only column generation takes them.
     """
 
     metric: Metric
@@ -114,12 +99,12 @@ class Problem:
     max_passes: int
     tol: float = 1e-6
     sample: WarmStart | None = None
-    limits: Limits | None = None
+    limits: LinearFunctions | None = None
 
     @property
     def needs_matrix(self) -> bool:
         """Whether confusions must carry the matrix itself."""
-        return self.metric.statistics == "matrix" or (self.limits is not None and self.limits.gains.full is not None)
+        return self.metric.statistics == "matrix" or (self.limits is not None and self.limits.statistics == "matrix")
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
@@ -262,7 +247,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            mixed = getattr(solver, "mixes", True) or problem.metric.structure not in MIXES
+            mixed = getattr(solver, "mixes", True) or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
             best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric)
             return Outcome(best, incumbent.single, incumbent.bound, status, tuple(incumbent.history), mixed, prescribed,
@@ -318,8 +303,8 @@ class Incumbent:
         else:
             warnings.warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
-                f"declared structure {self.problem.metric.structure!r} implies: the declaration is wrong, no gap is "
-                f"reported; declare structure='general'",
+                f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
+                f"is reported; declare structure='general'",
                 UserWarning,
                 stacklevel=5,
             )

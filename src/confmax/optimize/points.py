@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.formulas import FirstOrder
-from confmax.optimize.loop import Limits, Problem
+from confmax.metrics.first_order import FirstOrder
+from confmax.metrics.structure import LinearFunctions
+from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture, constant_rules
 
 NEGLIGIBLE = 1e-12  # weights of a mixture that rounding leaves behind
@@ -35,36 +36,33 @@ class Space:
         Class priors, the same for all rules.
     n_decisions : int
         Number of decisions M.
-    minimum_of : Gains or None
-        The linear functions (d) whose minimum is the objective; None if z starts with the statistics.
-    limits : Limits or None
-        The m limits.
+    minimum_of : LinearFunctions or None
+        The d functions whose smallest one is the objective; None if z starts with the statistics.
+    limits : LinearFunctions or None
+        The m functions that must not fall below zero.
     """
 
     metric: Metric
     rows: Array
     n_decisions: int
-    minimum_of: Gains | None = None
-    limits: Limits | None = None
+    minimum_of: LinearFunctions | None = None
+    limits: LinearFunctions | None = None
 
     @property
     def n_limits(self) -> int:
         """Number of limits m."""
-        return 0 if self.limits is None else len(self.limits.gains)
+        return 0 if self.limits is None else len(self.limits)
 
     @property
     def statistics(self) -> str:
         """What the metric and the limits read."""
-        if self.limits is None or self.metric.statistics == "matrix":
-            return self.metric.statistics
-        if self.limits.gains.full is not None:
-            return "matrix"
-        return "columns" if self.limits.gains.pair()[1].any() else self.metric.statistics
+        read = (self.metric.statistics, "diagonal" if self.limits is None else self.limits.statistics)
+        return max(read, key=("diagonal", "columns", "matrix").index)
 
     def vectors(self, S: Confusion) -> Array:
         """Return confusions (batch of A) as vectors (A, d + m)."""
         if self.minimum_of is not None:
-            z = _values(self.minimum_of, S)
+            z = self.minimum_of.values(S)
         elif self.statistics == "matrix":
             assert S.matrix is not None
             z = S.matrix.reshape(*S.matrix.shape[:-2], -1)
@@ -74,7 +72,7 @@ class Space:
             z = np.concatenate([S.diagonal, S.columns], axis=-1)
         if self.limits is None:
             return z
-        return np.concatenate([z, _values(self.limits.gains, S) - self.limits.least], axis=-1)
+        return np.concatenate([z, self.limits.values(S)], axis=-1)
 
     def first(self, z: Array) -> FirstOrder:
         """Return the metric's values and derivatives at vectors z (..., d + m) that start with the statistics."""
@@ -112,46 +110,27 @@ class Space:
         K, m = len(self.rows), self.n_limits
         g, multipliers = g[:, : g.shape[1] - m], g[:, g.shape[1] - m :]
         if self.minimum_of is not None:
-            gains = _combined(self.minimum_of, g)
+            gains = self.minimum_of.combined(g)
         elif self.statistics == "matrix":
             gains = Gains.from_matrix(g.reshape(-1, K, self.n_decisions))
         else:
             gains = Gains.reduced(g[:, :K], g[:, K:] if self.statistics == "columns" else None)
-        return gains if self.limits is None else _sum(gains, _combined(self.limits.gains, multipliers))
+        return gains if self.limits is None else _sum(gains, self.limits.combined(multipliers))
 
     def vectors_of_gains(self, gains: Gains) -> Array | None:
         """Return gains as vectors g (B, d + m) without multipliers; None where they are none of this space."""
-        if self.statistics == "matrix" and self.minimum_of is None:
+        if self.minimum_of is not None:
+            g = self.minimum_of.weights(gains)
+        elif self.statistics == "matrix":
             g = gains.matrices().reshape(len(gains), -1)
         elif gains.full is not None or gains.power:
             return None
         else:
             a, b = gains.pair()
-            both = np.concatenate([a, b], axis=1)
-            if self.minimum_of is not None:
-                g = np.linalg.lstsq(np.concatenate(self.minimum_of.pair(), axis=1).T, both.T, rcond=None)[0].T
-            elif self.statistics == "diagonal" and b.any():
+            if self.statistics == "diagonal" and b.any():
                 return None
-            else:
-                g = a if self.statistics == "diagonal" else both
+            g = a if self.statistics == "diagonal" else np.concatenate([a, b], axis=1)
         return np.concatenate([g, np.zeros((len(g), self.n_limits))], axis=1) if self.n_limits else g
-
-
-def _values(gains: Gains, S: Confusion) -> Array:
-    """Return the value (A, B) of every gain at every confusion of a batch."""
-    if gains.full is None:
-        a, b = gains.pair()
-        return np.asarray(S.diagonal @ a.T + (S.columns @ b.T if b.any() else 0.0))
-    assert S.matrix is not None
-    return np.asarray(np.tensordot(S.matrix, gains.full, axes=((-2, -1), (-2, -1))))
-
-
-def _combined(gains: Gains, weights: Array) -> Gains:
-    """Return the sums of m gains with ``weights`` (B, m)."""
-    if gains.full is not None:
-        return Gains.from_matrix(np.tensordot(weights, gains.full, axes=1))
-    a, b = gains.pair()
-    return Gains.reduced(weights @ a, weights @ b)
 
 
 def _sum(one: Gains, other: Gains) -> Gains:

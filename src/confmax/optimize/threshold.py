@@ -19,9 +19,10 @@ from numba import njit
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE
+from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
-from confmax.optimize.loop import MIXES, Problem, Status, Step
-from confmax.optimize.masters import Concave
+from confmax.optimize.loop import Problem, Status, Step
+from confmax.optimize.masters import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
 from confmax.oracle import CountingOracle, same_estimate
@@ -74,7 +75,7 @@ class ThresholdSearch:
             problem.oracle.table.dense("ThresholdSearch")
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
         bound = None
-        if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
+        if problem.oracle.exact and not problem.metric.structure.may_draw:
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
             both = (confusions, _turned_round(confusions))
             bound = max(problem.value(rule.confusion), *(_largest(problem.metric, each) for each in both))
@@ -113,10 +114,10 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     oracle.n_passes += 1  # sorted, not scanned, but every row was read
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
-    if metric.structure in MIXES:
+    if metric.structure.may_draw:
         i, j, share = best_edge(metric, confusions, values)
         mixed = _mixture(gain_of, confusions, [i, j], np.array([1.0 - share, share]))
-        if metric.structure == "concave" and metric.statistics != "diagonal":
+        if isinstance(metric.structure, (Concave, MinOfLinear)) and metric.statistics != "diagonal":
             mixed = _inside(metric, gain_of, confusions, [i, j], mixed)
     return Mixture.single(gain_of(best), confusions[best]), mixed, confusions
 
@@ -151,7 +152,7 @@ def _inside(
             break
         index = [*index, k]
         start = np.full(len(index), 1.0 / len(index)) if mix is None else np.append(mix, 0.0)
-        mix = Concave().solve(space, x[index], start).weights
+        mix = Smooth().solve(space, x[index], start).weights
         found = _mixture(gain_of, confusions, index, mix)
         reached = float(metric.values(found.confusion))
         if reached > value:
@@ -262,7 +263,7 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     best = np.argsort(-merit, kind="stable")[:SEARCHED]
     first, second = first[best], second[best]
     low, high = confusions[first], confusions[second]
-    least = 0.0 if metric.structure == "concave" else LEAST_WEIGHT
+    least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
     reached = metric.values(low.along(high, found[:, None]))[:, 0]

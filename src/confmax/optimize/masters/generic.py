@@ -27,10 +27,10 @@ COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 
 
 @dataclass(frozen=True)
-class Concave:
+class Smooth:
     """Maximise a concave metric of the statistics with which vectors start."""
 
-    most_columns: ClassVar[int] = 40
+    most_columns: ClassVar[int] = 60
     smooth: ClassVar[bool] = True
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:

@@ -28,7 +28,7 @@ class LinearProgram:
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Solve ``max v`` with ``v <= (w @ z)_u`` for every function u, within the limits."""
         d = z.shape[1] - space.n_limits
-        value, weights, prices, multipliers = largest_minimum(z[:, :d], z[:, d:], positive=True)
+        value, weights, prices, multipliers = largest_minimum(z[:, :d], z[:, d:])
         return Optimum(weights, weights @ z, value, np.concatenate([prices, multipliers]))
 
     def further(self, space: Space, best: Array, newest: Array) -> Array:
@@ -41,9 +41,7 @@ class LinearProgram:
         return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0)
 
 
-def largest_minimum(
-    functions: Array, slack: Array | None = None, *, positive: bool = False
-) -> tuple[float, Array, Array, Array]:
+def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float, Array, Array, Array]:
     """Solve ``max_w min_u (w @ functions)_u`` over the simplex with ``w @ slack >= 0``.
 
     Parameters
@@ -52,8 +50,6 @@ def largest_minimum(
         Values of S functions at A points.
     slack : ndarray (A, m) or None
         Slacks of m limits, which some point of the simplex meets.
-    positive : bool
-        Whether the minimum is known to be at least zero.
 
     Returns
     -------
@@ -78,11 +74,12 @@ def largest_minimum(
         b_ub=np.zeros(S + m),
         A_eq=[np.append(np.ones(A), 0.0)],
         b_eq=[1.0],
-        bounds=[(0, None)] * A + [(0.0 if positive else None, None)],
+        # recalls are not negative; other functions may be
+        bounds=[(0, None)] * A + [(min(0.0, float(functions.min())), None)],
         method="highs-ds",
     )
     if result.x is None:
-        raise RuntimeError(f"no solution of a linear program was found, although one exists: {result.message}")
+        raise RuntimeError(f"no solution of a master's linear program was found, although one exists: {result.message}")
     duals = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
     total = duals[:S].sum()
     return float(result.x[-1]), np.maximum(result.x[:-1], 0.0), duals[:S] / total, duals[S:] / total

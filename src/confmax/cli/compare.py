@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,15 @@ import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
+from confmax.cli import app
 from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
-from confmax.cli.commands import _AS_JSON, _PARAM, _PATH, _bootstrap_options, _load_rule, _table_options, confmax
-from confmax.cli.completers import column_names, metric_names, rule_files
 from confmax.cli.crossfit import cross_fitted
 from confmax.cli.files import read_frame
 from confmax.cli.frame import Frame
-from confmax.cli.group import warn
-from confmax.cli.reports import with_commas
-from confmax.cli.show import Bar, Page, _show_source, number, print_json
-from confmax.cli.tasks import Document, _about, _bootstrap, _not_applicable, _order_needed, positive_of
+from confmax.cli.metrics import not_applicable, order_needed, positive_of
+from confmax.cli.report import with_commas
+from confmax.cli.score import bootstrap_document
+from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
@@ -38,25 +38,23 @@ from confmax.solution import maximize
 from confmax.tables import Table, make_table
 from confmax.tables.folds import folds_to_judge
 
-__all__ = ["compare_rules", "comparison"]
-
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
 OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
 
 
-@confmax.command("compare")
-@click.argument("file", type=_PATH)
-@click.option("--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes.")
-@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
+@app.confmax.command("compare")
+@click.argument("file", type=app.PATH)
+@click.option("--label", metavar="COL", required=True, shell_complete=app.column_names, help="Column of true classes.")
+@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=app.metric_names,
               help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the "
                    "classes.")  # fmt: skip
-@_PARAM
-@click.option("--rule", "rules", type=_PATH, multiple=True, metavar="RULE", shell_complete=rule_files,
+@app.PARAM
+@click.option("--rule", "rules", type=app.PATH, multiple=True, metavar="RULE", shell_complete=app.rule_files,
               help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
-@_table_options
-@_bootstrap_options
-@_AS_JSON
+@app.table_options
+@app.bootstrap_options
+@app.AS_JSON
 def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
     """Tune for several metrics and evaluate every rule by each of them.
 
@@ -80,15 +78,12 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
         catalogue.get(name, **params) if name != "linear" else _refuse_linear()
     if len(set(rules)) < len(rules):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    loaded, asked = {str(path): _load_rule(path) for path in rules}, Asked(**more)
+    loaded, asked = {str(path): app.load_rule(path) for path in rules}, Asked(**more)
     with Bar("comparing", "rules") as bar:
         document = comparison(
-            read_frame(file, asked.sep), asked, names, params, loaded, progress=bar.update, warn=warn, **settings
+            read_frame(file, asked.sep), asked, names, params, loaded, progress=bar.update, **settings
         )
-    if as_json:
-        print_json(document)
-    else:
-        _show(Page(), document, _tune(file, asked))
+    print_document(document, as_json, partial(_show, again=_tune(file, asked)))
 
 
 def _refuse_linear() -> None:
@@ -105,7 +100,6 @@ def comparison(
     params: Mapping[str, Any],
     rules: Mapping[str, DecisionRule],
     *,
-    warn: Callable[[str], None],
     progress: Callable[[int, int], Any] | None = None,
     **settings: Any,
 ) -> Document:
@@ -121,8 +115,6 @@ def comparison(
         Parameters of the metric, if there is one only.
     rules : mapping
         Further rules, by the names of their files.
-    warn : callable
-        Takes sentences that the reader should see.
     progress : callable or None
         Takes the number of rules that were tuned, and of all.
     **settings
@@ -132,12 +124,12 @@ def comparison(
     known = (None, ()) if first is None else (positive_of(first), first.class_names[: first.n_classes])
     rows = read_rows(frame, asked, known[1], known[0])
     for note in rows.notes:
-        warn(note)
+        app.warn(note)
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
-    _tell_rare(table, warn)
+    _warn_of_rare(table)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
     if doubt:
-        warn(doubt)
+        app.warn(doubt)
     chosen = _chosen(names, params, rows)
     judges = _judges(chosen, rows)
     judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
@@ -146,16 +138,16 @@ def comparison(
         judged[path], tuned_for[path] = _placed(path, rule, rows.classes), rule.metric
     found = compare(table, judges, judged, **settings)
     for sentence in doubts(found, judges, undefined=False):
-        warn(sentence)
+        app.warn(sentence)
     return {
-        **_about(frame, asked, rows),
+        **source_document(frame, asked, rows),
         "folds": N_FOLDS,
         "metrics": list(found.metrics),
         "rules": [
             _told(found, name, tuned_for.get(name), cross_fitted=name.startswith("for ")) for name in found.rules
         ],
         "best": _best(found),
-        "intervals": _bootstrap(found),
+        "intervals": bootstrap_document(found),
     }
 
 
@@ -163,13 +155,13 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
     """Return the metrics to tune for."""
     if not names:
         fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
-        usual = [each for each in fitting if not _not_applicable(each, rows, order_known=rows.order_known)]
+        usual = [each for each in fitting if not not_applicable(each, rows, order_known=rows.order_known)]
         return {repr(each): each for each in usual}
     chosen = [aligned(catalogue.get(name, **params), rows.classes) for name in names]
     for metric in chosen:
-        why = _not_applicable(metric, rows, order_known=rows.order_known)
+        why = not_applicable(metric, rows, order_known=rows.order_known)
         if why:
-            raise ValueError(_order_needed(metric, rows) if "order" in why else f"{metric.name} does not apply: {why}")
+            raise ValueError(order_needed(metric, rows) if "order" in why else f"{metric.name} does not apply: {why}")
     if len({repr(each) for each in chosen}) < len(chosen):
         raise ValueError("--metric names a metric twice; name each once")
     return {repr(each): each for each in chosen}
@@ -178,7 +170,7 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
 def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
     """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
     further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
-    fitting = {repr(each): each for each in further if not _not_applicable(each, rows, order_known=rows.order_known)}
+    fitting = {repr(each): each for each in further if not not_applicable(each, rows, order_known=rows.order_known)}
     return {**chosen, **{name: each for name, each in fitting.items() if name not in chosen}}
 
 
@@ -222,16 +214,16 @@ def _cross_fitted(
     return found
 
 
-def _tell_rare(table: Table, warn: Callable[[str], None]) -> None:
+def _warn_of_rare(table: Table) -> None:
     """Warn of classes that some fold, or all rows, are without."""
     assert table.labels is not None
     counts = np.bincount(table.labels, minlength=table.n_classes)
     absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
     if absent:
-        warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes leave it out")
+        app.warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes leave it out")
     if rare:
-        warn(f"few rows have the label {listed(rare)}: rules tuned without one fold have seen hardly any of them")
+        app.warn(f"few rows have the label {listed(rare)}: rules tuned without one fold have seen hardly any of them")
 
 
 def _placed(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
@@ -284,7 +276,7 @@ def _tune(file: Path, asked: Asked) -> str:
 
 
 def _show(page: Page, document: Document, again: str) -> None:
-    _show_source(page, document)
+    show_source(page, document)
     page.say()
     names = document["metrics"]
     page.say("Values; * is the best of its column", "bold")

@@ -1,4 +1,4 @@
-"""The steps of `tune --report` and `report`: pages about the rows of a file."""
+"""`confmax report`: a page that evaluates a saved rule on rows that it was not tuned on; and the page of `tune`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import csv
 import io
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from confmax import report
+from confmax import report as pages
+from confmax.cli import app
 from confmax.cli.columns import Asked, Rows, read_rows
-from confmax.cli.files import check_output, refuse_same, writing
+from confmax.cli.files import check_output, read_frame, refuse_same, writing
 from confmax.cli.frame import Frame
-from confmax.cli.tasks import positive_of
+from confmax.cli.metrics import positive_of
+from confmax.cli.show import print_document
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
+from confmax.page import page
 from confmax.places import same_place
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
@@ -27,13 +29,63 @@ from confmax.solution import Solution
 FOLDS = 5
 
 
+@app.confmax.command()
+@click.argument("rule", type=app.PATH, shell_complete=app.rule_files)
+@click.argument("file", type=app.PATH)
+@click.option("--label", metavar="COL", required=True, shell_complete=app.column_names, help="Column of true classes.")
+@click.option("--metric", metavar="NAME", shell_complete=app.metric_names,
+              help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
+@app.PARAM
+@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=app.metric_names,
+              help="The metric of the trade-off.")  # fmt: skip
+@app.table_options
+@click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
+              help="Number of bootstrap replicates; 0 leaves the intervals out.")  # fmt: skip
+@click.option("--level", type=float, metavar="X", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+              help="Seed of the bootstrap.")  # fmt: skip
+@click.option(
+    "-o", "--out", type=app.OUT, default=Path("report.html"), show_default=True, help="Where to write the page."
+)
+@app.AS_JSON
+def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
+    """Write an HTML page that evaluates RULE on the rows of FILE.
+
+    FILE must not hold the rows that the rule was tuned on. The page needs no network. It shows metrics with intervals
+    and paired differences, the rule in words, confusion matrices, calibration, trade-off and warnings.
+
+    \b
+    Example:
+      confmax report rule.json held_out.csv --label truth -o report.html
+      confmax report rule.json held_out.csv --label truth --second macro_f1
+    """
+    name, params, second = (more.pop(key) for key in ("metric", "params", "second"))
+    if params and name is None:
+        raise click.UsageError("--param belongs to --metric; give both")
+    settings = {"n_replicates": more.pop("replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
+    check_output(out)
+    app.one_result(as_json, out)
+    refuse_same(out, file)
+    refuse_same(out, rule)
+    check_installed()
+    loaded = app.load_rule(rule)
+    metric = None if name is None else metric_of("--metric", name, **params)
+    metric_of("--second", second)
+    asked = Asked(**more)
+    rows = write_page(out, loaded, read_frame(file, asked.sep), asked, metric, second, **settings)
+    for note in rows.notes:
+        app.warn(note)
+    document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
+    items = [("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))]
+    print_document(document, as_json, lambda page, _: page.items(items), out)
+
+
 def check_installed() -> None:
     """Refuse before anything is tuned, if pages cannot be written."""
-    if find_spec("vl_convert") is None:
-        raise ValueError(
-            "a report needs vl-convert-python, which holds the charts' library; install it with: pip install "
-            "'confmax[report]'"
-        )
+    try:
+        page.check_installed()
+    except ImportError as error:
+        raise ValueError(str(error)) from None
 
 
 def metric_of(option: str, name: str, **params: Any) -> Metric:
@@ -58,7 +110,9 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
     check_installed()
 
 
-def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str, settings: Mapping[str, Any]) -> None:
+def write_cross_fitted_page(
+    path: Path, file: Path, solution: Solution, rows: Rows, *, second: str, settings: Mapping[str, Any]
+) -> None:
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     if not hasattr(rows.proba, "shape") or rows.labels is None:
         raise ValueError(
@@ -67,7 +121,7 @@ def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str
         )
     more = {key: value for key, value in settings.items() if key != "random_state"}
     with writing(path):
-        report.write_cross_fitted(
+        pages.write_cross_fitted(
             path,
             solution.metric,
             rows.proba,
@@ -85,7 +139,7 @@ def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str
         )
 
 
-def judged(
+def write_page(
     path: Path, rule: DecisionRule, frame: Frame, asked: Asked, metric: Metric | None, second: str, **settings: Any
 ) -> Rows:
     """Write the page of a rule on a file's rows; return these."""
@@ -93,7 +147,7 @@ def judged(
     tuned_for = named(rule.metric)
     rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
     with writing(path):
-        report.write(
+        pages.write(
             path,
             rule,
             rows.proba,

@@ -17,18 +17,14 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.words import UNSEEN, coefficients, in_words, one_class, plain_words, probability
+from confmax.cli import app
 from confmax.cli.columns import listed
-from confmax.cli.commands import _AS_JSON, _PATH, _load_rule, confmax
-from confmax.cli.completers import rule_files
-from confmax.cli.show import Page, number, print_json
-from confmax.cli.tasks import Document
+from confmax.cli.show import Document, Page, number, print_document
 from confmax.confusion import Array
 from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
 from confmax.tables import apply_calibrator
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
-
-__all__ = ["explain", "explanation"]
 
 FEATURES = ("probability", "mean distance", "mean squared distance")
 SHOWN = 20  # classes in words and tables
@@ -48,11 +44,11 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
         ) from None
 
 
-@confmax.command()
-@click.argument("rule", type=_PATH, shell_complete=rule_files)
+@app.confmax.command()
+@click.argument("rule", type=app.PATH, shell_complete=app.rule_files)
 @click.option("--proba", callback=_numbers, metavar="P,P,...",
               help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
-@_AS_JSON
+@app.AS_JSON
 def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
     """Show how RULE decides, and why it decides a row as it does.
 
@@ -65,11 +61,8 @@ def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
       confmax explain rule.json --proba 0.2,0.5,0.3
       confmax explain rule.json --json
     """
-    document = explanation(_load_rule(rule), proba, str(rule))
-    if as_json:
-        print_json(document)
-    else:
-        _show(Page(), document)
+    document = explanation(app.load_rule(rule), proba, str(rule))
+    print_document(document, as_json, _show)
 
 
 # --- what it does ----------------------------------------------------------------------------------------------------

@@ -7,13 +7,10 @@ from typing import Any
 
 import click
 
+from confmax.cli import app
 from confmax.cli.columns import listed
-from confmax.cli.commands import _AS_JSON, _OUT, _PATH, _load_rule, _names, confmax, one_result
-from confmax.cli.completers import rule_files
 from confmax.cli.files import check_output, refuse_same, write_file
-from confmax.cli.show import Page, clean, print_json
-
-__all__ = ["confmax", "export"]
+from confmax.cli.show import clean, print_document
 
 _SETTINGS = {
     "sql": ("dialect", "columns", "labels"),
@@ -22,13 +19,13 @@ _SETTINGS = {
 }
 
 
-@confmax.command()
-@click.argument("rule", type=_PATH, shell_complete=rule_files)
+@app.confmax.command()
+@click.argument("rule", type=app.PATH, shell_complete=app.rule_files)
 @click.option("--to", "language", type=click.Choice(list(_SETTINGS)), required=True, help="What to write.")
 @click.option("--dialect", metavar="NAME",
               help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb or sqlite; or with the extra "
                    "confmax[sql] others, such as mysql.  [default: standard]")  # fmt: skip
-@click.option("--columns", callback=_names, metavar="A,B,C",
+@click.option("--columns", callback=app.list_of_names, metavar="A,B,C",
               help="For SQL: columns of probabilities, in class order. Default: those named like the "
                    "classes.")  # fmt: skip
 @click.option("--dtype", type=click.Choice(["float32", "float64"]),
@@ -38,9 +35,9 @@ _SETTINGS = {
 )
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
 @click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
-@click.option("-o", "--out", type=_OUT,
+@click.option("-o", "--out", type=app.OUT,
               help="Where it goes, - for standard output. Without -o, SQL and Python are printed.")  # fmt: skip
-@_AS_JSON
+@app.AS_JSON
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
     """Write RULE as an SQL expression, an ONNX model or a Python function.
 
@@ -59,11 +56,11 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
     if out is not None:
         check_output(out)
-        one_result(as_json, out)
+        app.one_result(as_json, out)
         refuse_same(out, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
-    loaded = _load_rule(rule)
+    loaded = app.load_rule(rule)
     try:
         made = getattr(loaded, f"to_{language}")(**settings)
     except ImportError as error:
@@ -78,9 +75,5 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     data = made.SerializeToString() if language == "onnx" else made.rstrip("\n").encode() + b"\n"
     write_file(out, data)
     document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
-    if as_json:
-        print_json(document)
-    else:
-        Page(out).items(
-            [("index", listed([f"{k} {name}" for k, name in enumerate(classes)], 20)), ("written", str(out))]
-        )
+    index = listed([f"{k} {name}" for k, name in enumerate(classes)], 20)
+    print_document(document, as_json, lambda page, _: page.items([("index", index), ("written", str(out))]), out)
