@@ -122,7 +122,7 @@ class Columns:
         between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
         if not len(between):
             return around, point[None]
-        slopes = space.gradient(between)
+        slopes = np.array(space.gradient(between))
         slopes[:, len(best) - m :] = newest[len(best) - m :]
         fine = np.isfinite(slopes).all(axis=1)
         gains = np.concatenate([newest[None], slopes[fine], around[1 if near else len(TOWARD) :]])
