@@ -22,12 +22,11 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
 from confmax.cli.crossfit import cross_fitted
-from confmax.cli.files import read_frame
-from confmax.cli.frame import Frame
 from confmax.cli.metrics import not_applicable, order_needed, positive_of
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules

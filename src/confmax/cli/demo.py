@@ -17,8 +17,8 @@ from confmax import metrics
 from confmax.cli import app
 from confmax.cli.columns import Asked, read_rows
 from confmax.cli.crossfit import cross_fitted
-from confmax.cli.files import read_frame
 from confmax.cli.show import Bar, Document, Page, number, print_document, small
+from confmax.cli.tables import read_frame
 from confmax.confusion import Array
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
