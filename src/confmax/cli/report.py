@@ -6,7 +6,6 @@ import csv
 import io
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from confmax.cli.show import print_document
 from confmax.cli.tables import Frame, check_output, read_frame, refuse_same, writing
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
+from confmax.page import page
 from confmax.places import same_place
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
@@ -81,11 +81,10 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
 
 def check_installed() -> None:
     """Refuse before anything is tuned, if pages cannot be written."""
-    if find_spec("vl_convert") is None:
-        raise ValueError(
-            "a report needs vl-convert-python, which holds the charts' library; install it with: pip install "
-            "'confmax[report]'"
-        )
+    try:
+        page.check_installed()
+    except ImportError as error:
+        raise ValueError(str(error)) from None
 
 
 def metric_of(option: str, name: str, **params: Any) -> Metric:

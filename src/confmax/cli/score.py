@@ -119,7 +119,8 @@ def score_rows(
 def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
     """Return whether a metric of the catalogue is the one that a rule was tuned for, which may name its class."""
     of_last = tuned_for.classes is None or (n_classes == 2 and tuned_for.classes[-1] == 1)
-    return (metric.name, metric.params) == (tuned_for.name, tuned_for.params) and of_last
+    same = (metric.name, metric.params, metric.structure) == (tuned_for.name, tuned_for.params, tuned_for.structure)
+    return same and of_last
 
 
 _COLUMNS = {"argmax": "argmax", "p/prior": "p_prior", "rule": "rule"}  # names of rules in documents

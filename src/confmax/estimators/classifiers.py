@@ -270,7 +270,7 @@ class MetricClassifierCV(RuleClassifier):
         if own is not None:
             own, n_distinct = collapsed(own)
             # a metric whose best rule is deterministic has no mixture that the fold models could imitate
-            mixes = metric.structure in ("concave", "general")
+            mixes = metric.structure.may_draw
             few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes))
         self.tuned_on_ = "refit" if few else "folds"
 

@@ -206,10 +206,10 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
 
 def _refuse_further_decisions(metric: Metric, K: int) -> None:
     """Refuse a table of gains with decisions beyond the classes: an estimator predicts classes."""
-    gain = dict(metric.params).get("gain")
-    if gain is not None and len(gain) == K < len(gain[0]):
+    M = metric.n_decisions(K)
+    if metric.structure.n_classes == K < M:
         raise ValueError(
-            f"the gain matrix of {metric.name} has {len(gain[0])} decisions for {K} classes, and an estimator predicts "
+            f"the gain matrix of {metric.name} has {M} decisions for {K} classes, and an estimator predicts "
             f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
             f"confmax.maximize"
         )

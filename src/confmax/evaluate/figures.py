@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from confmax.evaluate.threshold_curve import ThresholdCurve, positive_class, thr
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import Decided, Difference, Estimate, compare, plain_rules
-from confmax.metrics import Metric
+from confmax.metrics import Metric, get
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
 ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
@@ -129,6 +130,10 @@ class Figures:
         All replicates.
     single : Difference or None
         Of a randomised rule: what its draws add to its most frequent rule alone, in the tuned metric.
+    second : str
+        Name of the metric of the trade-off.
+    names : list of str
+        Names of the classes, then of further decisions, as they are shown.
     """
 
     evidence: Evidence
@@ -143,6 +148,7 @@ class Figures:
     score: Score
     single: Difference | None
     second: str
+    names: list[str]
 
     @property
     def main(self) -> MetricRow:
@@ -161,10 +167,19 @@ class Figures:
         return tuple(rows[:MOST_LEADING])
 
     @property
-    def names(self) -> list[str]:
-        """Names of the classes, then of further decisions, as they are shown."""
-        K, M = self.before.shape
-        return labels([str(name) for name in (*self.evidence.table.classes, *self.evidence.rule.class_names[K:M])])
+    def second_label(self) -> str:
+        """Name of the metric of the trade-off, in prose."""
+        return metric_name(self.second)
+
+    @property
+    def positive(self) -> int:
+        """Column of the positive one of two classes."""
+        return positive_class(self.evidence.metric)
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether some class is decided only up to some probability, so that thresholds do not say it all."""
+        return any(row.between is not None for row in self.classes)
 
     @property
     def changed(self) -> float:
@@ -202,12 +217,13 @@ def figures(
         rules["single"] = evidence.single
     score = compare(table, {**shown, **own}, rules, n_replicates=n_replicates, level=level, seed=seed)
     k = positive_class(evidence.metric)
-    positive = labels([str(name) for name in table.classes])[k]
+    names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
+    positive = names[k]
     rows = [_metric_row(score, name, metric_name(name), metric.described(positive)) for name, metric in shown.items()]
     # of two classes in a known order the second one is positive
     if has_positive(evidence.metric, K) or (K == 2 and any(metric.binary for metric in shown.values())):
         for part in ("precision", "recall"):
-            if evidence.metric.name != part:
+            if evidence.metric.formula is not get(part).formula:
                 rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
     plain = Decided(pooled_argmax(evidence)[None], np.ones(1), evidence.decided.n_decisions)
     before, after = evidence.counts(plain), evidence.counts(evidence.decided)
@@ -216,9 +232,9 @@ def figures(
     calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
     return Figures(
-        evidence, tuple(rows), _class_rows(evidence, score if own else None, before, after), before, after, raw,
+        evidence, tuple(rows), _class_rows(evidence, score if own else None, before, after, names), before, after, raw,
         calibrated, trade_off(evidence, second), threshold_curve(evidence.rule, table, evidence.metric), score, single,
-        repr(second),
+        repr(second), names,
     )  # fmt: skip
 
 
@@ -229,7 +245,9 @@ def _metric_row(score: Score, name: str, label: str, description: str) -> Metric
     return MetricRow(name, label, description, argmax, prior, tuned, *minus)
 
 
-def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: Array) -> tuple[ClassRow, ...]:
+def _class_rows(
+    evidence: Evidence, score: Score | None, before: Array, after: Array, names: Sequence[str]
+) -> tuple[ClassRow, ...]:
     table = evidence.table
     K, total = table.n_classes, evidence.weight.sum()
     n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
@@ -241,7 +259,7 @@ def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: A
     thresholds = class_thresholds([evidence.rule, plain_rule(evidence.rule), *folds], mean)
     spread = spread_of(thresholds[2:])
     rows = []
-    for k, name in enumerate(table.classes):
+    for k in range(K):
         told = []
         for rule, C in (("argmax", before), ("rule", after)):
             values = {part: float(of_class_value(C, part, k)) for part in PARTS}
@@ -254,7 +272,7 @@ def _class_rows(evidence: Evidence, score: Score | None, before: Array, after: A
         low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if len(folds) else None
         rows.append(
             ClassRow(
-                str(name), int(n_rows[k]), float(before[k].sum() / total), float(before[:, k].sum() / total),
+                names[k], int(n_rows[k]), float(before[k].sum() / total), float(before[:, k].sum() / total),
                 float(after[:, k].sum() / total), told[0], told[1], float(thresholds[0, k]), float(thresholds[1, k]),
                 low_high, float(spread[k]), between[k],
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,10 +15,33 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.tables import Calibrator, Oracle
+from confmax.tables import Calibrator, Oracle, Table
 
 
-class Rule(Protocol):
+@runtime_checkable
+class Decides(Protocol):
+    """What `score` reads of a rule; `confmax.DecisionRule` is one, and so is any class with these members."""
+
+    @property
+    def class_names(self) -> tuple[Any, ...]:
+        """Names of the K columns, in order, and of further decisions."""
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+
+    @property
+    def metric(self) -> str:
+        """The metric that the rule was tuned for, or an empty text."""
+
+    def decided(self, table: Table) -> tuple[NDArray[np.int64], Array, int]:
+        """Return the decisions (A, n) of its atoms on the raw probabilities of ``table``, their shares (A,), and M."""
+
+    def reordered(self, class_names: Sequence[Any]) -> Decides:
+        """Return the same rule for columns in the order ``class_names``."""
+
+
+class Rule(Decides, Protocol):
     """A rule that is evaluated, see `confmax.DecisionRule`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -28,13 +51,7 @@ class Rule(Protocol):
     @property
     def weights(self) -> Array: ...
     @property
-    def class_names(self) -> tuple[Any, ...]: ...
-    @property
-    def metric(self) -> str: ...
-    @property
     def calibrator(self) -> Calibrator | None: ...
-    @property
-    def n_classes(self) -> int: ...
     @property
     def n_decisions(self) -> int: ...
     @property

@@ -52,6 +52,10 @@ class ThresholdCurve:
     marks: tuple[Mark, ...]
     positive: str
 
+    def value_at(self, threshold: float) -> float:
+        """Return the metric at a ``threshold`` on the line."""
+        return float(np.interp(threshold, self.thresholds, self.values))
+
 
 def positive_class(metric: Metric) -> int:
     """Return the column of the class that a metric of two classes is of: its own, or the second one in its order."""

@@ -83,12 +83,12 @@ def _changes(figures: Figures) -> Chart:
         ),
     ]
     spans = "" if key is UNJUDGED else ", with intervals"
-    told = f"Change of {len(shown)} metrics from argmax to the tuned rule{spans}."
-    return Chart("changes", told, spec(layers, data, tall(len(names))), key)
+    description = f"Change of {len(shown)} metrics from argmax to the tuned rule{spans}."
+    return Chart("changes", description, spec(layers, data, tall(len(names))), key)
 
 
 def _recalls(figures: Figures) -> Chart:
-    names = labels([row.name for row in figures.classes])
+    names = figures.names
     change = [row.after["recall"].value - row.before["recall"].value for row in figures.classes]
     kept = most_changed(np.nan_to_num(np.abs(change)), MOST_BARS)
     lines = [
@@ -122,8 +122,8 @@ def _recalls(figures: Figures) -> Chart:
             }
         ),
     ]
-    told = f"Recall of {len(kept)} classes, with argmax and with the tuned rule."
-    return Chart("recalls", told, spec(layers, data, tall(len(kept))), key)
+    description = f"Recall of {len(kept)} classes, with argmax and with the tuned rule."
+    return Chart("recalls", description, spec(layers, data, tall(len(kept))), key)
 
 
 def _bins(found: Reliability, what: str) -> list[Spec]:
@@ -170,8 +170,8 @@ def _calibration(figures: Figures) -> Chart:
             },
         },
     ]
-    told = "Reliability: how often the most probable class was right, against its stated probability."
-    return Chart("calibration", told, spec(layers, data, 320), key)
+    description = "Reliability: how often the most probable class was right, against its stated probability."
+    return Chart("calibration", description, spec(layers, data, 320), key)
 
 
 def _trade(figures: Figures) -> Chart:
@@ -186,10 +186,10 @@ def _trade(figures: Figures) -> Chart:
     ]
     key = (ARGMAX, PRIOR, TUNED)
     place = {
-        "x": along("x", metric_name(figures.second), zero=False, padding=14),
+        "x": along("x", figures.second_label, zero=False, padding=14),
         "y": along("y", main.label, zero=False, padding=14),
     }
-    tip = tips({"what": "rule", "x": metric_name(figures.second), "y": main.label})
+    tip = tips({"what": "rule", "x": figures.second_label, "y": main.label})
     layers: list[Spec] = [
         {
             "mark": {"type": "line", "color": "var(--line-strong)", "strokeWidth": 2},
@@ -197,8 +197,8 @@ def _trade(figures: Figures) -> Chart:
         },
         {**values(marks), **_points({**place, "color": colours(key), "shape": shapes(key), "tooltip": tip}, 140)},
     ]
-    told = f"{main.label} against {metric_name(figures.second)}, from argmax to the tuned rule and beyond."
-    return Chart("trade", told, spec(layers, path, 320), key)
+    description = f"{main.label} against {figures.second_label}, from argmax to the tuned rule and beyond."
+    return Chart("trade", description, spec(layers, path, 320), key)
 
 
 def _convergence(figures: Figures) -> Chart:
@@ -225,14 +225,14 @@ def _convergence(figures: Figures) -> Chart:
             },
         }
     ]
-    told = (
+    description = (
         "Convergence: the best rule's value and, where one is proved, the upper bound, after each step of the search."
     )
-    return Chart("convergence", told, spec(layers, data, 220), key)
+    return Chart("convergence", description, spec(layers, data, 220), key)
 
 
 def _thresholds(figures: Figures) -> Chart:
-    names = labels([row.name for row in figures.classes])
+    names = figures.names
     spread = np.array([0.0 if row.folds is None else row.spread for row in figures.classes])
     kept = most_changed(np.nan_to_num(spread, posinf=1e9), MOST_BARS)
     data: list[Spec] = []
@@ -258,9 +258,9 @@ def _thresholds(figures: Figures) -> Chart:
             "encoding": {"y": y, "x": along("own", title, domain=[0, 1]), "tooltip": tips(tip)},
         },
     ]  # fmt: skip
-    told = f"Thresholds of {len(kept)} classes: of the rule, of argmax, and the range of the rules of the folds."
+    description = f"Thresholds of {len(kept)} classes: of the rule, of argmax, and the range of the rules of the folds."
     key = (Series("argmax", "quiet"), Series("tuned rule", "accent", "◆"), Series("rules of the folds", "accent", "▬"))
-    return Chart("thresholds", told, spec(layers, data, tall(len(kept))), key)
+    return Chart("thresholds", description, spec(layers, data, tall(len(kept))), key)
 
 
 def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
@@ -268,12 +268,12 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
     path = [{"t": t, "y": y} for t, y in zip(curve.thresholds, curve.values, strict=True)]
     marks = [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks]
     name = figures.main.label
-    title = f"threshold on the probability of {labels([curve.positive])[0]}"
+    title = f"threshold on the probability of {figures.names[figures.positive]}"
     place = {"x": along("t", title, domain=[0, 1]), "y": along("y", name, zero=False, padding=14)}
     tip = tips({"what": "rule", "t": "threshold", "y": name})
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": "var(--line-strong)", "strokeWidth": 2}, "encoding": place},
         {**values(marks), **_points({**place, "color": colours(key), "shape": shapes(key), "tooltip": tip}, 140)},
     ]
-    told = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
-    return Chart("curve", told, spec(layers, path, 300), key)
+    description = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
+    return Chart("curve", description, spec(layers, path, 300), key)

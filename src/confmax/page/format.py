@@ -33,6 +33,11 @@ def probability(value: float) -> str:
     return f"{1 - Decimal(f'{rest:.0e}'):f}" if 1e-9 <= rest < 5e-4 else number(value)
 
 
+def threshold(value: float) -> str:
+    """Return the probability from which a class is decided; it may be never, or always."""
+    return "never" if not math.isfinite(value) else "always" if value == 0 else probability(value)
+
+
 def interval(low: float | None, high: float | None, sign: bool = False) -> str:
     """Return an interval in brackets, nothing where there is none."""
     return "" if low is None or high is None else f"[{number(low, sign)}, {number(high, sign)}]"
@@ -47,9 +52,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def count(n: float) -> str:
+def count(n: float, sign: bool = False) -> str:
     """Return a number of rows, or of their weight, with thousands apart."""
-    return f"{n:,.0f}" if float(n).is_integer() else f"{n:,.2f}"
+    whole = float(round(float(n), 6))  # sums of weights are not exact
+    before = "" if not sign or whole == 0 else "+" if whole > 0 else MINUS
+    size = abs(whole)
+    return before + (f"{size:,.0f}" if size.is_integer() else f"{size:,.2f}")
 
 
 def rows(n: int) -> str:

@@ -96,9 +96,9 @@ def _matrix(figures: Figures, name: str, shares: Array, title: str) -> Chart:
         text = {"field": "value", "type": "quantitative", "format": "+.2f" if signed else ".2f"}
         mark = {"type": "text", "fontSize": 12, "tooltip": None}
         layers.append({"mark": mark, "encoding": {**place, "text": text, "color": ink}})
-    told = f"Confusion matrix, {title}: shares of the rows of each true class, {len(down)} classes."
+    description = f"Confusion matrix, {title}: shares of the rows of each true class, {len(down)} classes."
     height = tall(len(down), 40 if len(down) <= MOST_WRITTEN else 15) + 4 * max(map(len, across))
-    return Chart(f"confusion-{name}", told, spec(layers, data, height))
+    return Chart(f"confusion-{name}", description, spec(layers, data, height))
 
 
 def _axis(field: str, names: list[str]) -> Spec:

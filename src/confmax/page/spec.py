@@ -1,6 +1,7 @@
 """What all charts share: the frame of a Vega-Lite specification, axes, series and their keys.
 
-A specification is a plain dictionary, drawn by the page's own copy of Vega. Colours are the page's CSS variables, so
+A specification is a plain dictionary, drawn by the page's own copy of Vega, which vl-convert holds. Altair would write
+the same dictionaries, at the cost of an import and a validation per chart. Colours are the page's CSS variables, so
 that light, dark and print need no second drawing. Names of classes are data, never part of a field or an expression.
 """
 
@@ -33,7 +34,7 @@ class Chart:
     """A chart: an identifier, what it shows in words, its specification, and the key to its series."""
 
     name: str
-    told: str
+    description: str
     spec: Spec
     key: tuple[Series, ...] = ()
 

@@ -10,8 +10,7 @@ import numpy as np
 from confmax.evaluate.figures import Figures
 from confmax.evaluate.names import labels
 from confmax.optimize import Status
-from confmax.page.format import capital, listed, number, percent, rows
-from confmax.page.words import threshold_text
+from confmax.page.format import capital, listed, number, percent, rows, threshold
 
 FEW = 30  # rows of a class below which its figures are loose
 MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
@@ -68,8 +67,7 @@ def few_rows(figures: Figures) -> str:
     few = [0 < row.n_rows < FEW for row in figures.classes]
     if not any(few):
         return ""
-    shown = labels([row.name for row in figures.classes])
-    told = [f"{name} ({row.n_rows})" for name, row, mine in zip(shown, figures.classes, few, strict=True) if mine]
+    told = [f"{row.name} ({row.n_rows})" for row, mine in zip(figures.classes, few, strict=True) if mine]
     return (
         f"Too few rows of {listed(told)}: with fewer than {FEW} rows of a class, its precision, recall and threshold "
         f"depend on single rows. So do metrics that weight all classes equally."
@@ -115,10 +113,10 @@ def unstable(figures: Figures) -> str:
         return ""
     row = max((row for row, mine in zip(figures.classes, loose, strict=True) if mine), key=lambda row: row.spread)
     assert row.folds is not None
-    low, high = map(threshold_text, row.folds)
+    low, high = map(threshold, row.folds)
     others = {1: "", 2: "one more class"}.get(len(names), f"{len(names) - 1} more classes")
     return (
-        f"The rule varies between folds: the threshold of {labels([row.name])[0]} ranges from {low} to {high}"
+        f"The rule varies between folds: the threshold of {row.name} ranges from {low} to {high}"
         + (f", and those of {others} vary as much" if others else "")
         + ". More rows would make it stable, and so would a metric that depends less on rare classes."
     )
@@ -176,8 +174,7 @@ def unfinished(figures: Figures) -> str:
 
 
 def _names(figures: Figures, which: list[bool]) -> list[str]:
-    shown = labels([row.name for row in figures.classes])
-    return [name for name, mine in zip(shown, which, strict=True) if mine]
+    return [row.name for row, mine in zip(figures.classes, which, strict=True) if mine]
 
 
 CHECKS: tuple[Callable[[Figures], str], ...] = (

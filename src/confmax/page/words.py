@@ -8,7 +8,7 @@ import numpy as np
 
 from confmax.calibration.words import coefficients, in_words, printable
 from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
-from confmax.evaluate.names import labels, metric_name
+from confmax.evaluate.names import metric_name
 from confmax.evaluate.uncertainty import Difference
 from confmax.page.format import (
     capital,
@@ -19,6 +19,7 @@ from confmax.page.format import (
     percent,
     probability,
     rows,
+    threshold,
 )
 
 MOST_PRICES = 4
@@ -226,23 +227,27 @@ def how_it_decides(figures: Figures) -> list[str]:
     return told
 
 
+def class_sentences(figures: Figures) -> list[str]:
+    """Return what the rule does for every class, of two classes for the positive one: the other one follows."""
+    shown = range(len(figures.classes)) if figures.curve is None else [figures.positive]
+    return [class_sentence(figures, k) for k in shown]
+
+
 def class_sentence(figures: Figures, k: int) -> str:
     """Return what the rule does for class k."""
     row = figures.classes[k]
-    name = labels([each.name for each in figures.classes])[k]
-    threshold = row.threshold
+    name, least = row.name, row.threshold
     of_two = len(figures.classes) == 2
     if row.between is not None:
         low, high = map(probability, row.between)
         told = f"{name} is decided when its probability lies between {low} and {high}"
         return f"{told}; above that, another decision has the larger expected gain."
-    if threshold == 0 or not math.isfinite(threshold):
-        told = f"{name} is {'never' if threshold else 'always'} decided, whatever its probability"
+    if least == 0 or not math.isfinite(least):
+        told = f"{name} is {'never' if least else 'always'} decided, whatever its probability"
         return f"{told}{'' if of_two else ', when the other classes share the rest as they do on average'}."
-    told = f"{name} is decided when its probability exceeds {probability(threshold)}"
+    told = f"{name} is decided when its probability exceeds {probability(least)}"
     if of_two:
-        other = labels([each.name for each in figures.classes])[1 - k]
-        return f"{told} (argmax: 0.500), and {other} otherwise."
+        return f"{told} (argmax: 0.500), and {figures.classes[1 - k].name} otherwise."
     if row.threshold_plain > 0 and math.isfinite(row.threshold_plain):
         told += f" (argmax: {probability(row.threshold_plain)})"
     ratio = _ratio_to_largest(figures, k)
@@ -258,7 +263,7 @@ def _ratio_to_largest(figures: Figures, k: int) -> str:
     largest = int(np.argmax([row.share for row in figures.classes]))
     if b.any() or not (a > 0).all() or a[0, k] == a[0, largest]:
         return ""
-    name = labels([row.name for row in figures.classes])[largest]
+    name = figures.classes[largest].name
     ratio = float(a[0, largest] / a[0, k])
     if ratio > 1:
         return f"against {name} alone, it needs {number(ratio)} times the probability of {name}"
@@ -269,21 +274,15 @@ def fold_range(row: ClassRow) -> str:
     """Return between what the threshold lies in the folds."""
     if row.folds is None:
         return ""
-    low, high = map(threshold_text, row.folds)
+    low, high = map(threshold, row.folds)
     return low if low == high else f"{low} to {high}"
-
-
-def threshold_text(value: float) -> str:
-    """Return the probability from which a class is decided; it may be never, or always."""
-    return "never" if not math.isfinite(value) else "always" if value == 0 else probability(value)
 
 
 def outside_folds(figures: Figures) -> str:
     """Return what the range of the folds' thresholds shows, and for which classes the rule's own lies outside it."""
-    names = labels([row.name for row in figures.classes])
     out = [
-        name
-        for name, row in zip(names, figures.classes, strict=True)
+        row.name
+        for row in figures.classes
         if row.folds is not None and not row.folds[0] <= row.threshold <= row.folds[1]
     ]
     told = (
@@ -353,25 +352,47 @@ def calibrated(figures: Figures) -> str:
     )
     if used is raw:
         return told + " The rule uses the probabilities as they are."
-    return told + (
+    told += (
         f" The rule calibrates the probabilities first. After that the calibration error is {number(used.ece)}, and "
         f"the log loss goes from {number(raw.log_loss)} to {number(used.log_loss)}."
     )
+    folds = figures.evidence.fold is not None
+    return told + (" Each row is calibrated by the rule that was tuned without its fold." if folds else "")
+
+
+def held_out(figures: Figures) -> str:
+    """Return the value of the kept rule on its tuning rows beside that of the rules of the folds on held-out rows."""
+    main, solution = figures.main, figures.evidence.solution
+    assert solution is not None
+    seen = solution.label_value
+    flatter = seen is not None and seen > main.tuned.value
+    return (
+        f"On its tuning rows (all rows), the rule that is kept reaches {number(seen)} in {main.label}. On held-out "
+        f"rows, the rules of the folds reach {number(main.tuned.value)}."
+        + (" The difference estimates how optimistic values on tuning rows are." if flatter else "")
+    )
+
+
+def intervals_shown(figures: Figures) -> str:
+    """Return the level of the intervals, or that there are none, in three words."""
+    return f"{confidence(figures)} intervals" if figures.score.n_replicates else "no intervals"
 
 
 def intervals(figures: Figures) -> str:
-    """Return what the intervals are."""
-    score = figures.score
-    if not score.n_replicates:
-        return "This report was made without intervals (0 replicates)."
-    folds = figures.evidence.fold is not None
-    return (
-        f"Brackets are {confidence(figures)} percentile intervals from {score.n_replicates:,} bootstrap replicates. "
-        f"Each replicate draws the rows with replacement, and all rules are evaluated on the same draw. The intervals "
-        f"cover the sampling of the evaluation rows. They do not cover the tuning of the rule"
-        + ("; the spread between the folds' rules shows that. " if folds else ". ")
-        + "p/prior takes the class sizes from these same rows."
-    )
+    """Return what the intervals are, and what a dash in place of a metric means."""
+    told, folds = "This report was made without intervals (0 replicates).", figures.evidence.fold is not None
+    if figures.score.n_replicates:
+        told = (
+            f"Brackets are {confidence(figures)} percentile intervals from {figures.score.n_replicates:,} bootstrap "
+            f"replicates. Each replicate draws the rows with replacement, and all rules are evaluated on the same "
+            f"draw. The intervals cover the sampling of the evaluation rows. They do not cover the tuning of the rule"
+            + ("; the spread between the folds' rules shows that. " if folds else ". ")
+            + "p/prior takes the class sizes from these same rows."
+        )
+    values = [it.value for row in figures.metrics for it in (row.argmax, row.tuned, row.prior)]
+    if all(map(math.isfinite, values)):
+        return told
+    return f"{told} A dash means that the metric is not finite, or not defined for more decisions than classes."
 
 
 def weight_note(figures: Figures) -> str:

@@ -19,7 +19,7 @@ from confmax.evaluate import check_bootstrap
 from confmax.evaluate.evidence import cross_fitted
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.page import bundle
+from confmax.page.page import check_installed
 from confmax.page.writing import AnyMetric, AnyPath, check_order, finish, table_of, write_evaluated
 from confmax.places import check_place
 from confmax.rule import DecisionRule
@@ -83,7 +83,7 @@ def write(
     ValueError
         For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
     ImportError
-        If vl-convert-python (extra ``confmax[report]``) is not installed.
+        If the extra ``confmax[report]`` is not installed.
     OSError
         If the file cannot be written.
 
@@ -170,7 +170,7 @@ def write_cross_fitted(
     ValueError
         For bad input, and if no rule can be tuned without one of the folds.
     ImportError
-        If vl-convert-python (extra ``confmax[report]``) is not installed.
+        If the extra ``confmax[report]`` is not installed.
     OSError
         If the file cannot be written.
 
@@ -180,7 +180,7 @@ def write_cross_fitted(
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
     >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
     """
-    bundle()
+    check_installed()
     check_place(Path(path))
     whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
     if not (whole and 2 <= folds <= 100):

@@ -27,6 +27,7 @@ from confmax.rule import dask, draw, file, html, spark
 from confmax.tables import (
     Calibrator,
     Oracle,
+    Table,
     apply_calibrator,
     checked_probabilities,
     decide,
@@ -36,6 +37,7 @@ from confmax.tables import (
     is_source,
     is_sparse,
     is_tensor,
+    on_host,
 )
 from confmax.tables.arrays import as_array
 from confmax.tables.columns import column_names, matched, warn
@@ -342,6 +344,21 @@ class DecisionRule(Exports):
             else:
                 oracle = DecidingOn(table.calibrated(own), oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
+
+    def decided(self, table: Table) -> tuple[NDArray[np.int64], Array, int]:
+        """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
+
+        Returns
+        -------
+        decisions : ndarray (A, n)
+            Column numbers, a line per atom.
+        shares : ndarray (A,)
+            Probability of each line: `weights`.
+        n_decisions : int
+            M.
+        """
+        found = on_host(decide(apply_calibrator(self.calibrator, table.proba), self.gains))
+        return np.asarray(found), self.weights, self.n_decisions
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
         """Return the same rule for columns in the order ``class_names``, which holds the rule's names.
