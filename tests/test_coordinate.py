@@ -9,7 +9,7 @@ import confmax
 from confmax import metrics
 from confmax.checks import check_solver, random_table
 from confmax.confusion import Gains
-from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.first_order import FirstOrder
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselines, run
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.oracle import CountingOracle, make_oracle, make_table

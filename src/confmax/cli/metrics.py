@@ -37,12 +37,12 @@ def every_metric() -> Document:
     entries = []
     for name in catalogue.names():
         metric = catalogue.get("linear", cost=np.zeros((2, 2))) if name == "linear" else catalogue.get(name)
-        free = {} if name == "linear" else {key: value for key, value in metric.params if key not in metric.fixed}
+        free = {key: value for key, value in metric.params if key not in metric.fixed}
         entries.append(
             {
                 "name": name,
                 "aliases": sorted(alias for alias, target in catalogue.aliases().items() if target == name),
-                "structure": metric.structure,
+                "structure": metric.structure.name,
                 "parameters": free,
                 "two_classes": metric.binary,
                 "one_class": metric.one_class is not None,

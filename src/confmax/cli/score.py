@@ -12,10 +12,9 @@ from confmax import metrics
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import Asked, listed, read_rows
-from confmax.cli.files import read_frame
-from confmax.cli.frame import Frame
 from confmax.cli.metrics import not_applicable, order_needed, positive_of, tuned_metric
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
 from confmax.metrics import Metric
@@ -120,7 +119,8 @@ def score_rows(
 def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
     """Return whether a metric of the catalogue is the one that a rule was tuned for, which may name its class."""
     of_last = tuned_for.classes is None or (n_classes == 2 and tuned_for.classes[-1] == 1)
-    return (metric.name, metric.params) == (tuned_for.name, tuned_for.params) and of_last
+    same = (metric.name, metric.params, metric.structure) == (tuned_for.name, tuned_for.params, tuned_for.structure)
+    return same and of_last
 
 
 _COLUMNS = {"argmax": "argmax", "p/prior": "p_prior", "rule": "rule"}  # names of rules in documents

@@ -13,7 +13,8 @@ from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.evaluate.threshold_curve import positive_class
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
-from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.first_order import FirstOrder, Formula
+from confmax.metrics.structure import General
 from confmax.tables import Table
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta
@@ -62,16 +63,22 @@ def of_class(part: str, k: int) -> Metric:
     Nothing decided or nothing right is 0, as scikit-learn's ``zero_division=0``; a class without rows has no recall.
     """
 
+    class OfClass(Formula):
+        """The score of the class, without derivatives."""
+
+        def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+            raise TypeError(f"the {part} of one class is shown, never maximised")
+
+        def values(self, S: Confusion, **_: Any) -> Array:
+            return values(S)
+
     def values(S: Confusion) -> Array:
         hit, rows, columns = S.diagonal[..., k], S.rows[..., k], S.columns[..., k]
         below = {"precision": columns, "recall": rows, "f1": (rows + columns) / 2}[part]
         empty = np.where(rows > 0, 0.0, np.nan) if part == "recall" else np.zeros_like(rows)
         return np.divide(hit, below, out=np.broadcast_to(empty, hit.shape).copy(), where=below > 0)
 
-    def formula(_: Confusion) -> FirstOrder:
-        raise TypeError(f"the {part} of one class is shown, never maximised")
-
-    return Metric(f"{part} of class {k}", formula, "general", "diagonal", value_only=values)
+    return Metric(f"{part} of class {k}", OfClass(), General(), "diagonal")
 
 
 def named(text: str) -> Metric | None:

@@ -21,7 +21,7 @@ from confmax.evaluate.threshold_curve import ThresholdCurve, positive_class, thr
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import Decided, Difference, Estimate, compare, plain_rules
-from confmax.metrics import Metric
+from confmax.metrics import Metric, get
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
 ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
@@ -223,7 +223,7 @@ def figures(
     # of two classes in a known order the second one is positive
     if has_positive(evidence.metric, K) or (K == 2 and any(metric.binary for metric in shown.values())):
         for part in ("precision", "recall"):
-            if evidence.metric.name != part:
+            if evidence.metric.formula is not get(part).formula:
                 rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
     plain = Decided(pooled_argmax(evidence)[None], np.ones(1), evidence.decided.n_decisions)
     before, after = evidence.counts(plain), evidence.counts(evidence.decided)

@@ -24,6 +24,7 @@ from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, Difference, Estimate, Score
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
+from confmax.metrics.structure import Linear
 from confmax.tables import Table, decide, is_source, make_table, on_host
 from confmax.tables.columns import find, stated_order
 from confmax.tables.labels import encode_labels, plain, vector
@@ -245,12 +246,10 @@ def _values(confusions: Sequence[Confusion], metrics: Mapping[str, Metric]) -> A
 
 def values_at(metric: Metric, S: Confusion) -> Array:
     """Return the values (B,) at a batch; over the classes that are present, where the metric divides by their size."""
-    gain = dict(metric.params).get("gain")
-    if gain is not None and S.matrix is not None:
-        spare = len(gain[0]) - S.columns.shape[1]
-        if spare > 0:
-            S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
-    M = S.diagonal.shape[1] if gain is None else len(gain[0])
+    M = metric.n_decisions(S.diagonal.shape[1])
+    spare = M - S.columns.shape[1]
+    if spare > 0 and S.matrix is not None:
+        S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
     if metric.statistics != "diagonal" and S.columns.shape[1] != M:
         return np.full(len(S), np.nan)
     used = np.array(metric.divided_by(S.rows.shape[1]), dtype=np.intp)
@@ -367,7 +366,7 @@ def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = Tru
     told = []
     tail, sizes_matter = (
         (1 - found.level) / 2,
-        any(m.structure != "linear" or m.divides_by_prior for m in metrics.values()),
+        any(not isinstance(m.structure, Linear) or m.divides_by_prior for m in metrics.values()),
     )
     rare = {name: share for name, share in found.absent.items() if share > tail}
     if rare and sizes_matter:

@@ -13,6 +13,7 @@ from itertools import count, islice
 from typing import Any
 
 from confmax.metrics.metric import Metric
+from confmax.metrics.structure import Linear
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.columns import find, table_order, warn
 from confmax.tables.labels import plain
@@ -44,7 +45,7 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     >>> import pandas as pd
     >>> from confmax import metrics
     >>> costs = pd.DataFrame([[0, 1], [5, 0]], index=["no", "yes"], columns=["no", "yes"])
-    >>> dict(aligned(metrics.get("linear", cost=costs), ["yes", "no"]).params)["gain"]
+    >>> aligned(metrics.get("linear", cost=costs), ["yes", "no"]).structure.gain
     ((-0.0, -5.0), (-1.0, -0.0))
     >>> aligned(metrics.get("recall[no]"), ["yes", "no"]).classes
     (1,)
@@ -60,14 +61,14 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
             shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
             raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
         return metric.of_class(found.places[0], len(classes))
-    gain = dict(metric.params).get("gain")
+    gain = metric.structure.gain if isinstance(metric.structure, Linear) else None
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric
     lines, places = table_order(*metric.names, (len(gain), len(gain[0])), classes)
     moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
     decisions = metric.names[1] or (*classes, *extra_names(tuple(classes), len(places)))
     further = tuple(decisions[j] for j in places[len(classes) :])
-    return replace(metric, params=(("gain", moved),), names=(tuple(classes), (*classes, *further)))
+    return replace(metric, structure=Linear(moved), names=(tuple(classes), (*classes, *further)))
 
 
 def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Metric:
@@ -132,8 +133,7 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     was not given.
     """
     present = refuse_too_few_classes(table)
-    gain = dict(metric.params).get("gain")
-    n_decisions = table.n_classes if gain is None else len(gain[0])
+    n_decisions = metric.n_decisions(table.n_classes)
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
             f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "

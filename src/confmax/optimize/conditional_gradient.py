@@ -16,7 +16,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.first_order import FirstOrder
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
 from confmax.optimize.mixture import Mixture
 
@@ -107,7 +107,7 @@ class FrankWolfe:
         """Return the stand-in for ``metric`` whose gradient is used in round ``j``."""
         if self.rho is not None:
             return metric.smoothed(self.rho, self.smoothing)
-        return metric.smoothed(0.5 / math.sqrt(j)) if metric.name == "min_recall" else metric
+        return metric.smoothed(0.5 / math.sqrt(j)) if metric.structure.hardens else metric
 
 
 def linearised(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixture, FirstOrder, Gains]:
@@ -136,7 +136,7 @@ def linear_step(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mix
 
 def _hardens(surrogate: Metric, metric: Metric) -> bool:
     """Whether the surrogate still changes from round to round, so that no step now does not mean none later."""
-    return surrogate is not metric and metric.name == "min_recall"
+    return surrogate is not metric and metric.structure.hardens
 
 
 def check_smoothing(solver: str, rho: float | None, smoothing: str) -> None:

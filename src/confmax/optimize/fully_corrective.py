@@ -9,6 +9,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
+from confmax.metrics.structure import Concave, Linear, MinOfLinear
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters.generic import best_mix
 from confmax.optimize.points import Points, Space
@@ -63,8 +64,8 @@ class FullyCorrective:
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared concave, and the smallest recall, which has kinks everywhere."""
-        kinked = metric.name == "min_recall" and not dict(metric.params).get("rho")
-        if metric.structure not in ("concave", "linear") or kinked:
+        kinked = isinstance(metric.structure, MinOfLinear)
+        if kinked or not isinstance(metric.structure, (Concave, Linear)):
             way_out = "solver='max_min'" if kinked else "solver='auto'"
             raise ValueError(
                 f"FullyCorrective needs a concave metric with a gradient and got {metric!r}, declared "
@@ -172,10 +173,8 @@ def _bounds(problem: Problem, space: Space, gains: Array, at: Array, answers: Co
     """Return what each answer proves (B,), infinity where it proves nothing."""
     metric, x = problem.metric, space.vectors(answers)
     heights = (gains * x).sum(axis=1)
-    if metric.bounds_any_gain and metric.dual is not None:
-        kept = slice(None) if metric.classes is None else list(metric.classes)
-        weights = (gains[:, : len(space.rows)] * space.rows)[:, kept]
-        return np.nan_to_num(metric.dual(weights, heights), nan=np.inf)
+    if metric.bounds_any_gain:
+        return np.nan_to_num(metric.bounds_of(space.gains(gains), heights, space.rows, space.n_decisions), nan=np.inf)
     bounds = np.full(len(gains), np.inf)
     known = len(at)
     bounds[:known] = space.value(at) + np.maximum(heights[:known] - (gains[:known] * at).sum(axis=1), 0.0)

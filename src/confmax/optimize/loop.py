@@ -17,7 +17,6 @@ from confmax.metrics import Metric
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 
-MIXES = ("concave", "general")  # structures of metrics whose best rule may draw
 DEFAULT_MAX_PASSES = 100
 
 
@@ -241,7 +240,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            mixed = getattr(solver, "mixes", True) or problem.metric.structure not in MIXES
+            mixed = getattr(solver, "mixes", True) or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
             best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric)
             return Outcome(best, incumbent.single, incumbent.bound, status, tuple(incumbent.history), mixed, prescribed,
@@ -297,8 +296,8 @@ class Incumbent:
         else:
             warnings.warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
-                f"declared structure {self.problem.metric.structure!r} implies: the declaration is wrong, no gap is "
-                f"reported; declare structure='general'",
+                f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
+                f"is reported; declare structure='general'",
                 UserWarning,
                 stacklevel=5,
             )

@@ -20,7 +20,6 @@ from confmax.optimize.conditional_gradient import FrankWolfeState, check_smoothi
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
 from confmax.optimize.mixture import Mixture
 from confmax.theory import rho_schedule
-from confmax.theory.constants import MEANS
 
 PER_GAIN = 3000  # operations that a gain costs by itself: it is laid out in Python, and the metric is evaluated
 CELLS_PER_SECOND = 3e8  # order of magnitude of one core; for the message only
@@ -96,8 +95,7 @@ class BruteForce:
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse a grid that needs more than ``max_operations`` operations."""
-        gain = dict(metric.params).get("gain")
-        M = n_classes if gain is None else len(gain[0])
+        M = metric.n_decisions(n_classes)
         per_row = n_classes * M if metric.gain_form == "matrix" else n_classes
         gains = self.n_gains(metric.gain_form, n_classes, M)
         operations = float(gains) * (n_rows * per_row + PER_GAIN)
@@ -277,7 +275,7 @@ class BayesCG:
 
     def _surrogate(self, metric: Metric, problem: Problem) -> Metric:
         rho = self.rho
-        if rho is None and self.returns == "last" and metric.name in MEANS:
+        if rho is None and self.returns == "last" and metric.structure.scheduled:
             table = problem.oracle.table
             rows = problem.oracle.rows
             smallest = float(rows[rows > ABSENT].min())

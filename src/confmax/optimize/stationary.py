@@ -16,6 +16,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
+from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.conditional_gradient import line_searches, linearised
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
@@ -145,7 +146,7 @@ class Stationary:
             return StationaryState(problem.starts, None, None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
-        one = problem.metric.structure in ("ratio", "linear")
+        one = isinstance(problem.metric.structure, (Ratio, Linear))
         parts = None if many and not one else problem.metric.as_ratios(rows, problem.n_decisions)
         known = parts is not None and parts.top.full is None and not parts.top.power
         levels = Levels.start(parts, problem.starts) if parts is not None and known else None

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE
+from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
-from confmax.optimize.loop import MIXES, Problem, Status, Step
+from confmax.optimize.loop import Problem, Status, Step
 from confmax.optimize.masters.generic import best_mix
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
@@ -75,7 +76,7 @@ class ThresholdSearch:
             problem.oracle.table.dense("ThresholdSearch")
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
         bound = None
-        if problem.oracle.exact and problem.metric.structure in ("linear", "ratio", "quasiconvex"):
+        if problem.oracle.exact and not problem.metric.structure.may_draw:
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
             both = (confusions, _turned_round(confusions))
             bound = max(problem.value(rule.confusion), *(_largest(problem.metric, each) for each in both))
@@ -114,10 +115,10 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     oracle.n_passes += 1  # sorted, not scanned, but every row was read
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
-    if metric.structure in MIXES:
+    if metric.structure.may_draw:
         i, j, share = best_edge(metric, confusions, values)
         mixed = _mixture(gain_of, confusions, [i, j], np.array([1.0 - share, share]))
-        if metric.structure == "concave" and metric.statistics != "diagonal":
+        if isinstance(metric.structure, (Concave, MinOfLinear)) and metric.statistics != "diagonal":
             mixed = _inside(metric, gain_of, confusions, [i, j], mixed)
     return Mixture.single(gain_of(best), confusions[best]), mixed, confusions
 
@@ -263,7 +264,7 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     best = np.argsort(-merit, kind="stable")[:SEARCHED]
     first, second = first[best], second[best]
     low, high = _taken(confusions, first), _taken(confusions, second)
-    least = 0.0 if metric.structure == "concave" else LEAST_WEIGHT
+    least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
     reached = metric.values(low.along(high, found[:, None]))[:, 0]

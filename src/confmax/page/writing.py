@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def _metric_of(rule: Rule, solution: Tuned | None, given: AnyMetric | None) -> M
 def check_order(metrics: Sequence[Metric], table: Table) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
     for metric in metrics:
-        if dict(metric.params).get("gain") is None:
+        if metric.structure.n_classes is None:
             metric.check_table(table.n_classes, table.n_classes)
     ordered = [metric for metric in metrics if metric.depends_on_order(table.n_classes)]
     if ordered and any(isinstance(name, str) for name in table.classes):
@@ -106,9 +107,8 @@ def check_order(metrics: Sequence[Metric], table: Table) -> None:
 
 def _check_metric(metric: Metric, K: int, M: int) -> None:
     """Refuse a metric that has no value for M decisions between K classes."""
-    gain = dict(metric.params).get("gain")
-    metric.check_table(K, K if gain is None else len(gain[0]))
-    if M > K and (metric.statistics != "diagonal" if gain is None else len(gain[0]) != M):
+    metric.check_table(K, metric.n_decisions(K))
+    if M > K and metric.statistics != "diagonal" and metric.n_decisions(K) != M:
         raise ValueError(
             f"{metric.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
             f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
@@ -147,8 +147,9 @@ def finish(
     for each in (metric, second):
         _check_metric(each, table.n_classes, evidence.decided.n_decisions)
     if repr(second) == repr(metric):
-        # what the tuned metric costs in itself is nothing: what it costs rare classes is
-        second = get("balanced_accuracy" if metric.name != "balanced_accuracy" else "accuracy")
+        # the trade-off shows what the tuned metric costs in another one
+        is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
+        second = get("accuracy" if is_balanced else "balanced_accuracy")
     known = order_known
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
+from confmax.metrics.structure import MinOfLinear
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
 from confmax.rule.html import solution_table
@@ -112,12 +113,12 @@ class Solution:
         """
         if self.confusion is None:
             return None
-        if self.metric.name == "min_recall" and not dict(self.metric.params).get("rho"):
+        if isinstance(self.metric.structure, MinOfLinear):
             if self.multipliers is None:
                 return None
-            rows = self.statistics.rows
-            weights = np.divide(self.multipliers, rows, out=np.zeros(len(rows)), where=rows > 0)
-            return np.asarray(np.eye(*self.confusion.shape) * weights[:, None])
+            # over all classes: those that are left out have the multiplier zero
+            functions = self.metric.structure.at(self.statistics.rows)
+            return np.asarray(functions.combined(self.multipliers[None]).matrices()[0])
         gain = np.asarray(self.metric.gradient(self.confusion))
         return gain if np.isfinite(gain).all() else None
 

@@ -30,7 +30,6 @@ from confmax.optimize import (
     run,
     warm_start,
 )
-from confmax.optimize.loop import MIXES
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
@@ -46,12 +45,6 @@ __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "t
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
-# metrics of one class that a rule without use makes largest
-TRIVIAL = {
-    "recall": "every row is decided as it",
-    "specificity": "no row is decided as it",
-    "precision": "only its surest row is decided as it",
-}
 
 
 def maximize(
@@ -186,13 +179,12 @@ def tune(
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
-    chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
+    chosen, judged = metric.finite(raw.n_rows), raw.at_hand() if out_of_fold is None else out_of_fold
     confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
     found = choose_calibration(judged, calibration, seed=random_state)
     mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
     table = oracle.table
-    gain = dict(chosen.params).get("gain")
-    n_decisions = table.n_classes if gain is None else len(gain[0])
+    n_decisions = chosen.n_decisions(table.n_classes)
     ways = {"exact": oracle.exact, "blended": mode == "blend"}
     in_parts = table.backend == "parts"
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
@@ -206,7 +198,7 @@ def tune(
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     two = table.n_classes == n_decisions == 2
-    if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure in MIXES):
+    if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
         starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
@@ -305,21 +297,13 @@ def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool)
 
 def warn_of_trivial(metric: Metric) -> None:
     """Warn of a ``metric`` of one class that says nothing about the other decisions, so that its optimum is no use."""
-    if metric.one_class is None or metric.name not in TRIVIAL:
+    if metric.trivial_rule is None:
         return
     name = "" if metric.label is None else f"[{metric.label}]"
     warn(
-        f"{metric.name} of one class alone is largest if {TRIVIAL[metric.name]}; maximise f1{name} or f_beta{name}, or "
+        f"{metric.name} of one class alone is largest if {metric.trivial_rule}; maximise f1{name} or f_beta{name}, or "
         f"for all classes min_recall, and read {metric.name}{name} with confmax.score"
     )
-
-
-def _finite(metric: Metric, table: Table) -> Metric:
-    """Return AMS with a floor of half a row under its background, where it would be infinite; others as they are."""
-    params = dict(metric.params)
-    if metric.name != "ams" or params["b_reg"] or params["b_min"]:
-        return metric
-    return replace(metric, structure="general", params=(("b_reg", 0.0), ("b_min", 0.5 / table.n_rows)))
 
 
 def _finish(
@@ -363,8 +347,10 @@ def _finish(
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
     multipliers = None
     if outcome.multipliers is not None:
-        multipliers = np.zeros(table.n_classes)
-        multipliers[list(metric.classes or range(table.n_classes))] = outcome.multipliers
+        multipliers = outcome.multipliers
+        if metric.classes is not None:
+            multipliers = np.zeros(table.n_classes)
+            multipliers[list(metric.classes)] = outcome.multipliers
     return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history, statistics, label_value, base,
                     metric, mode, oracle.model_share, multipliers=multipliers)  # fmt: skip
 
