@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from confmax import metrics
 from confmax.cli import app
-from confmax.cli.columns import Asked, read_rows
-from confmax.cli.files import read_frame
+from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.show import Bar, Document, Page, number, print_document, small
+from confmax.cli.tables import read_frame
 from confmax.confusion import Array
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
@@ -59,7 +59,7 @@ def load() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return probabilities (n, 4), labels (n,) and folds (n,) of the bundled table."""
     with as_file(files("confmax") / "data" / "hpc_cv.csv") as path:
         frame = read_frame(path)
-        rows = read_rows(frame, Asked(label="obs", columns=CLASSES, classes=CLASSES))
+        rows = read_rows(frame, TableOptions(label="obs", columns=CLASSES, classes=CLASSES))
         assert rows.labels is not None
         return rows.proba, rows.labels, frame.names_in("fold", "column")
 
