@@ -8,7 +8,6 @@ rows, and the bootstrap compares them in pairs.
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,14 +19,12 @@ import numpy as np
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
-from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
-from confmax.cli.crossfit import cross_fitted
-from confmax.cli.files import read_frame
-from confmax.cli.frame import Frame
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined, read_rows
 from confmax.cli.metrics import not_applicable, order_needed, positive_of
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
@@ -36,7 +33,7 @@ from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import Table, make_table
-from confmax.tables.folds import folds_to_judge
+from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -78,12 +75,12 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
         catalogue.get(name, **params) if name != "linear" else _refuse_linear()
     if len(set(rules)) < len(rules):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    loaded, asked = {str(path): app.load_rule(path) for path in rules}, Asked(**more)
+    loaded, options = {str(path): app.load_rule(path) for path in rules}, TableOptions(**more)
     with Bar("comparing", "rules") as bar:
         document = comparison(
-            read_frame(file, asked.sep), asked, names, params, loaded, progress=bar.update, **settings
+            read_frame(file, options.sep), options, names, params, loaded, progress=bar.update, **settings
         )
-    print_document(document, as_json, partial(_show, again=_tune(file, asked)))
+    print_document(document, as_json, partial(_show, again=_tune(file, options)))
 
 
 def _refuse_linear() -> None:
@@ -95,7 +92,7 @@ def _refuse_linear() -> None:
 
 def comparison(
     frame: Frame,
-    asked: Asked,
+    options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
     rules: Mapping[str, DecisionRule],
@@ -107,7 +104,7 @@ def comparison(
 
     Parameters
     ----------
-    frame, asked
+    frame, options
         The file, and which columns of it are meant.
     names : sequence of str
         Metrics to tune for; none for those that suit the classes.
@@ -122,7 +119,7 @@ def comparison(
     """
     first = next(iter(rules.values()), None)
     known = (None, ()) if first is None else (positive_of(first), first.class_names[: first.n_classes])
-    rows = read_rows(frame, asked, known[1], known[0])
+    rows = read_rows(frame, options, known[1], known[0])
     for note in rows.notes:
         app.warn(note)
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
@@ -140,7 +137,7 @@ def comparison(
     for sentence in doubts(found, judges, undefined=False):
         app.warn(sentence)
     return {
-        **source_document(frame, asked, rows),
+        **source_document(frame, options, rows),
         "folds": N_FOLDS,
         "metrics": list(found.metrics),
         "rules": [
@@ -151,7 +148,7 @@ def comparison(
     }
 
 
-def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict[str, Metric]:
+def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to tune for."""
     if not names:
         fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
@@ -167,7 +164,7 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
     return {repr(each): each for each in chosen}
 
 
-def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
+def _judges(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
     further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
     fitting = {repr(each): each for each in further if not not_applicable(each, rows, order_known=rows.order_known)}
@@ -175,43 +172,34 @@ def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
 
 
 def _cross_fitted(
-    table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+    table: Table, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
-    folds = folds_to_judge(table, N_FOLDS, seed)
-    labels, done = rows.labels, 0
+    folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
     assert labels is not None
-    found = {}
+    decided: dict[str, Any] = {}
+    done = 0
     for name, metric in chosen.items():
 
-        def fit(kept: Any, metric: Metric = metric) -> DecisionRule:
+        def fit(part: Any, metric: Metric = metric) -> DecisionRule:
             nonlocal done
             if progress is not None:
                 progress(done, N_FOLDS * len(chosen))
             done += 1
-            weight = None if rows.weight is None else rows.weight[kept]
-            with warnings.catch_warnings():
-                # of the whole table it is told once
-                warnings.filterwarnings(
-                    "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
-                )
-                return maximize(
-                    metric, rows.proba[kept], labels[kept], sample_weight=weight, classes=rows.classes,
-                    random_state=seed,
-                ).rule  # fmt: skip
+            weight = None if rows.weight is None else rows.weight[~part]
+            return maximize(
+                metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
+                random_state=seed,
+            ).rule  # fmt: skip
 
-        which = np.empty(table.n_rows, np.int64)
-        own: list[DecisionRule] = []
         try:
-            for held_out, rule in cross_fitted(fit, folds):
-                which[held_out] = len(own)
-                own.append(rule)
+            rules = [rule for _, rule in cross_fit(quietly(fit), masks(folds))]
         except ValueError as error:
             raise ValueError(
                 f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
             ) from None
-        found[f"for {name}"] = pooled(own, table, which)
-    return found
+        decided[f"for {name}"] = pooled(rules, table, folds)
+    return decided
 
 
 def _warn_of_rare(table: Table) -> None:
@@ -221,16 +209,16 @@ def _warn_of_rare(table: Table) -> None:
     absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
     if absent:
-        app.warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes leave it out")
+        app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
     if rare:
-        app.warn(f"few rows have the label {listed(rare)}: rules tuned without one fold have seen hardly any of them")
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
 
 
 def _placed(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
     own = rule.class_names[: rule.n_classes]
     if set(own) != set(classes):
         raise ValueError(
-            f"the rule {path} decides between {listed(own)} and the classes here are {listed(classes)}; compare rules "
+            f"the rule {path} decides between {joined(own)} and the classes here are {joined(classes)}; compare rules "
             f"of the same classes"
         )
     return rule if own == classes else rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
@@ -265,11 +253,11 @@ def _best(found: Score) -> dict[str, list[str]]:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _tune(file: Path, asked: Asked) -> str:
+def _tune(file: Path, options: TableOptions) -> str:
     """Return the command that tunes on the same columns, but for its metric."""
     words = ["confmax", "tune", str(file)]
-    for option in ASKED:
-        given = getattr(asked, option)
+    for option in TABLE_OPTIONS:
+        given = getattr(options, option)
         if given:
             words += [f"--{option}", given if isinstance(given, str) else with_commas(given)]
     return shlex.join(words)

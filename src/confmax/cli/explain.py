@@ -28,7 +28,7 @@ from confmax.calibration.words import (
     weights_alone,
 )
 from confmax.cli import app
-from confmax.cli.columns import listed
+from confmax.cli.columns import joined
 from confmax.cli.show import Document, Page, number, print_document
 from confmax.confusion import Array
 from confmax.evaluate.thresholds import class_thresholds
@@ -120,7 +120,7 @@ def _finite(value: float) -> float | None:
 def _thresholds(rule: DecisionRule) -> Array | None:
     """Return the smallest probability (K, K) at which each class is decided if only one other class has the rest.
 
-    Rows are classes, columns the other one; the diagonal means nothing. None for many classes, for rules with more
+    FileRows are classes, columns the other one; the diagonal means nothing. None for many classes, for rules with more
     decisions than classes, and where decisions depend on distances between classes: there a class may be decided at any
     probability.
     """
@@ -220,7 +220,7 @@ def _example(rule: DecisionRule, proba: Sequence[float]) -> Document:
     if row.shape[1] != rule.n_classes:
         raise ValueError(
             f"--proba gives {row.shape[1]} probabilities and the rule has {rule.n_classes} classes "
-            f"({listed(rule.class_names[: rule.n_classes])}); give one for each, in this order"
+            f"({joined(rule.class_names[: rule.n_classes])}); give one for each, in this order"
         )
     if not (row >= 0).all() or not abs(row.sum() - 1) <= ROW_SUM_TOLERANCE:
         raise ValueError(
@@ -264,9 +264,9 @@ def _last_largest(scores: NDArray[Any]) -> int:
 def _show(page: Page, document: Document, decides: str) -> None:
     classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
     items = [("rule", document["rule_file"]), ("tuned for", document["tuned_for"] or "an unnamed metric")]
-    items.append(("classes", listed(classes, SHOWN)))
+    items.append(("classes", joined(classes, SHOWN)))
     if len(names) > len(classes):
-        items.append(("also", f"decides {listed(names[len(classes) :], SHOWN)}"))
+        items.append(("also", f"decides {joined(names[len(classes) :], SHOWN)}"))
     items += [("calibrates", _calibrates(document["calibration"])), ("decides", decides)]
     if document["randomized"]:
         items.append(("draws", f"between {len(document['parts'])} parts, by seed {document['seed']} and row"))

@@ -10,7 +10,7 @@ import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.cli import app
-from confmax.cli.columns import Rows, listed
+from confmax.cli.columns import FileRows, joined
 from confmax.cli.show import Document, Page, print_document
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
@@ -77,7 +77,7 @@ def _show(page: Page, document: Document) -> None:
 # --- which metric applies --------------------------------------------------------------------------------------------
 
 
-def not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
+def not_applicable(metric: Metric, rows: FileRows, *, order_known: bool) -> str:
     """Return why a metric has no value on these rows, nothing if it has."""
     K = len(rows.classes)
     if metric.binary and K != 2:
@@ -91,9 +91,9 @@ def not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
     return f"the order of the classes is not known; give it with --classes{positive}"
 
 
-def order_needed(metric: Metric, rows: Rows) -> str:
+def order_needed(metric: Metric, rows: FileRows) -> str:
     """Return the sentence that refuses a metric whose order of classes is not known."""
-    found = listed(rows.classes)
+    found = joined(rows.classes)
     positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
         f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "

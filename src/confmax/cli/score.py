@@ -11,11 +11,10 @@ import click
 from confmax import metrics
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
-from confmax.cli.columns import Asked, listed, read_rows
-from confmax.cli.files import read_frame
-from confmax.cli.frame import Frame
+from confmax.cli.columns import TableOptions, joined, read_rows
 from confmax.cli.metrics import not_applicable, order_needed, positive_of, tuned_metric
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
 from confmax.metrics import Metric
@@ -54,8 +53,8 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     settings |= {key: more.pop(key) for key in ("level", "stratified")}
     check_bootstrap(settings["n_replicates"], settings["level"])
     loaded = None if rule is None else app.load_rule(rule)
-    asked = Asked(**more)
-    document = score_rows(read_frame(file, asked.sep), asked, names, params, loaded, **settings)
+    options = TableOptions(**more)
+    document = score_rows(read_frame(file, options.sep), options, names, params, loaded, **settings)
     print_document(document, as_json, _show)
 
 
@@ -64,7 +63,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
 
 def score_rows(
     frame: Frame,
-    asked: Asked,
+    options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
     rule: DecisionRule | None,
@@ -76,10 +75,10 @@ def score_rows(
     """
     own = () if rule is None else rule.class_names[: rule.n_classes]
     positive = None if rule is None else positive_of(rule)
-    rows = read_rows(frame, asked, own, positive)
+    rows = read_rows(frame, options, own, positive)
     for note in rows.notes:
         app.warn(note)
-    if positive is not None and not asked.classes and not asked.positive:
+    if positive is not None and not options.classes and not options.positive:
         rows = rows.in_order(tuple(sorted(rows.classes, key=lambda name: name == positive)))
     tuned_for = None if rule is None else tuned_metric(rule, rows.classes)
     ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
@@ -107,13 +106,13 @@ def score_rows(
     rules = plain_rules(table) | ({} if rule is None else {"rule": rule})
     found = compare(table, used, rules, **settings)
     if not has_rows.all():
-        absent = listed([name for name, here in zip(rows.classes, has_rows, strict=True) if not here])
+        absent = joined([name for name, here in zip(rows.classes, has_rows, strict=True) if not here])
         app.warn(f"no row has the label {absent}: metrics that divide by class sizes are taken over the other classes")
     doubt = doubt_of_order(table, calibrated=0.0)
     for sentence in [*([doubt] if doubt else []), *doubts(found, used, undefined=False)]:
         app.warn(sentence)
     values = [{"metric": name, **_scored(found, name)} for name in found.metrics]
-    about = {**source_document(frame, asked, rows), "tuned_for": rule and rule.metric}
+    about = {**source_document(frame, options, rows), "tuned_for": rule and rule.metric}
     return {**about, "values": values, "skipped": skipped, "intervals": bootstrap_document(found)}
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from confmax import metrics
 from confmax.calibration import Calibration
 from confmax.cli import app
-from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
-from confmax.cli.files import read_cells, read_frame, refuse_same
-from confmax.cli.frame import Frame, is_number
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined, read_rows
+from confmax.cli.csvs import is_number
 from confmax.cli.large import SHARE, Large, large
 from confmax.cli.metrics import order_needed
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_cells, read_frame, refuse_same
 from confmax.metrics import Metric
 from confmax.optimize import Progress
 from confmax.rule import DecisionRule
@@ -100,14 +100,14 @@ def tune(
             refuse_same(out, path)
     app.check_rule_output(out, force)
     app.one_result(as_json, out, report)
-    asked = Asked(**{key: more.pop(key) for key in ASKED})
+    options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
     if not 0 <= more["seed"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
-    if more["confusion"] in ("labels", "blend") and asked.label is None:
+    if more["confusion"] in ("labels", "blend") and options.label is None:
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
-    if more["calibration"] in ("temperature", "vector") and asked.label is None:
+    if more["calibration"] in ("temperature", "vector") and options.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
-    check_tune(report, out, asked.label, second, read)
+    check_tune(report, out, options.label, second, read)
     settings = {
         "confusion": more["confusion"],
         "calibration": None if more["calibration"] == "none" else more["calibration"],
@@ -118,10 +118,10 @@ def tune(
         "random_state": more["seed"],
     }
     with Bar("tuning", "passes") as bar:
-        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, asked.sep)
+        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, options.sep)
         kept: list[Any] = []  # solution and rows
         rule, document = tune_rows(
-            frame, asked, metric or "linear", params, costs, callback=bar.step, found=kept.extend, **settings
+            frame, options, metric or "linear", params, costs, callback=bar.step, found=kept.extend, **settings
         )
     document["rule_file"] = app.save_rule(rule, out, force)
     if report is not None:
@@ -140,20 +140,20 @@ def tune(
 
 def tune_rows(
     frame: Frame | Large,
-    asked: Asked,
+    options: TableOptions,
     metric: str,
     params: Mapping[str, Any],
     costs: Path | None,
     *,
     callback: Callable[[Progress], Any] | None = None,
-    found: Callable[[tuple[Solution, Rows]], Any] | None = None,
+    found: Callable[[tuple[Solution, FileRows]], Any] | None = None,
     **settings: Any,
 ) -> tuple[DecisionRule, Document]:
     """Return the rule that maximises a metric on a file's rows, and what is to be told of it.
 
     Parameters
     ----------
-    frame, asked
+    frame, options
         The file, and which columns of it are meant.
     metric : str
         Name or alias.
@@ -169,7 +169,7 @@ def tune_rows(
         Further keywords of `maximize`.
     """
     chosen = named_metric(metric, params, costs)
-    rows = frame.rows(asked) if isinstance(frame, Large) else read_rows(frame, asked)
+    rows = frame.rows(options) if isinstance(frame, Large) else read_rows(frame, options)
     extra: tuple[str, ...] = ()
     order_known = rows.order_known
     if costs is not None:
@@ -189,7 +189,11 @@ def tune_rows(
         rule = replace(rule, class_names=(*rows.classes, *extra))
     if found is not None:
         found((replace(solution, rule=rule), rows))
-    return rule, {**source_document(frame, asked, rows), **_found(solution, costs), "rule": json.loads(rule.to_json())}
+    return rule, {
+        **source_document(frame, options, rows),
+        **_found(solution, costs),
+        "rule": json.loads(rule.to_json()),
+    }
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
@@ -274,7 +278,7 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     if len(cells) != len(names) or width < len(names):
         raise ValueError(
             f"the cost table {path} has {len(cells)} rows and {width} columns for {len(names)} classes "
-            f"({listed(names)}); give one row per true class and one column per decision"
+            f"({joined(names)}); give one row per true class and one column per decision"
         )
     axes = (f"first column of the cost table {path}", f"first row of the cost table {path}")
     lines, columns = table_order(row_names, header, (len(cells), width), classes, axes=axes)
