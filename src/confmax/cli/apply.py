@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from confmax.cli import app
-from confmax.cli.columns import TableOptions, joined, keys_of, read_rows
-from confmax.cli.metrics import positive_of
+from confmax.cli.columns import TableOptions, joined, keys_of
+from confmax.cli.metrics import rows_for
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
 from confmax.cli.tables import EXTENSIONS, Frame, check_output, read_frame, refuse_same, write_decisions, writing
 from confmax.rule import DecisionRule
@@ -54,12 +54,8 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
 
 def decide_rows(frame: Frame, options: TableOptions, rule: DecisionRule, out: Path) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
-    own = rule.class_names[: rule.n_classes]
-    rows = read_rows(frame, options, own, positive_of(rule))
-    for note in rows.notes:
-        app.warn(note)
     # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
-    rows = rows.in_order(own)
+    rows = rows_for(rule, frame, options).in_order(rule.class_names[: rule.n_classes])
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict_index(rows.proba, keys=keys_of(frame, options.key))
     with writing(out):

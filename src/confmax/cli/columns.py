@@ -9,27 +9,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.cli.csvs import as_names
+from confmax.cli.csvs import as_names, first_repeated
 from confmax.cli.tables import Frame, no_column
 from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, is_numbered
 
 LONGEST_NAME = 100  # characters of a name in a list of names
-TABLE_OPTIONS = (
-    "label",
-    "weight",
-    "columns",
-    "classes",
-    "positive",
-    "score",
-    "sep",
-)  # options of what a file's columns mean
 ONE = "a single column with --score"
 PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
 
@@ -46,6 +37,10 @@ class TableOptions:
     key: str | None = None
     score: str | None = None
     sep: str | None = None
+
+
+# options of what a file's columns mean that tuning takes
+TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.name != "key")
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +233,7 @@ def _existing(name: str, frame: Frame, option: str) -> str:
 
 def class_order(options: TableOptions, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
     """Return the classes in the order that was asked for, with the types of the rule or the labels; else nothing."""
-    repeated = next((name for k, name in enumerate(options.classes) if name in options.classes[:k]), None)
+    repeated = first_repeated(options.classes)
     if repeated is not None:
         raise ValueError(f"--classes names {repeated!r} twice; name each class once")
     if not options.classes:

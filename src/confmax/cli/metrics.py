@@ -10,8 +10,9 @@ import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.cli import app
-from confmax.cli.columns import FileRows, joined
+from confmax.cli.columns import FileRows, TableOptions, joined, read_rows
 from confmax.cli.show import Document, Page, print_document
+from confmax.cli.tables import Frame
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric
@@ -99,6 +100,24 @@ def order_needed(metric: Metric, rows: FileRows) -> str:
         f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
         f"with --classes{positive}{or_its_name(metric, rows.classes)}"
     )
+
+
+def rows_for(rule: DecisionRule | None, frame: Frame, options: TableOptions) -> FileRows:
+    """Return the rows of a file, matched to the classes of a rule if there is one; the notes on them are printed."""
+    if rule is None:
+        rows = read_rows(frame, options)
+    else:
+        rows = read_rows(frame, options, rule.class_names[: rule.n_classes], positive_of(rule))
+    for note in rows.notes:
+        app.warn(note)
+    return rows
+
+
+def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+    """Return the rule with its classes in this order, further decisions behind them."""
+    if rule.class_names[: rule.n_classes] == classes:
+        return rule
+    return rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
 
 
 def positive_of(rule: DecisionRule) -> Any:

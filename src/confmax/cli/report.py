@@ -14,8 +14,8 @@ from click.core import ParameterSource
 
 from confmax import report as pages
 from confmax.cli import app
-from confmax.cli.columns import FileRows, TableOptions, read_rows
-from confmax.cli.metrics import positive_of
+from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.metrics import over, rows_for
 from confmax.cli.show import print_document
 from confmax.cli.tables import Frame, check_output, read_frame, refuse_same, writing
 from confmax.evaluate.applicable import named
@@ -72,8 +72,6 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     metric_of("--second", second)
     options = TableOptions(**more)
     rows = write_page(out, loaded, read_frame(file, options.sep), options, metric, second, **settings)
-    for note in rows.notes:
-        app.warn(note)
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     items = [("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))]
     print_document(document, as_json, lambda page, _: page.items(items), out)
@@ -148,9 +146,9 @@ def write_page(
     **settings: Any,
 ) -> FileRows:
     """Write the page of a rule on a file's rows; return these."""
-    rows = read_rows(frame, options, rule.class_names[: rule.n_classes], positive_of(rule))
+    rows = rows_for(rule, frame, options)
     tuned_for = named(rule.metric)
-    rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
+    rule = over(rule, rows.classes)
     with writing(path):
         pages.write(
             path,

@@ -12,7 +12,6 @@ from confmax.evaluate.names import metric_name
 from confmax.evaluate.uncertainty import Difference
 from confmax.page.format import (
     capital,
-    count,
     interval,
     listed,
     number,
@@ -23,11 +22,6 @@ from confmax.page.format import (
 )
 
 MOST_PRICES = 4
-
-
-def confidence(figures: Figures) -> str:
-    """Return the level of the intervals."""
-    return f"{100 * figures.score.level:.4g} %"
 
 
 def basis(figures: Figures) -> str:
@@ -274,23 +268,6 @@ def outside_folds(figures: Figures) -> str:
     return told + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
 
 
-def curve_basis(figures: Figures) -> str:
-    """Return which rows the line of a metric against the threshold is counted on."""
-    evidence, main = figures.evidence, figures.main
-    n = rows(figures.score.n_rows)
-    told = f"The line is counted on the labels of the {n} of this report; thresholds are on the raw probabilities."
-    if evidence.fold is not None:
-        told += (
-            f" The tuned rule was tuned on these rows, so its point on the line is optimistic. Cross-fitted, its "
-            f"{main.label} is the value at the top of the page."
-        )
-    elif evidence.seen:
-        told += " The tuned rule was tuned on these rows, so its point on the line is optimistic."
-    if evidence.rule.is_randomized:
-        told += " The tuned rule draws between several thresholds, so its value need not lie on the line."
-    return told
-
-
 # --- trust -----------------------------------------------------------------------------------------------------------
 
 
@@ -321,64 +298,3 @@ def certificate(figures: Figures) -> str:
         f"are only a sample. Most metrics have a proof under confusion='model', which trusts the probabilities alone"
         f"{'' if figures.evidence.seen else evidence}."
     )
-
-
-def calibrated(figures: Figures) -> str:
-    """Return whether the probabilities mean what they say."""
-    raw, used = figures.raw, figures.calibrated
-    told = (
-        f"On average, the stated probability of the most probable class is off by {number(raw.ece)} (expected "
-        f"calibration error in {len(raw.said)} bins). Perfectly calibrated probabilities would show about "
-        f"{number(raw.ece_by_chance)} with this many rows."
-    )
-    if used is raw:
-        return told + " The rule uses the probabilities as they are."
-    told += (
-        f" The rule calibrates the probabilities first. After that the calibration error is {number(used.ece)}, and "
-        f"the log loss goes from {number(raw.log_loss)} to {number(used.log_loss)}."
-    )
-    folds = figures.evidence.fold is not None
-    return told + (" Each row is calibrated by the rule that was tuned without its fold." if folds else "")
-
-
-def held_out(figures: Figures) -> str:
-    """Return the value of the kept rule on its tuning rows beside that of the rules of the folds on held-out rows."""
-    main, solution = figures.main, figures.evidence.solution
-    assert solution is not None
-    seen = solution.label_value
-    flatter = seen is not None and seen > main.tuned.value
-    return (
-        f"On its tuning rows (all rows), the rule that is kept reaches {number(seen)} in {main.label}. On held-out "
-        f"rows, the rules of the folds reach {number(main.tuned.value)}."
-        + (" The difference estimates how optimistic values on tuning rows are." if flatter else "")
-    )
-
-
-def intervals_shown(figures: Figures) -> str:
-    """Return the level of the intervals, or that there are none, in three words."""
-    return f"{confidence(figures)} intervals" if figures.score.n_replicates else "no intervals"
-
-
-def intervals(figures: Figures) -> str:
-    """Return what the intervals are, and what a dash in place of a metric means."""
-    told, folds = "This report was made without intervals (0 replicates).", figures.evidence.fold is not None
-    if figures.score.n_replicates:
-        told = (
-            f"Brackets are {confidence(figures)} percentile intervals from {figures.score.n_replicates:,} bootstrap "
-            f"replicates. Each replicate draws the rows with replacement, and all rules are evaluated on the same "
-            f"draw. The intervals cover the sampling of the evaluation rows. They do not cover the tuning of the rule"
-            + ("; the spread between the folds' rules shows that. " if folds else ". ")
-            + "p/prior takes the class sizes from these same rows."
-        )
-    values = [it.value for row in figures.metrics for it in (row.argmax, row.tuned, row.prior)]
-    if all(map(math.isfinite, values)):
-        return told
-    return f"{told} A dash means that the metric is not finite, or not defined for more decisions than classes."
-
-
-def weight_note(figures: Figures) -> str:
-    """Return the number of rows and the weight."""
-    evidence = figures.evidence
-    if evidence.table.weight is None:
-        return rows(figures.score.n_rows)
-    return f"{rows(figures.score.n_rows)} with a total weight of {count(float(evidence.weight.sum()))}"
