@@ -17,7 +17,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 
 GRID = 65
@@ -38,7 +38,7 @@ class FrankWolfeState:
 
 
 @dataclass(frozen=True)
-class FrankWolfe:
+class FrankWolfe(Solver):
     """Conditional gradient over the attainable confusion matrices (paper, Algorithm 3).
 
     Parameters

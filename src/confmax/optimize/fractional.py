@@ -16,7 +16,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
 
 AHEAD = (0.0, 0.15, 0.4)  # first levels, from the best starting rule's toward 1
@@ -41,7 +41,7 @@ class LevelState:
 
 
 @dataclass(frozen=True)
-class Dinkelbach:
+class Dinkelbach(Solver):
     """Maximise a ratio: set the level to the ratio of the best rule so far, until its answer is no better.
 
     On the model confusion the result is a global optimum. Each pass also evaluates a second level. A level where F is
@@ -145,7 +145,7 @@ def _advance(
 
 
 @dataclass(frozen=True)
-class Bisection:
+class Bisection(Solver):
     """Maximise a ratio by halving the interval of levels that contains the optimum.
 
     On the model confusion, a level is a bound if ``F <= 0`` there and is reached if ``F >= 0``. On labels nothing is

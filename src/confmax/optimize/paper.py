@@ -17,7 +17,7 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
 from confmax.optimize.conditional_gradient import FrankWolfeState, check_smoothing, linear_step, open_loop
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 from confmax.theory import rho_schedule
 
@@ -37,7 +37,7 @@ class BruteForceState:
 
 
 @dataclass(frozen=True)
-class BruteForce:
+class BruteForce(Solver):
     """Search over a grid of gains (paper, Algorithm 2).
 
     The paper searches all gain matrices. This grid covers the family that contains the metric's gradients: weights per
@@ -165,7 +165,7 @@ def _batches(grid: Iterator[tuple[Array, Array] | Array], size: int) -> Iterator
 
 
 @dataclass(frozen=True)
-class BayesCG:
+class BayesCG(Solver):
     """The paper's Algorithm 4: conditional gradient on a sample with a plug-in oracle and step ``2 / (j + 1)``.
 
     ``BayesCG(returns="last")`` runs the algorithm as printed. It makes all rounds and returns the rule of the last one,
