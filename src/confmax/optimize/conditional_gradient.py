@@ -113,7 +113,8 @@ class FrankWolfe(Solver):
 def linearised(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixture, FirstOrder, Gains]:
     """Return the rule that a gradient is taken at, value and gradient there, and the gradient as a gain.
 
-    Where the metric has no gradient (a recall of zero under the G-mean) the random rule takes the rule's place.
+    Where the metric has no gradient (a recall of zero under the G-mean) the rule that decides at random, an inner point
+    of the attainable set, takes the rule's place.
     """
     first = surrogate.at(rule.confusion)
     gains = surrogate.gains(first)

@@ -140,9 +140,9 @@ class Solver(Protocol):
     """Frozen settings of an algorithm. `init` returns its first state, and `step` makes one round.
 
     A solver that returns single rules only sets ``mixes = False``. ``starts_from_sample`` lists the confusion estimates
-    ("model", "labels") for which it can continue from the rules of a sample; with ``wants_curvature`` it learns from the
-    sample how the answers change around the best gain. A solver need not inherit from this class: what it does not
-    declare has the value here.
+    ("model", "labels") for which it can continue from the rules of a sample; with ``wants_curvature`` it learns there
+    how the answers change around the best gain. A solver need not inherit from this class: what it does not declare has
+    the value here.
 
     A solver whose last rule must be returned unchanged sets ``returns = "last"``. It may also have ``settings``, the
     values that `confmax.maximize` uses for its arguments that are "auto".

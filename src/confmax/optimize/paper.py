@@ -1,6 +1,9 @@
 """Two of the paper's algorithms to the letter: Algorithm 2, search over a grid of gains, and Algorithm 4, BayesCG.
 
 Algorithm 1 is `ThresholdSearch` (optimize/threshold.py), Algorithm 3 `FrankWolfe` (optimize/conditional_gradient.py).
+
+BayesCG splits the sample. The probabilities given to `maximize` come from a model fitted on S', so the table is S''.
+The sample has ``m = round(n / alpha)`` rows, and the algorithm makes ``ceil(kappa m)`` rounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """A large table is first solved on a sample of its rows: most of the way costs a fraction of a pass.
 
-What the sample's best rule is made of joins the starting rules, in their pass, and the solver goes on from there. The
-certificate is of the full table all the same, and the sample decides nothing but where to look.
+A hash of the rows' content chooses the sample. Its best rules join the starting rules, in the same pass. The solver
+continues from there and proves its result on all rows, so the sample decides nothing but where to look. The answers on
+the sample, corrected by the sample's error at one gain, already give a Newton step on the full table
+(`optimize/column_generation.py`). The curvature for this step comes from moving every weight of the sample's best gain
+by a tenth, where this costs no more than four gains on all rows. It saves one or two full passes compared with
+estimating the curvature from the gains that happened to be evaluated. Ratios have no warm start, because their two
+passes of two or three gains cost less than the sample. Screening out rows whose decision cannot change was not needed.
 """
 
 from __future__ import annotations
