@@ -79,9 +79,9 @@ def test_a_command_like_none_is_told_all():
 def completed(line, shell="bash"):
     words = line.split(" ")
     env = {"_CONFMAX_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    done = run_process(env=env)
-    assert (done.returncode, done.stderr) == (0, "")
-    return [each.split(",", 1)[1] for each in done.stdout.splitlines() if each]
+    stdout, stderr = run(env=env)
+    assert stderr == ""
+    return [completion.split(",", 1)[1] for completion in stdout.splitlines() if completion]
 
 
 def test_completion_of_commands_options_and_values(tmp_path):

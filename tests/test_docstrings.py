@@ -31,7 +31,7 @@ import confmax
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
 MODULES = ["metrics", "optimize", "theory", "populations", "checks", "calibration", "oracle", "tables", "estimators",
-           "rule", "solution", "evaluate", "confusion", "plotting", "report"]  # fmt: skip
+           "export", "rule", "solution", "evaluate", "confusion", "plotting", "report"]  # fmt: skip
 # objects that state or implement results, and must say whose
 RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]
 PLAIN = {

@@ -9,7 +9,7 @@ import pytest
 # the extra [cli] may not be installed
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-files = pytest.importorskip("confmax.cli.files")
+files = pytest.importorskip("confmax.cli.tables")
 columns = pytest.importorskip("confmax.cli.columns")
 tasks = pytest.importorskip("confmax.cli.tune")
 

@@ -28,10 +28,9 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 from confmax import metrics
 from confmax._version import __version__
 from confmax.cli.columns import shortened
-from confmax.cli.csvs import first_cells, sniffed
-from confmax.cli.files import EXTENSIONS, check_output, format_of, write_file
+from confmax.cli.csvs import STANDARD, Source, first_cells, sniffed
 from confmax.cli.show import clean
-from confmax.cli.sources import STANDARD, Source
+from confmax.cli.tables import EXTENSIONS, check_output, format_of, write_file
 from confmax.optimize import SOLVERS
 from confmax.places import is_stdout, replaces
 from confmax.rule import DecisionRule

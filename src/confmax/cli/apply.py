@@ -10,10 +10,9 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import Asked, keys_of, listed, read_rows
-from confmax.cli.files import EXTENSIONS, check_output, read_frame, refuse_same, write_decisions, writing
-from confmax.cli.frame import Frame
 from confmax.cli.metrics import positive_of
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
+from confmax.cli.tables import EXTENSIONS, Frame, check_output, read_frame, refuse_same, write_decisions, writing
 from confmax.rule import DecisionRule
 
 

@@ -8,7 +8,6 @@ rows, and the bootstrap compares them in pairs.
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,13 +20,11 @@ from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
-from confmax.cli.crossfit import cross_fitted
-from confmax.cli.files import read_frame
-from confmax.cli.frame import Frame
 from confmax.cli.metrics import not_applicable, order_needed, positive_of
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
@@ -36,7 +33,7 @@ from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import Table, make_table
-from confmax.tables.folds import folds_to_judge
+from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -178,40 +175,31 @@ def _cross_fitted(
     table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
-    folds = folds_to_judge(table, N_FOLDS, seed)
-    labels, done = rows.labels, 0
+    folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
     assert labels is not None
-    found = {}
+    decided: dict[str, Any] = {}
+    done = 0
     for name, metric in chosen.items():
 
-        def fit(kept: Any, metric: Metric = metric) -> DecisionRule:
+        def fit(part: Any, metric: Metric = metric) -> DecisionRule:
             nonlocal done
             if progress is not None:
                 progress(done, N_FOLDS * len(chosen))
             done += 1
-            weight = None if rows.weight is None else rows.weight[kept]
-            with warnings.catch_warnings():
-                # of the whole table it is told once
-                warnings.filterwarnings(
-                    "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
-                )
-                return maximize(
-                    metric, rows.proba[kept], labels[kept], sample_weight=weight, classes=rows.classes,
-                    random_state=seed,
-                ).rule  # fmt: skip
+            weight = None if rows.weight is None else rows.weight[~part]
+            return maximize(
+                metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
+                random_state=seed,
+            ).rule  # fmt: skip
 
-        which = np.empty(table.n_rows, np.int64)
-        own: list[DecisionRule] = []
         try:
-            for held_out, rule in cross_fitted(fit, folds):
-                which[held_out] = len(own)
-                own.append(rule)
+            rules = [rule for _, rule in cross_fit(quietly(fit), masks(folds))]
         except ValueError as error:
             raise ValueError(
                 f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
             ) from None
-        found[f"for {name}"] = pooled(own, table, which)
-    return found
+        decided[f"for {name}"] = pooled(rules, table, folds)
+    return decided
 
 
 def _warn_of_rare(table: Table) -> None:

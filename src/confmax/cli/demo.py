@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from confmax import metrics
 from confmax.cli import app
 from confmax.cli.columns import Asked, read_rows
-from confmax.cli.crossfit import cross_fitted
-from confmax.cli.files import read_frame
 from confmax.cli.show import Bar, Document, Page, number, print_document, small
+from confmax.cli.tables import read_frame
 from confmax.confusion import Array
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 from confmax.tables import make_table
+from confmax.tables.folds import cross_fit, masks
 
 METRICS = ("g_mean", "macro_f1", "min_recall", "cohen_kappa")
 CLASSES = ("VF", "F", "M", "L")
@@ -87,7 +87,7 @@ def held_out_values(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[An
     """
     proba, labels, folds = table
     pooled = np.zeros((len(CLASSES), len(CLASSES)))
-    for held_out, rule in cross_fitted(lambda kept: fit(proba[kept], labels[kept]), folds):
+    for held_out, rule in cross_fit(lambda part: fit(proba[~part], labels[~part]), masks(folds)):
         pooled += label_confusion(rule, proba[held_out], labels[held_out])
     return metrics.get(metric).value(pooled / pooled.sum())
 

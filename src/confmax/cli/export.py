@@ -9,8 +9,8 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import listed
-from confmax.cli.files import check_output, refuse_same, write_file
 from confmax.cli.show import clean, print_document
+from confmax.cli.tables import check_output, refuse_same, write_file
 
 _SETTINGS = {
     "sql": ("dialect", "columns", "labels"),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confmax.cli.columns import Asked, Rows, placed, wanted
-from confmax.cli.frame import Frame
+from confmax.cli.tables import Frame
 from confmax.places import is_stream
 from confmax.tables import distinct_labels, open_table
 from confmax.tables.opening import files_of

@@ -15,10 +15,9 @@ from click.core import ParameterSource
 from confmax import report as pages
 from confmax.cli import app
 from confmax.cli.columns import Asked, Rows, read_rows
-from confmax.cli.files import check_output, read_frame, refuse_same, writing
-from confmax.cli.frame import Frame
 from confmax.cli.metrics import positive_of
 from confmax.cli.show import print_document
+from confmax.cli.tables import Frame, check_output, read_frame, refuse_same, writing
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
 from confmax.page import page

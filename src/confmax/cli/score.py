@@ -12,10 +12,9 @@ from confmax import metrics
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import Asked, listed, read_rows
-from confmax.cli.files import read_frame
-from confmax.cli.frame import Frame
 from confmax.cli.metrics import not_applicable, order_needed, positive_of, tuned_metric
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
 from confmax.metrics import Metric

@@ -20,8 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from confmax.cli.columns import Asked, Rows, listed
-from confmax.cli.frame import Frame
 from confmax.cli.large import Large
+from confmax.cli.tables import Frame
 from confmax.optimize import Progress as Step
 from confmax.places import is_stdout
 

@@ -16,12 +16,12 @@ from confmax import metrics
 from confmax.calibration import Calibration
 from confmax.cli import app
 from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
-from confmax.cli.files import read_cells, read_frame, refuse_same
-from confmax.cli.frame import Frame, is_number
+from confmax.cli.csvs import is_number
 from confmax.cli.large import SHARE, Large, large
 from confmax.cli.metrics import order_needed
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_cells, read_frame, refuse_same
 from confmax.metrics import Metric
 from confmax.optimize import Progress
 from confmax.rule import DecisionRule

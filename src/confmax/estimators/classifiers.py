@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -32,7 +33,6 @@ from confmax.estimators.steps import (
     refuse_other_classes,
     refuse_unknown,
     rule_for,
-    rules_of_folds,
     splits_of,
     warn_of_order,
 )
@@ -52,6 +52,7 @@ from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.solution.tuning import check_settings, fit_metric, tune, warn_of_trivial
 from confmax.tables import is_dask, make_table
+from confmax.tables.folds import cross_fit, quietly
 from confmax.tables.seed import RandomState, as_seed
 
 __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
@@ -287,7 +288,15 @@ class MetricClassifierCV(RuleClassifier):
         if own is not None:
             same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes)
             self.refit_loss_ = refit_loss(self.rule_, self.solution_.metric, held_out.table(classes), same_rows)
-        self.fold_rules_ = rules_of_folds(tuned, held_out.tests) if self.fold_rules else []
+
+        def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
+            # the whole table was fine: what goes wrong without a split is that classes are absent
+            with suppress(ValueError):
+                return tuned(test).rule
+            return None
+
+        tests = held_out.tests if self.fold_rules and len(held_out.tests) > 1 else ()
+        self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), tests) if rule is not None]
 
     @property
     def fold_spread_(self) -> Array:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -24,7 +23,6 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule
-from confmax.solution import Solution
 from confmax.tables import Table, is_dask
 from confmax.tables.columns import find
 from confmax.tables.labels import plain, refuse_masked
@@ -141,30 +139,6 @@ def checked_labels(y: ArrayLike) -> NDArray[Any]:
 def _shown(names: Sequence[Any], most: int = 6) -> str:
     """Return the first names for a message."""
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
-
-
-# --- how much the rule varies ----------------------------------------------------------------------------------------
-
-
-def rules_of_folds(
-    tune: Callable[[NDArray[np.intp]], Solution], tests: Sequence[NDArray[np.intp]]
-) -> list[DecisionRule]:
-    """Return the rule tuned without each split's test rows; none where nothing can be tuned without them.
-
-    Parameters
-    ----------
-    tune : callable
-        Maps the rows of X that are to be left out to a `Solution`.
-    tests : sequence of ndarray
-        The test rows of every split.
-    """
-    found = []
-    for test in tests if len(tests) > 1 else ():
-        # the whole table was fine: what goes wrong without a split, or is warned of, is that classes are absent
-        with warnings.catch_warnings(), suppress(ValueError):
-            warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
-            found.append(tune(test).rule)
-    return found
 
 
 def warn_of_order(table: Table) -> None:

@@ -6,7 +6,6 @@ by the rule that was tuned without its fold (cross-fitting). Of rules that draw,
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from confmax.evaluate.tuning_rows import tuned_on
 from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
 from confmax.tables import Table, apply_calibrator, decide
-from confmax.tables.folds import folds_to_judge
+from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +96,9 @@ class Evidence:
 
 def judged(table: Table, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
-    decided = _of_one(rule, table)
+    decided = Decided(*rule.decided(table))
     single = _most_frequent(rule)
-    alone = None if single is rule else _of_one(single, table)
+    alone = None if single is rule else Decided(*single.decided(table))
     seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
     return Evidence(table, metric, rule, decided, decided, alone, proba, solution, seen=seen)
@@ -137,22 +136,17 @@ def cross_fitted(
     ValueError
         If nothing can be tuned without one of the folds.
     """
-    fold = folds_to_judge(table, n_folds, seed)
+    fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
     n_folds = int(fold.max()) + 1
-    found, kind = [], kind_of(solution)
-    for k in range(n_folds):
-        with warnings.catch_warnings():
-            # what was absent from all rows has been said, and what is absent from a fold is shown as missing there
-            warnings.filterwarnings(
-                "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
-            )
-            try:
-                found.append(tune(fold != k, kind))
-            except ValueError as error:
-                raise ValueError(
-                    f"no rule can be tuned without fold {k + 1} of {n_folds} ({error}); evaluate the rule "
-                    f"on other rows instead, or pass more rows"
-                ) from None
+    found: list[Tuned] = []
+    try:
+        for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):
+            found.append(one)
+    except ValueError as error:
+        raise ValueError(
+            f"no rule can be tuned without fold {len(found) + 1} of {n_folds} ({error}); evaluate the rule on other "
+            f"rows instead, or pass more rows"
+        ) from None
     rules = [each.rule for each in found]
     singles = [_most_frequent(rule) for rule in rules]
     same = all(one is other for one, other in zip(rules, singles, strict=True))
@@ -164,18 +158,13 @@ def cross_fitted(
         solution.metric,
         solution.rule,
         pooled(rules, table, fold),
-        _of_one(solution.rule, table),
+        Decided(*solution.rule.decided(table)),
         None if same else pooled(singles, table, fold),
         proba,
         solution,
         fold,
         tuple(found),
     )
-
-
-def _of_one(rule: Rule, table: Table) -> Decided:
-    """Return what one rule decides for all rows."""
-    return pooled([rule], table, np.zeros(table.n_rows, np.int64))
 
 
 def pooled(rules: Sequence[Rule], table: Table, which: NDArray[np.int64]) -> Decided:

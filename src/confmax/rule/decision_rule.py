@@ -20,7 +20,7 @@ from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import describe
 from confmax.confusion import Array, Confusion, Gains
-from confmax.export.methods import Exports
+from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import dask, draw, file, html, spark
@@ -48,7 +48,7 @@ MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DecisionRule(Exports):
+class DecisionRule:
     """A rule that turns class probabilities into decisions.
 
     Attributes
@@ -466,6 +466,9 @@ class DecisionRule(Exports):
             return cls.from_json(file.read(Path(path)))
         except ValueError as error:
             raise ValueError(f"{path} is not a rule that can be used: {error}") from None
+
+    # functions of a rule as methods, so that each signature and its long docstring stand once
+    to_sql, to_onnx, to_python = to_sql, to_onnx, to_python
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal if their files are."""

@@ -5,6 +5,7 @@ What a file is named, what its first bytes say and what is in it must agree; a d
 
 from __future__ import annotations
 
+import difflib
 import glob
 import io
 import shlex
@@ -12,24 +13,36 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confmax.cli.csvs import csv_bytes, read_cells_of, read_csv
-from confmax.cli.frame import Frame, typed_column
-from confmax.cli.sources import STANDARD, Source, opened, refuse_repeated, short
+from confmax.cli.csvs import (
+    STANDARD,
+    Source,
+    as_names,
+    csv_bytes,
+    is_number,
+    numbers_of,
+    opened,
+    read_cells_of,
+    read_csv,
+    refuse_repeated,
+    short,
+    typed_column,
+    with_points,
+)
 from confmax.places import check_place, is_stream, same_place, write_whole
+from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
 
-__all__ = [
-    "DECISION", "EXTENSIONS", "check_output", "read_cells", "read_frame", "refuse_same", "write_decisions",
-    "write_file", "writing",
-]  # fmt: skip
-
+PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
 DECISION = "decision"
 EXTENSIONS = (".csv", ".tsv", ".txt", ".parquet", ".npz")
 _TEXT = (".csv", ".tsv", ".txt")  # all read and written as CSV
@@ -54,6 +67,152 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The columns of one file.
+
+    Attributes
+    ----------
+    path : Path
+        Where it came from.
+    columns : dict of str to pyarrow.ChunkedArray
+        One-dimensional columns, in file order.
+    arrays : dict of str to ndarray
+        For NPZ, every array of the file; its one-dimensional ones are in ``columns`` too.
+    table : pyarrow.Table or None
+        The table as it was read, None for NPZ.
+    separator : str or None
+        Of CSV, the mark between cells; None for other formats. All columns of CSV are text, with decimal points.
+    """
+
+    path: Path
+    columns: Mapping[str, pa.ChunkedArray]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    table: pa.Table | None = None
+    separator: str | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether cells are text whose type is not known: CSV."""
+        return self.separator is not None
+
+    @cached_property
+    def blocks(self) -> dict[str, NDArray[Any]]:
+        """The tables of numbers with at least two columns: arrays of NPZ, and the column `probability` of lists."""
+        names = [*self.arrays, *([] if PROBABILITY in self.arrays else [PROBABILITY])]
+        found = {name: self.block(name) for name in names}
+        return {name: block for name, block in found.items() if block is not None}
+
+    def block(self, name: str) -> NDArray[Any] | None:
+        """Return a two-dimensional array, or a column of lists of K numbers, as (n, K) with K >= 2; None if it is none.
+
+        Raises
+        ------
+        ValueError
+            If the lists are not all of one length.
+        """
+        if name in self.arrays:
+            array = self.arrays[name]
+            return array if array.ndim == 2 and array.shape[1] >= 2 and array.dtype.kind in "fiu" else None
+        column = self.columns.get(name)
+        if column is None or not is_list(column.type):
+            return None
+        lists = array_of_lists(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        if lists is None:
+            raise ValueError(
+                f"column {name!r} of {self.path} does not hold the same number of probabilities in every row"
+            )
+        return lists if lists.shape[1] >= 2 else None
+
+    def is_numeric(self, name: str) -> bool:
+        """Return whether a column holds numbers; for text its first cell that is not empty decides."""
+        column = self.columns[name]
+        if self.is_text:
+            cell = next((text for text in column.slice(0, 1000).to_pylist() if text.strip()), "")
+            return is_number(cell)
+        return _is_number_type(column.type)
+
+    def is_whole(self, name: str) -> bool:
+        """Return whether a numeric column holds whole numbers only: a label, a key or a count, not a probability."""
+        numbers = self.numbers(name)
+        return bool((np.isnan(numbers) | (numbers == np.floor(numbers))).all())
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """Return a column (n,) as float32 or float64, empty cells of typed files as NaN.
+
+        Raises
+        ------
+        ValueError
+            If a cell is not a number; the sentence names the first such row.
+        """
+        column = self.columns[name]
+        if self.is_text:
+            return numbers_of(column, name, self.path)
+        if not self.is_numeric(name):
+            raise ValueError(
+                f"column {name!r} of {self.path} holds {column.type}, not numbers; choose the columns of probabilities "
+                f"with --columns"
+            )
+        kept = column.type in (pa.float32(), pa.float16())
+        values = column if kept else pc.cast(column, pa.float64(), safe=False)
+        return np.asarray(values.to_numpy())
+
+    def names_in(self, name: str, role: str) -> NDArray[Any]:
+        """Return a column (n,) of labels or keys: strings, integers or (not whole) floats.
+
+        Raises
+        ------
+        ValueError
+            If a cell is empty, or the column holds neither strings nor numbers.
+        """
+        column = self.columns[name]
+        kind = column.type
+        inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+        text = is_text(inner)
+        if not (text or _is_number_type(inner) or pa.types.is_boolean(inner)):
+            raise ValueError(f"{role} {name!r} of {self.path} holds {kind}; it must hold strings or numbers")
+        if inner != kind or str(kind) == "string_view":
+            column = pc.cast(column, pa.string() if text else inner)
+        kind = inner
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            column = pc.cast(column, pa.float64(), safe=False)
+        distinct = column.combine_chunks().dictionary_encode()
+        distinct = distinct.combine_chunks() if isinstance(distinct, pa.ChunkedArray) else distinct
+        seen = distinct.dictionary.to_pylist()
+        empty = np.array([value is None or value != value or (text and not value.strip()) for value in seen], bool)
+        codes = distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        missing = codes < 0 if not empty.any() else (codes < 0) | empty[codes]
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise ValueError(
+                f"row {row} of {role} {name!r} of {self.path} is empty; drop such rows, or leave the option out"
+            )
+        if not self.is_text:
+            return _whole(np.array(seen))[codes]
+        return as_names([cell.strip() for cell in seen])[codes]
+
+
+def no_column(name: str, frame: Frame, option: str) -> ValueError:
+    """Return the error of a column that is not there, with the nearest names that are."""
+    known = [*frame.columns, *(frame.blocks if frame.arrays else ())]
+    near = difflib.get_close_matches(name, known, 3, 0.5)
+    near += [other for other in known if other.lower() == name.lower() and other not in near]
+    more = ", ..." if len(known) > 12 else ""
+    hint = f"nearest: {', '.join(near)}" if near else f"it has {', '.join(known[:12])}{more}"
+    return ValueError(f"{frame.path} has no column {name!r} ({hint}); correct {option}")
+
+
+def _is_number_type(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole floats as integers."""
+    if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.floor(values)).all():
+        return values.astype(np.int64)
+    return values
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -83,7 +242,9 @@ def read_frame(path: Path, separator: str | None = None) -> Frame:
     source = opened(path)
     _check_bytes(source, extension)
     if extension == ".csv":
-        frame = read_csv(source, separator)
+        table, mark = read_csv(source, separator)
+        names = [name.strip() for name in table.column_names]
+        frame = Frame(source.path, dict(zip(names, with_points(table, mark), strict=True)), table=table, separator=mark)
     else:
         frame = _read_parquet(source) if extension == ".parquet" else _read_npz(source)
     if extension != ".npz" and not any(len(column) for column in frame.columns.values()):
@@ -280,8 +441,11 @@ def write_decisions(
         separator = "\t" if path.suffix.lower() == ".tsv" else frame.separator or ","
         data = csv_bytes(table.append_column(DECISION, pa.array(decisions)), separator)
     else:
-        typed = _typed_table(frame) if frame.is_text else table
-        typed = typed.append_column(DECISION, pa.array(decisions))
+        if frame.is_text:
+            # names as the file has them, also with spaces around
+            columns = map(typed_column, frame.columns.values())
+            table = pa.table(dict(zip(table.column_names, columns, strict=True))).combine_chunks()
+        typed = table.append_column(DECISION, pa.array(decisions))
         data = _parquet_bytes(typed) if extension == ".parquet" else _npz_bytes(_as_arrays(typed))
     write_whole(path, data)
     return left_out
@@ -318,14 +482,6 @@ def _as_table(frame: Frame, n: int, named: Mapping[str, Sequence[str]]) -> tuple
         else:
             left_out.append(name)
     return pa.table(columns), left_out
-
-
-def _typed_table(frame: Frame) -> pa.Table:
-    """Return a table of text with its columns of numbers as numbers."""
-    assert frame.table is not None
-    names = frame.table.column_names  # as the file has them, also with spaces around
-    typed = (typed_column(frame.with_point(column)) for column in frame.table.columns)
-    return pa.table({name: pa.array(column) for name, column in zip(names, typed, strict=True)})
 
 
 def _as_arrays(table: pa.Table) -> dict[str, NDArray[Any]]:
