@@ -117,7 +117,7 @@ def test_rules_decide_draw_and_tell_their_probabilities(K):
     """A rule of reduced gains and the rule of their matrices are one rule, whatever the kind of the table."""
     P = rows_of(K)[0]
     gains, weights = gains_of(K, K + 1)[1:], np.array([0.5, 0.3, 0.2])
-    names = tuple(f"class {k}" for k in range(K)) + ("abstain",)
+    names = (*(f"class {k}" for k in range(K)), "abstain")
     rule = DecisionRule(gains, weights, names, seed=3)
     full = DecisionRule(Gains.from_matrix(gains.matrices()), weights, names, seed=3)
     assert rule.n_decisions == K + 1

@@ -435,7 +435,8 @@ class Metric:
                 f"the gain matrix of {self.name} has shape {shape} and the table has {n_classes} classes; give one row "
                 f"per class and one column per decision"
             )
-        if n_decisions > n_classes and self.statistics == "matrix" and not isinstance(self.formula, Formula):
+        of_classes = self.statistics == "matrix" and shape[0] is None and not isinstance(self.formula, Formula)
+        if n_decisions > n_classes and of_classes:
             raise ValueError(
                 f"{self.name} compares the classes with each other, and is not defined for {n_decisions} decisions "
                 f"between {n_classes} classes; use a metric of the diagonal and the column sums, such as cohen_kappa"

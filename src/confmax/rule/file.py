@@ -50,7 +50,7 @@ def dump(
         )
     if gains.full is None and gains.has_further:
         raise ValueError(
-            "a rule file holds one weight and one offset per decision, and a decision beyond the classes has no weight; "
+            "a rule file holds a weight and an offset per decision, and a decision beyond the classes has no weight; "
             "save the rule of the gains as matrices, Gains.from_matrix(gains.matrices()): rows whose best scores are "
             "equal up to rounding may be decided otherwise"
         )

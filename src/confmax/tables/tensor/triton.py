@@ -25,8 +25,8 @@ SLOTS = 256  # copies of the sums, so that few programs add to the same place at
 @triton.jit(do_not_specialize=["n", "n_gains"])  # type: ignore[untyped-decorator]
 def _scan(  # type: ignore[no-untyped-def]
     proba, scale, offset, weight, codes, columns, model, hits, n, n_gains, unit,
-    K: tl.constexpr, M: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, N_SLOTS: tl.constexpr,
-    WIDE: tl.constexpr, WEIGHTED: tl.constexpr, MODEL: tl.constexpr, LABELS: tl.constexpr,
+    K: tl.constexpr, M: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
+    N_SLOTS: tl.constexpr, WIDE: tl.constexpr, WEIGHTED: tl.constexpr, MODEL: tl.constexpr, LABELS: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     row = program.to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -64,8 +64,8 @@ def settings(K: int, M: int, stride: int, *, wide: bool, weighted: bool, share: 
     """Return what the kernel is compiled for."""
     width = max(2, triton.next_power_of_2(M))
     return {
-        "K": K, "M": M, "STRIDE": stride, "WIDTH": width, "ROWS": max(1, CELLS // width), "N_SLOTS": SLOTS, "WIDE": wide,
-        "WEIGHTED": weighted, "MODEL": share > 0.0, "LABELS": share < 1.0,
+        "K": K, "M": M, "STRIDE": stride, "WIDTH": width, "ROWS": max(1, CELLS // width), "N_SLOTS": SLOTS,
+        "WIDE": wide, "WEIGHTED": weighted, "MODEL": share > 0.0, "LABELS": share < 1.0,
     }  # fmt: skip
 
 
