@@ -87,8 +87,8 @@ class Confusion:
     def __len__(self) -> int:
         return len(self.diagonal)
 
-    def __getitem__(self, index: int) -> Confusion:
-        """Return one confusion of the batch."""
+    def __getitem__(self, index: int | NDArray[np.intp]) -> Confusion:
+        """Return one confusion of the batch, or the listed ones as a batch."""
         rows = self.rows[index] if self.rows.ndim > 1 else self.rows
         matrix = None if self.matrix is None else self.matrix[index]
         return Confusion(rows, self.diagonal[index], self.columns[index], matrix)
