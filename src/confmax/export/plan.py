@@ -103,8 +103,8 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
     Raises
     ------
     ValueError
-        If the rule draws between several gains, decisions beyond the classes have no weight, its calibrator is an object
-        that is not confmax's, or a class name cannot be written as a label.
+        If the rule draws between several gains, its decisions beyond the classes have no weight, its calibrator is an
+        object that is not confmax's, or a class name cannot be written as a label.
     """
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
