@@ -153,11 +153,13 @@ def probability(p: float) -> str:
 
 
 def coefficients(gains: Gains) -> tuple[Array, Array]:
-    """Return weights and offsets (A, K) of reduced gains, the least weight of each one, the largest offset zero.
+    """Return weights and offsets (A, M) of reduced gains, the least weight of each one, the largest offset zero.
 
-    Of gains that decide one class by its probability alone, the weight of this class is one.
+    Of gains that decide one class by its probability alone, the weight of this class is one. Decisions beyond the
+    classes have the weight zero.
     """
     a, b = gains.coefficients()
+    a = np.pad(a, ((0, 0), (0, b.shape[1] - a.shape[1])))
     # the decision is unchanged by a common factor and a common offset
     scale = np.array([_scale(gains[s]) for s in range(len(gains))])
     return a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
