@@ -5,7 +5,7 @@ confusion estimate and its oracle, solver), the run of the solver from its start
 what the rule is worth once it is built. Estimators and reports enter at `tune`.
 
 A solution is never worse than the plain rules, ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities, which
-people use without confmax. Their decisions on raw rows are evaluated on the calibrated estimate (`DecidingOn`). If one
+people use without confmax. Their decisions on raw rows are evaluated on the calibrated estimate. If one
 of them is better than the solver's rule, it is returned without a calibrator.
 """
 
