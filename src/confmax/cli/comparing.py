@@ -35,7 +35,7 @@ from confmax.metrics.alignment import aligned
 from confmax.report.evidence import pooled
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
-from confmax.tables import Table, make_table
+from confmax.tables import MemoryTable, make_table
 from confmax.tables.folds import folds_to_judge
 
 __all__ = ["compare_rules", "comparison"]
@@ -133,7 +133,7 @@ def comparison(
     rows = read_rows(frame, asked, known[1], known[0])
     for note in rows.notes:
         warn(note)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     _tell_rare(table, warn)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
     if doubt:
@@ -183,7 +183,7 @@ def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
 
 
 def _cross_fitted(
-    table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+    table: MemoryTable, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds = folds_to_judge(table, N_FOLDS, seed)
@@ -222,7 +222,7 @@ def _cross_fitted(
     return found
 
 
-def _tell_rare(table: Table, warn: Callable[[str], None]) -> None:
+def _tell_rare(table: MemoryTable, warn: Callable[[str], None]) -> None:
     """Warn of classes that some fold, or all rows, are without."""
     assert table.labels is not None
     counts = np.bincount(table.labels, minlength=table.n_classes)

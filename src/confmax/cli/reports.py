@@ -23,6 +23,7 @@ from confmax.places import same_place
 from confmax.report.metrics import named
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
+from confmax.tables import refuse_elsewhere
 
 FOLDS = 5
 
@@ -60,11 +61,12 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
 
 def tuned(path: Path, file: Path, solution: Solution, rows: Rows, *, second: str, settings: Mapping[str, Any]) -> None:
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
-    if not hasattr(rows.proba, "shape") or rows.labels is None:
-        raise ValueError(
-            f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
-            f"report on a file of other rows"
-        )
+    refuse_elsewhere(
+        rows.proba,
+        f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax report "
+        f"on a file of other rows",
+    )
+    assert rows.labels is not None
     more = {key: value for key, value in settings.items() if key != "random_state"}
     with writing(path):
         report.write_cross_fitted(

@@ -245,7 +245,7 @@ def score(
     ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
     if rule is not None and own != rows.classes:
         rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     present = table.label_weight() > 0
     chosen = [aligned(metrics.get(name, **params), rows.classes) for name in names if name != "linear"]
     if "linear" in names:

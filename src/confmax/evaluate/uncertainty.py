@@ -26,7 +26,7 @@ from confmax.metrics.alignment import with_positive
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.solution.tuning import fit_metric
-from confmax.tables import Table, apply_calibrator, decide, is_source, is_tensor, make_table, on_host
+from confmax.tables import MemoryTable, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order
 from confmax.tables.labels import encode_labels, plain, vector
 from confmax.tables.seed import RandomState, as_seed
@@ -150,13 +150,15 @@ def score(
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
     seed = as_seed(random_state)
-    if y is None or is_source(proba):
-        raise ValueError("score needs labels, and rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
+    in_memory = "score needs labels, and rows in memory; pass arrays proba (n, K) and y (n,) of true classes"
+    if y is None:
+        raise ValueError(in_memory)
+    refuse_elsewhere(proba, in_memory)
     given = _named(rule, rules)
     own = [each for each in given.values() if isinstance(each, DecisionRule)]
     told = stated_order(y, proba)
     order = (_column_order(own) or told) if classes is None else classes
-    table = make_table(proba, y, sample_weight, order, stated=classes is not None)
+    table = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     tuned_for = [each.metric.split("(")[0] for each in own]
     known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
     known += [each.metric for each in (rule, *(rules or {}).values()) if isinstance(each, Solution)]
@@ -186,7 +188,7 @@ def score(
 
 
 def compare(
-    table: Table,
+    table: MemoryTable,
     metrics: Mapping[str, Metric],
     rules: Mapping[str, DecisionRule | Decided | ArrayLike],
     *,
@@ -229,7 +231,7 @@ def compare(
     return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, len(labels), lost)
 
 
-def plain_rules(table: Table) -> dict[str, DecisionRule]:
+def plain_rules(table: MemoryTable) -> dict[str, DecisionRule]:
     """Return the rules that need no tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
     prior = table.label_weight()
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
@@ -277,14 +279,13 @@ def values_at(metric: Metric, S: Confusion) -> Array:
 
 
 def _decisions(
-    name: str, rule: DecisionRule | Decided | ArrayLike, table: Table
+    name: str, rule: DecisionRule | Decided | ArrayLike, table: MemoryTable
 ) -> tuple[NDArray[np.integer], Array, int]:
     """Return the decisions (A, n) of a rule's atoms on raw probabilities, their weights (A,), and M."""
     if isinstance(rule, Decided):
         return rule
     if isinstance(rule, DecisionRule):
-        found = decide(apply_calibrator(rule.calibrator, table.proba), rule.gains)
-        return np.asarray(on_host(found) if is_tensor(found) else found), rule.weights, rule.n_decisions
+        return table.decisions(rule.gains, rule.calibrator), rule.weights, rule.n_decisions
     try:
         codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
     except ValueError as error:

@@ -19,7 +19,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
 from confmax.oracle import CountingOracle
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 from confmax.tables.precision import gain_coefficients, is_wide
 
 CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache
@@ -103,8 +103,7 @@ def all_cuts_of(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
     table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
     """
-    oracle.n_passes += 1
-    table = oracle.table.dense("the search of one coefficient")
+    table = oracle.read_rows("the search of one coefficient")
     scores, a, b = _score_parts(table, gain)
     j = coordinate.decision
     best = np.empty(table.n_rows, scores.dtype)
@@ -160,7 +159,7 @@ def moved(gain: Gains, coordinate: Coordinate, values: Array) -> Gains:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _score_parts(table: Table, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _score_parts(table: MemoryTable, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return (X, a, b) with scores ``X_j a_j + b_j``: X the table, or for a full gain the scores (n, M) themselves."""
     P = table.proba.astype(np.float64) if is_wide(gain, table.proba.dtype).any() else table.proba
     if gain.full is None:
@@ -197,7 +196,7 @@ def _breakpoints(
 
 def _confusions(
     oracle: CountingOracle,
-    table: Table,
+    table: MemoryTable,
     j: int,
     order: NDArray[np.intp],
     stops: NDArray[np.intp],

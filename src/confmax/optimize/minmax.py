@@ -21,7 +21,6 @@ from confmax.optimize.breakpoints import Coordinate, all_cuts_of, moved, working
 from confmax.optimize.loop import Problem, Status, Step, best_answer
 from confmax.optimize.points import Points
 from confmax.optimize.query import surroundings
-from confmax.oracle import make_oracle
 from confmax.tables import Oracle
 
 PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
@@ -131,8 +130,7 @@ class MaxMin:
         own = Columns.of(Points.start(problem))
         if problem.oracle.exact:
             return MaxMinState(own)
-        oracle = make_oracle(problem.oracle.table, "model")
-        problem.oracle.n_passes += 1
+        oracle = problem.oracle.second_estimate(1.0)
         answers = oracle.maximize(own.points.gains)
         space = replace(own.points.space, rows=oracle.rows)
         model = Columns.of(replace(own.points, space=space, confusions=answers, x=answers.diagonal))
@@ -171,7 +169,6 @@ def _model_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gai
     assert state.model is not None and state.oracle is not None
     weights = state.model.gains(state.round)
     gains = _as_gains(state.model.points, weights)
-    problem.oracle.n_passes += 1
     model = state.model.joined(gains, state.oracle.maximize(gains), weights, exact=True)
     answers = problem.ask(gains)
     own = state.own.joined(gains, answers, _as_weights(state.own.points, gains), exact=False)
@@ -189,7 +186,7 @@ def _label_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gai
     classes = problem.metric.classes or range(len(points.space.rows))
     place = Coordinate("weight", classes[state.round % len(classes)])
     found = [_as_gains(points, own.gains(state.round))]
-    if _passes_left(problem) >= 2 and problem.oracle.table.backend != "parts":
+    if _passes_left(problem) >= 2 and problem.oracle.table.is_whole:
         found += _searched(problem, soft, points.gains[single], place, float(merits[single]))
     gains = Gains.concatenate(found)
     answers = problem.ask(gains)

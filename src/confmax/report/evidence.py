@@ -20,7 +20,7 @@ from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
-from confmax.tables import Table, apply_calibrator, decide
+from confmax.tables import MemoryTable, apply_calibrator, decide
 from confmax.tables.folds import folds_to_judge
 
 
@@ -30,7 +30,7 @@ class Evidence:
 
     Attributes
     ----------
-    table : Table
+    table : MemoryTable
         Raw probabilities (n, K) with labels.
     metric : Metric
         What the rule was tuned for, or what it is to be judged by.
@@ -54,7 +54,7 @@ class Evidence:
         Whether the rows are those that the rule was tuned on.
     """
 
-    table: Table
+    table: MemoryTable
     metric: Metric
     rule: DecisionRule
     decided: Decided
@@ -96,7 +96,7 @@ class Evidence:
         return found.reshape(K, M)
 
 
-def judged(table: Table, metric: Metric, rule: DecisionRule, solution: Solution | None = None) -> Evidence:
+def judged(table: MemoryTable, metric: Metric, rule: DecisionRule, solution: Solution | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
     decided = _of_one(rule, table)
     single = _most_frequent(rule)
@@ -107,7 +107,7 @@ def judged(table: Table, metric: Metric, rule: DecisionRule, solution: Solution 
 
 
 def cross_fitted(
-    table: Table,
+    table: MemoryTable,
     solution: Solution,
     tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Solution],
     *,
@@ -122,7 +122,7 @@ def cross_fitted(
 
     Parameters
     ----------
-    table : Table
+    table : MemoryTable
         All rows, labelled.
     solution : Solution
         What was found on all of them.
@@ -174,12 +174,12 @@ def cross_fitted(
     )
 
 
-def _of_one(rule: DecisionRule, table: Table) -> Decided:
+def _of_one(rule: DecisionRule, table: MemoryTable) -> Decided:
     """Return what one rule decides for all rows."""
     return pooled([rule], table, np.zeros(table.n_rows, np.int64))
 
 
-def pooled(rules: Sequence[DecisionRule], table: Table, which: NDArray[np.int64]) -> Decided:
+def pooled(rules: Sequence[DecisionRule], table: MemoryTable, which: NDArray[np.int64]) -> Decided:
     """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
 
     Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each

@@ -17,7 +17,7 @@ from confmax.metrics import Metric
 from confmax.oracle import make_oracle
 from confmax.report.evidence import Evidence
 from confmax.rule import DecisionRule
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 
 STEPS = 31  # from t = 0 over 1 to 1.5
 MOST_CELLS = 4_000_000  # of full gains: rows would be multiplied by larger ones for minutes
@@ -72,7 +72,7 @@ def way(rule: DecisionRule, t: Array) -> Gains | None:
     return Gains.from_matrix((1.0 - t)[:, None, None] * plain * scale + t[:, None, None] * G)
 
 
-def _rows(table: Table, mine: Array) -> Table:
+def _rows(table: MemoryTable, mine: Array) -> MemoryTable:
     assert table.labels is not None
     weight = None if table.weight is None else table.weight[mine]
     return replace(

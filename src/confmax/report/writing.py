@@ -24,7 +24,7 @@ from confmax.report.sections import Made
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 from confmax.solution.tuning import MAX_MATRIX_CLASSES, aligned
-from confmax.tables import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
+from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.seed import RandomState, as_seed
 
 AnyMetric = str | Metric | Callable[[Array], float]
@@ -246,7 +246,7 @@ def _metric_of(rule: DecisionRule, solution: Solution | None, given: AnyMetric |
     return metric
 
 
-def _check_order(metrics: Sequence[Metric], table: Table) -> None:
+def _check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
     for metric in metrics:
         if dict(metric.params).get("gain") is None:
@@ -271,11 +271,12 @@ def _check_metric(metric: Metric, K: int, M: int) -> None:
         )
 
 
-def _table(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> Table:
+def _table(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> MemoryTable:
     if y is None:
         raise ValueError("a report counts labels; pass y, the true class of every row")
-    if is_source(proba) or is_dask(proba) or is_spark(proba):
-        raise ValueError("a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows")
+    refuse_elsewhere(
+        proba, "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
+    )
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
         raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "

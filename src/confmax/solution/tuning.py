@@ -34,11 +34,10 @@ from confmax.optimize.loop import MIXES
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Table, make_table, refuse_too_few_classes
+from confmax.tables import Table, TransferredDecisions, make_table, refuse_too_few_classes
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
-from confmax.tables.transferred import DecidingOn
 
 __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
            "warn_of_trivial"]  # fmt: skip
@@ -189,7 +188,7 @@ def tune(
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
-    chosen, judged = _finite(metric, raw), raw.at_hand() if out_of_fold is None else out_of_fold
+    chosen, judged = _finite(metric, raw), raw.in_memory() if out_of_fold is None else out_of_fold
     confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
     found = choose_calibration(judged, calibration, seed=random_state)
     mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
@@ -197,7 +196,7 @@ def tune(
     gain = dict(chosen.params).get("gain")
     n_decisions = table.n_classes if gain is None else len(gain[0])
     ways = {"exact": oracle.exact, "blended": mode == "blend"}
-    in_parts = table.backend == "parts"
+    in_parts = not table.is_whole
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
@@ -207,7 +206,7 @@ def tune(
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
-        plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
+        plain = baselines(CountingOracle(TransferredDecisions(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     two = table.n_classes == n_decisions == 2
     if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure in MIXES):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
@@ -448,7 +447,7 @@ def _best(
         if base[name] <= best[2] + 1e-13 * max(1.0, abs(best[2])):
             continue
         # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, rule, seed)
+        again = _evaluated(metric, table.calibrated(None), oracle, rule, seed)
         base[name] = again[2]
         if again[2] > best[2]:
             loss, mixed, best = max(loss + single_value - again[2], 0.0), False, again
