@@ -2,13 +2,10 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [
-    pattern
-    for module, pattern in (
-        ("torch", "src/confmax/tables/tensor/*.py"),
-        ("triton", "src/confmax/tables/tensor/triton.py"),
-        ("dask", "src/confmax/tables/partitioned/dask.py"),
-        ("matplotlib", "src/confmax/plotting/*.py"),
-    )
-    if find_spec(module) is None
-]
+NEEDED = {
+    "src/confmax/tables/tensor/*.py": "torch",
+    "src/confmax/tables/tensor/triton.py": "triton",
+    "src/confmax/tables/partitioned/dask.py": "dask",
+    "src/confmax/plotting/*.py": "matplotlib",
+}
+collect_ignore_glob = [pattern for pattern, module in NEEDED.items() if find_spec(module) is None]

@@ -14,17 +14,17 @@ import confmax as library
 
 # the extra [cli] may not be installed: then the tests that import this are skipped
 testing = pytest.importorskip("click.testing")
-cli = pytest.importorskip("confmax.cli.commands")
+cli = pytest.importorskip("confmax.cli.app")
 
 SOURCE = Path(library.__file__).parents[1]
 HPC = Path(library.__file__).parent / "data" / "hpc_cv.csv"
 CLASSES = ["VF", "F", "M", "L"]
 
 
-def run(*args, code=0):
+def run(*args, code=0, env=None):
     """Run a command in this process, apart from pytest's own warnings; return its stdout and stderr."""
     apart = {"mix_stderr": False} if "mix_stderr" in inspect.signature(testing.CliRunner).parameters else {}
-    result = testing.CliRunner(**apart).invoke(cli.confmax, [str(arg) for arg in args])
+    result = testing.CliRunner(**apart).invoke(cli.confmax, [str(arg) for arg in args], env=env)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.stderr

@@ -75,7 +75,8 @@ def run_fresh(steps, folder):
     """Run steps in a new process that works in ``folder``, every warning an error; return what came of each."""
     import confmax
 
-    environment = {**os.environ, "PYTHONPATH": str(Path(confmax.__file__).parents[1]), "MPLBACKEND": "agg"}
+    kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR")}
+    environment = {**kept, "PYTHONPATH": str(Path(confmax.__file__).parents[1]), "MPLBACKEND": "agg"}
     command = [sys.executable, *WARNINGS, __file__]
     done = subprocess.run(command, input=json.dumps(steps), capture_output=True, text=True, env=environment,
                           cwd=folder, timeout=300, check=False)  # fmt: skip

@@ -1,8 +1,18 @@
-"""Independent witnesses: rules and confusions by enumeration, and labels rebuilt from counts."""
+"""Independent witnesses: rules, confusions and optima by enumeration, and labels rebuilt from counts."""
 
 import itertools
 
 import numpy as np
+from scipy.optimize import linprog
+
+from confmax.confusion import Confusion
+
+# metrics that one rule maximises: the mixtures where they have at least some value are cut off by lines
+AT_A_RULE = set(
+    "accuracy balanced_accuracy cohen_kappa f1 f_beta fowlkes_mallows informedness jaccard linear linear_kappa "
+    "micro_f1 micro_f1_once precision quadratic_kappa recall specificity".split()
+)
+CONCAVE = {"g_mean", "h_mean", "q_mean"}  # and min_recall, whose corners stop an ascent
 
 
 def labels_from_counts(counts):
@@ -36,3 +46,75 @@ def population(seed, n, K):
         P = np.round(P * 4) + 0.25
         P /= P.sum(1, keepdims=True)
     return P, rng.integers(1, 4, n).astype(float)
+
+
+def hull_of(P, weight=None):
+    """Return the confusions of all deterministic rules as one batch over common row sums.
+
+    Their convex hull is what rules attain on a population with probabilities P (n, K).
+    """
+    C = all_deterministic_confusions(P, weight)
+    return Confusion(C[0].sum(axis=1), np.diagonal(C, axis1=1, axis2=2), C.sum(axis=1), C)
+
+
+def largest_of_smallest_recall(hull):
+    """Return the optimum of the smallest recall over a hull: a linear program."""
+    recalls = hull.diagonal / hull.rows
+    n, K = recalls.shape
+    result = linprog(
+        np.append(np.zeros(n), -1.0), A_ub=np.hstack([-recalls.T, np.ones((K, 1))]), b_ub=np.zeros(K),
+        A_eq=[np.append(np.ones(n), 0.0)], b_eq=[1.0], bounds=[(0, None)] * n + [(None, None)],
+    )  # fmt: skip
+    return -result.fun
+
+
+def ascent(metric, hull, w, rounds):
+    """Return the most that is reached from a mixture with weights w (B,): if concave, within 1e-6 of the optimum.
+
+    Each round moves weight from the rule in the mixture that the gradient likes least to the rule that it likes most,
+    as much as a search on ever finer grids finds best.
+    """
+    best = -np.inf
+    for _ in range(rounds):
+        first = metric.at(hull.mix(w))
+        best = max(best, float(np.nan_to_num(first.value, nan=-np.inf)))
+        gain = metric.gains(first)
+        if not gain.is_finite:
+            break
+        score = gain.dot(hull)
+        to, away = int(np.argmax(score)), int(np.argmin(np.where(w > 0, score, np.inf)))
+        if score[to] - score @ w <= 1e-6:
+            break
+        direction = np.zeros(len(w))
+        direction[to], direction[away] = 1.0, -1.0
+        low, high = 0.0, w[away]
+        for _ in range(4):
+            steps = np.linspace(low, high, 13)
+            values = metric.at(hull.mix(w + steps[:, None] * direction)).value
+            k = int(np.argmax(np.nan_to_num(values, nan=-np.inf)))
+            low, high = steps[max(k - 1, 0)], steps[min(k + 1, len(steps) - 1)]
+        w = w + steps[k] * direction
+    return best
+
+
+def most_over_hull(metric, hull):
+    """Return the largest value found over a hull: of the rules, by a linear program, or by ascent from mixtures.
+
+    It is exact for metrics that one rule maximises, the smallest recall, and concave metrics; of others a lower bound.
+    """
+    best = float(np.nan_to_num(metric.at(hull).value, nan=-np.inf, posinf=np.inf).max())
+    if metric.name in AT_A_RULE:
+        return best
+    if metric.name == "min_recall" and metric.classes is None and not dict(metric.params)["rho"]:
+        return max(best, largest_of_smallest_recall(hull))
+    # the rules that decide every row alike, in equal parts: every recall is positive, so that slopes are finite
+    constant = np.isclose(hull.columns.max(axis=1), hull.rows.sum())
+    if metric.name in CONCAVE:
+        return max(best, ascent(metric, hull, constant / constant.sum(), 200))
+    starts = [constant / constant.sum()]
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        w = np.zeros(len(hull))
+        w[rng.choice(len(hull), 6, replace=False)] = rng.dirichlet(np.ones(6))
+        starts.append(w)
+    return max(best, *(ascent(metric, hull, w, 30) for w in starts))

@@ -3,10 +3,10 @@
 import numpy as np
 
 import confmax
+from confmax.evaluate.evidence import cross_fitted, judged
+from confmax.evaluate.figures import figures
 from confmax.metrics import get, resolve
 from confmax.oracle import make_table
-from confmax.report.evidence import cross_fitted, judged
-from confmax.report.figures import figures
 
 
 def sample(n=600, K=3, seed=0, sharp=1.0, sizes=None):

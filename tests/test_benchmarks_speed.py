@@ -20,6 +20,8 @@ from benchmarks._speed_tables import Recipe
 from confmax.confusion import Gains
 from confmax.oracle import make_table
 
+pytestmark = pytest.mark.slow
+
 SMALL = Recipe(600, 4, imbalance=10.0, wrong=True)
 
 

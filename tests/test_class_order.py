@@ -61,7 +61,7 @@ def test_named_costs_follow_their_names(form, key):
 )
 def test_costs_in_a_file_follow_their_names(text, tmp_path):
     """With names along one axis alone, the other axis has their order, as in a data frame."""
-    tasks = pytest.importorskip("confmax.cli.tasks")
+    tasks = pytest.importorskip("confmax.cli.tune")
     (tmp_path / "costs.csv").write_text(text)
     expected = COSTS.loc[STATES, STATES].to_numpy().tolist()
     assert tasks.read_costs(tmp_path / "costs.csv", STATES) == (expected, (), True)

@@ -8,7 +8,7 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax as library
-from tests.cli_helpers import CLASSES, HPC, cli, document, run, run_process, small
+from tests.cli_helpers import CLASSES, HPC, document, run, run_process, small
 
 pa = pytest.importorskip("pyarrow")
 pacsv = pytest.importorskip("pyarrow.csv")
@@ -104,7 +104,7 @@ def test_demo_writes_the_rule_of_all_rows(hpc, demonstration):
 def test_demo_prints_what_it_used(tmp_path, monkeypatch, demonstration):
     """The same document, in words: rows, columns, gap, rule and where it went."""
     rule = library.DecisionRule.load(demonstration[1])
-    monkeypatch.setattr(cli, "demonstrate", lambda _progress: (rule, dict(demonstration[0])))
+    monkeypatch.setattr("confmax.cli.demo.demonstrate", lambda _progress: (rule, dict(demonstration[0])))
     stdout, stderr = run("demo", "-o", "rule.json")
     assert stderr == ""
     assert (tmp_path / "rule.json").exists()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import confmax as library
-from tests.cli_helpers import cli, run, small
+from tests.cli_helpers import run, small
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -264,7 +264,7 @@ def test_bad_input(tmp_path, name):
 def test_a_full_disk_leaves_no_file(tmp_path, monkeypatch, command):
     """The last step fails: one sentence, and no part of a file."""
     rule = library.DecisionRule.from_weights([1.0, 2.0])
-    monkeypatch.setattr(cli, "demonstrate", lambda _progress: (rule, {}))
+    monkeypatch.setattr("confmax.cli.demo.demonstrate", lambda _progress: (rule, {}))
     args = {"tune": tune_small(tmp_path), "apply": apply_small(tmp_path), "demo": ["demo", "-o", "rule.json"]}[command]
     before = everything(tmp_path)
 
@@ -284,7 +284,7 @@ def test_our_bugs_keep_their_traceback(tmp_path, monkeypatch):
     def bug(*_, **__):
         raise TypeError("ours")
 
-    monkeypatch.setattr("confmax.cli.tasks.maximize", bug)
+    monkeypatch.setattr("confmax.cli.tune.maximize", bug)
     with pytest.raises(TypeError, match="ours"):
         run(*tune_small(tmp_path))
 
@@ -293,6 +293,6 @@ def test_deprecations_are_not_swallowed(tmp_path, monkeypatch):
     def old(*_, **__):
         warnings.warn("old", DeprecationWarning, stacklevel=1)
 
-    monkeypatch.setattr("confmax.cli.tasks.maximize", old)
+    monkeypatch.setattr("confmax.cli.tune.maximize", old)
     with pytest.raises(DeprecationWarning):
         run(*tune_small(tmp_path))

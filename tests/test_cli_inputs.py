@@ -17,7 +17,7 @@ from tests.cli_helpers import SOURCE, document, run, run_process
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 csvs = pytest.importorskip("confmax.cli.csvs")
-scores = pytest.importorskip("confmax.cli.scores")
+scores = pytest.importorskip("confmax.cli.columns")
 
 DRAW = np.random.default_rng(3)
 YES = DRAW.integers(1, 64, 120) / 64  # one minus it is exact, so that all forms hold the same numbers

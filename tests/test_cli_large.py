@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import confmax as library
-from tests.cli_helpers import cli, document, run
+from tests.cli_helpers import document, run
 from tests.parts_helpers import labelled
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 large = pytest.importorskip("confmax.cli.large")
+show = pytest.importorskip("confmax.cli.show")
 
 NAMES = ("low", "middle", "high")
 
@@ -126,7 +127,7 @@ def test_what_goes_wrong_is_one_sentence_and_writes_nothing(tmp_path, arguments,
 
 def test_rows_per_second_are_shown_on_a_terminal(monkeypatch):
     """The bar counts the rows of a pass and says which value the step before has reached."""
-    bar = cli.Bar("tuning", "passes", after=-1.0)
+    bar = show.Bar("tuning", "passes", after=-1.0)
     bar.is_terminal = True
     shown = []
     monkeypatch.setattr(bar, "update", lambda done, total, parts=(): shown.append((done, total, bar.unit, *parts)))
@@ -140,7 +141,7 @@ def test_rows_per_second_are_shown_on_a_terminal(monkeypatch):
 
 
 def test_passes_are_counted_where_a_file_is_read_whole(monkeypatch):
-    bar = cli.Bar("tuning", "passes", after=-1.0)
+    bar = show.Bar("tuning", "passes", after=-1.0)
     bar.is_terminal = True
     shown = []
     monkeypatch.setattr(bar, "update", lambda *told: shown.append((bar.unit, *told)))

@@ -8,9 +8,9 @@ import confmax
 from confmax import metrics
 from confmax.calibration import Temperature, VectorScaling
 from confmax.confusion import Gains
+from confmax.evaluate.applicable import named
 from confmax.metrics.alignment import aligned
-from confmax.report.metrics import named
-from confmax.report.words import how_it_decides
+from confmax.page.words import how_it_decides
 from confmax.rule.html import rule_table
 from tests.cli_helpers import document, run
 from tests.report_helpers import judge, sample

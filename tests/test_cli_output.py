@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import confmax as library
-from tests.cli_helpers import cli, document, run, small
+from tests.cli_helpers import document, run, small
 
 RULE = library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc"))
 NOT_A_RULE = (
@@ -27,7 +27,7 @@ def _inside(tmp_path, monkeypatch):
 
 @pytest.fixture
 def _no_demonstration(monkeypatch):
-    monkeypatch.setattr(cli, "demonstrate", lambda _progress: (RULE, {**DEMO}))
+    monkeypatch.setattr("confmax.cli.demo.demonstrate", lambda _progress: (RULE, {**DEMO}))
 
 
 DEMO = {"data": "d", "rows": 3, "folds": 2, "classes": {"a": 1}, "results": [], "rule": json.loads(RULE.to_json())}
@@ -97,12 +97,12 @@ def test_other_files_are_replaced_by_force_only(monkeypatch, command, content):
     Path("kept.txt").write_text(content)
     before = everything()
     with monkeypatch.context() as patched:
-        patched.setattr(cli, "demonstrate", lambda _progress: pytest.fail("the demonstration ran"))
-        patched.setattr(cli, "read_frame", lambda _path: pytest.fail("the file was read"))
+        patched.setattr("confmax.cli.demo.demonstrate", lambda _progress: pytest.fail("the demonstration ran"))
+        patched.setattr("confmax.cli.tune.read_frame", lambda _path: pytest.fail("the file was read"))
         stdout, stderr = run(*command, "-o", "kept.txt", code=2)
     assert (stdout, stderr) == ("", NOT_A_RULE.format("kept.txt"))
     assert everything() == before
-    monkeypatch.setattr(cli, "demonstrate", lambda _progress: (RULE, {**DEMO}))
+    monkeypatch.setattr("confmax.cli.demo.demonstrate", lambda _progress: (RULE, {**DEMO}))
     run(*command, "-o", "kept.txt", "--force")
     assert library.DecisionRule.load("kept.txt").n_classes == 3
 
@@ -112,7 +112,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(monkeypatch):
         Path("new.json").write_text("somebody else's")
         return RULE, {**DEMO}
 
-    monkeypatch.setattr(cli, "demonstrate", demonstrate)
+    monkeypatch.setattr("confmax.cli.demo.demonstrate", demonstrate)
     assert run("demo", "-o", "new.json", code=2)[1] == NOT_A_RULE.format("new.json")
     assert Path("new.json").read_text() == "somebody else's"
 

@@ -79,9 +79,9 @@ def test_a_command_like_none_is_told_all():
 def completed(line, shell="bash"):
     words = line.split(" ")
     env = {"_CONFMAX_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    done = run_process(env=env)
-    assert (done.returncode, done.stderr) == (0, "")
-    return [each.split(",", 1)[1] for each in done.stdout.splitlines() if each]
+    stdout, stderr = run(env=env)
+    assert stderr == ""
+    return [completion.split(",", 1)[1] for completion in stdout.splitlines() if completion]
 
 
 def test_completion_of_commands_options_and_values(tmp_path):
@@ -136,7 +136,7 @@ def test_exit_codes():
     """0 done, 1 a bug, 2 a mistake of the user's."""
     assert run_process("metrics").returncode == 0
     assert run_process("metric").returncode == 2
-    code = "import confmax.cli.tasks as t; t.catalogue = lambda: 1 / 0; from confmax.__main__ import main; main()"
+    code = "import confmax.cli.metrics as t; t.every_metric = lambda: 1 / 0; from confmax.__main__ import main; main()"
     done = run_process("metrics", code=code)
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 

@@ -92,11 +92,12 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path):
     assert "--param belongs to --metric" in stderr
 
 
-def test_without_the_extra_one_sentence_tells_how_to_get_it(tmp_path):
-    code = """
+@pytest.mark.parametrize("package", ["vl_convert", "jinja2"])
+def test_without_the_extra_one_sentence_tells_how_to_get_it(tmp_path, package):
+    code = f"""
 import importlib.util as util
 found = util.find_spec
-util.find_spec = lambda name, *more: None if name == "vl_convert" else found(name, *more)
+util.find_spec = lambda name, *more: None if name == {package!r} else found(name, *more)
 from confmax.__main__ import main; main()
 """
     ran = run_process("tune", small(tmp_path), "--label", "y", "--metric", "g_mean", "--report", tmp_path / "page.html",

@@ -200,7 +200,7 @@ def free_statistics(metric, K):
 def test_few_atoms_are_enough(name, K, seed):
     metric = metrics.get(name)
     many = random_mixture(metric, seed, 60, K)
-    few, d = many.reduced(metric), free_statistics(metric, K)
+    few, d = many.caratheodory(metric), free_statistics(metric, K)
     assert len(few.atoms) <= d + 1
     assert (few.weights > 0).all()
     assert few.weights.sum() == pytest.approx(1.0, abs=1e-12)

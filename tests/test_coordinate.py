@@ -9,9 +9,9 @@ import confmax
 from confmax import metrics
 from confmax.checks import check_solver, random_table
 from confmax.confusion import Gains
-from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.first_order import FirstOrder
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselines, run
-from confmax.optimize.breakpoints import Coordinate, all_cuts_of, moved, working_gain
+from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.helpers import confusion_of
 from tests.test_conformance import every_metric
@@ -80,7 +80,7 @@ def test_no_cut_is_missed(kind, K, dtype, mode):
         gain = working_gain(random_gain(rng, K, kind), table.proba.dtype)
         coordinate = Coordinate("weight" if kind == "weight" else "offset", seed % K)
         oracle = oracle_of(table, mode)
-        cuts = all_cuts_of(metric, oracle, gain, coordinate)
+        cuts = breakpoints(metric, oracle, gain, coordinate)
         expected = enumerated(metric, table, mode, gain, coordinate)
         assert cuts.values.max() == pytest.approx(expected, abs=1e-6 if dtype == np.float32 else 1e-9)
         found = moved(gain, coordinate, cuts.best(-np.inf, 4))
@@ -99,7 +99,7 @@ def test_every_cut_has_the_oracles_value(kind):
             metric = metrics.get(name)
             gain = working_gain(random_gain(rng, 3, kind), table.proba.dtype)
             coordinate = Coordinate("weight" if kind == "weight" else "offset", seed % 3)
-            cuts = all_cuts_of(metric, oracle, gain, coordinate)
+            cuts = breakpoints(metric, oracle, gain, coordinate)
             wide = np.flatnonzero(cuts.high - cuts.low > 1e-9)
             middles = cuts._between(cuts.low[wide], cuts.high[wide])
             answers = oracle.maximize(moved(gain, coordinate, middles), matrix=True)
@@ -110,10 +110,10 @@ def test_a_tie_of_values_takes_the_middle_of_the_widest_interval():
     P = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.2, 0.8]])
     oracle = oracle_of(make_table(P, [0, 0, 1, 1]), "labels")
     gain = working_gain(Gains.reduced([1.0, 1.0]), P.dtype)
-    cuts = all_cuts_of(metrics.get("accuracy"), oracle, gain, Coordinate("offset", 1))
+    cuts = breakpoints(metrics.get("accuracy"), oracle, gain, Coordinate("offset", 1))
     # class 1 must win the third row (p_0 - p_1 = -0.2) and lose the second (0.6); gains are scaled below one
     np.testing.assert_allclose(cuts.best(0.0, 4)[0] / gain.a[0, 0], 0.2)
-    cuts = all_cuts_of(metrics.get("accuracy"), oracle, gain, Coordinate("weight", 1))
+    cuts = breakpoints(metrics.get("accuracy"), oracle, gain, Coordinate("weight", 1))
     np.testing.assert_allclose(cuts.best(0.0, 4)[0] / gain.a[0, 0], np.sqrt(4 * 0.4 / 0.6))
 
 
@@ -122,8 +122,8 @@ def test_columns_of_zeros():
     P = np.array([[0.5, 0.5, 0.0], [0.3, 0.7, 0.0]])
     oracle = oracle_of(make_table(P, [0, 1], None, range(3)), "labels")
     gain = working_gain(Gains.reduced(np.ones(3)), P.dtype)
-    assert all_cuts_of(metrics.get("accuracy"), oracle, gain, Coordinate("weight", 2)) is None
-    cuts = all_cuts_of(metrics.get("accuracy"), oracle, gain, Coordinate("offset", 2))
+    assert breakpoints(metrics.get("accuracy"), oracle, gain, Coordinate("weight", 2)) is None
+    cuts = breakpoints(metrics.get("accuracy"), oracle, gain, Coordinate("offset", 2))
     assert cuts.values.tolist() == [0.5, 0.5, 0.0]
 
 
@@ -213,7 +213,7 @@ def test_infinite_values_and_values_that_are_no_numbers():
     P = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.2, 0.8]])
     oracle = oracle_of(make_table(P, [0, 1, 0, 1]), "labels")
     gain = working_gain(Gains.reduced([1.0, 1.0]), P.dtype)
-    cuts = all_cuts_of(metrics.get("ams"), oracle, gain, Coordinate("offset", 1))
+    cuts = breakpoints(metrics.get("ams"), oracle, gain, Coordinate("offset", 1))
     assert cuts.values.max() == 1e100  # only the last row is decided 1
     np.testing.assert_allclose(cuts.best(0.0, 1) / gain.a[0, 0], (-0.6 - 0.2) / 2)
 
@@ -221,7 +221,7 @@ def test_infinite_values_and_values_that_are_no_numbers():
         return FirstOrder(np.where(S.diagonal[..., 1] > 0.4, S.diagonal[..., 0], np.nan))
 
     undefined = metrics.Metric("undefined", sometimes, "general", "columns")
-    cuts = all_cuts_of(undefined, oracle, gain, Coordinate("offset", 1))
+    cuts = breakpoints(undefined, oracle, gain, Coordinate("offset", 1))
     assert cuts.values.min() == -1e100 and len(cuts.best(0.0, 9)) == 1
 
 

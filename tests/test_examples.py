@@ -12,6 +12,8 @@ import pytest
 import confmax
 from tests.fresh_process import WARNINGS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 NEEDS = {
     "larger_than_memory.py": ("pyarrow",),

@@ -6,7 +6,7 @@ import pytest
 import confmax
 from confmax.optimize import warm as _warm
 from confmax.optimize.points import Space
-from confmax.optimize.query import Asked, by_differences, newton_gain
+from confmax.optimize.query import DualQueries, by_differences, newton_gain
 
 
 class Ellipsoid:
@@ -31,8 +31,8 @@ class Ellipsoid:
 @pytest.mark.parametrize("d", [2, 5, 12])
 def test_curvature_is_the_second_derivative_of_the_support_function(d):
     body, gain = Ellipsoid(d, d), np.random.default_rng(d).uniform(0.5, 2.0, d)
-    nudged = gain * (1.0 + 1e-5 * np.eye(d))
-    found = by_differences(gain, nudged, body.answers(np.vstack([nudged, gain])))
+    perturbed = gain * (1.0 + 1e-5 * np.eye(d))
+    found = by_differences(gain, perturbed, body.answers(np.vstack([perturbed, gain])))
     expected = body.second_derivative(gain) * np.linalg.norm(gain)
     np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
     # h is homogeneous: along the gain itself its derivative does not change
@@ -41,8 +41,8 @@ def test_curvature_is_the_second_derivative_of_the_support_function(d):
 
 def test_a_class_without_weight_has_no_curvature():
     body, gain = Ellipsoid(1, 4), np.array([1.0, 0.0, 2.0, 0.5])
-    nudged = gain * (1.0 + 1e-5 * np.eye(4))
-    found = by_differences(gain, nudged, body.answers(np.vstack([nudged, gain])))
+    perturbed = gain * (1.0 + 1e-5 * np.eye(4))
+    found = by_differences(gain, perturbed, body.answers(np.vstack([perturbed, gain])))
     assert np.isfinite(found).all() and found[1, 1] == 0.0
 
 
@@ -56,8 +56,8 @@ def test_a_polytope_has_no_curvature(d):
         return corners[(gains @ corners.T).argmax(axis=1)]
 
     for nudge in (0.1, 1e-9):
-        nudged = gain * (1.0 + nudge * np.eye(d))
-        assert by_differences(gain, nudged, answers(np.vstack([nudged, gain]))) is None
+        perturbed = gain * (1.0 + nudge * np.eye(d))
+        assert by_differences(gain, perturbed, answers(np.vstack([perturbed, gain]))) is None
 
 
 @pytest.mark.parametrize(("name", "seed"), [("g_mean", 6), ("h_mean", 9)])
@@ -69,7 +69,7 @@ def test_copies_of_few_rows_take_no_more_passes_for_the_curvature(name, seed, mo
     P = base[rng.integers(0, m, 120_000)].astype(np.float32)
     settings = {"confusion": "model", "randomized": True, "solver": "fully_corrective"}
     found = confmax.maximize(name, P, **settings)
-    monkeypatch.setattr(_warm, "MOST_NUDGED", 0.0)
+    monkeypatch.setattr(_warm, "MOST_PERTURBED", 0.0)
     without = confmax.maximize(name, P, **settings)
     assert found.n_passes <= without.n_passes + 1 and 0 <= found.gap <= 1e-6
 
@@ -88,9 +88,9 @@ def test_newtons_step_with_the_curvature_closes_in_on_the_best_gain(name, seed):
 
     before = distance(best)
     for _ in range(3):
-        nudged = best * (1.0 + 1e-4 * np.eye(d))
-        answers = body.answers(np.vstack([nudged, best]))
-        asked = Asked(best[None], answers[-1:], by_differences(best, nudged, answers))
+        perturbed = best * (1.0 + 1e-4 * np.eye(d))
+        answers = body.answers(np.vstack([perturbed, best]))
+        asked = DualQueries(best[None], answers[-1:], by_differences(best, perturbed, answers))
         slope = space.gradient(answers[-1])
         best = newton_gain(space, asked, best * np.linalg.norm(slope) / np.linalg.norm(best), answers[-1], slope)
     assert distance(best) < 1e-6 < 1e-3 * before
@@ -106,7 +106,7 @@ def test_a_samples_curvature_saves_passes_and_changes_no_result(name, monkeypatc
     P /= P.sum(axis=1, keepdims=True)
     settings = {"confusion": "model", "calibration": None, "randomized": True}
     found = confmax.maximize(name, P, **settings)
-    monkeypatch.setattr(_warm, "MOST_NUDGED", 0.0)
+    monkeypatch.setattr(_warm, "MOST_PERTURBED", 0.0)
     without = confmax.maximize(name, P, **settings)
     assert found.gap <= 1e-6 and without.gap <= 1e-6
     assert abs(found.value - without.value) <= 1e-6

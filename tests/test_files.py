@@ -9,9 +9,9 @@ import pytest
 # the extra [cli] may not be installed
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-files = pytest.importorskip("confmax.cli.files")
+files = pytest.importorskip("confmax.cli.tables")
 columns = pytest.importorskip("confmax.cli.columns")
-tasks = pytest.importorskip("confmax.cli.tasks")
+tasks = pytest.importorskip("confmax.cli.tune")
 
 Asked, read_rows = columns.Asked, columns.read_rows
 check_output, read_cells, read_frame, write_decisions = (

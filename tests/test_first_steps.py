@@ -3,21 +3,17 @@
 ``python -m tests.test_first_steps`` writes what the commands print into the page, for those who change the output.
 """
 
-import os
 import re
-import stat
-import subprocess
-import sys
+import shlex
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-import confmax
+from tests.fresh_process import OPTIONAL, run_fresh
 
 PAGE = Path(__file__).parents[1] / "docs" / "first-steps.md"
-SOURCE = Path(confmax.__file__).parents[1]
 # what may differ from run to run, in the page and in what is printed: nothing else is forgiven
 NORMALISED = ((r"version \d+\.\d+\.\d+\S*", "version X"), (r"\d+(\.\d+)? (s|ms)\b", "T s"))
 REPORTED = "Report written to report.html; its figures are cross-fitted.\n"
@@ -25,35 +21,31 @@ BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 SCRIPT = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
 
 
-def environment(folder):
-    """Return an environment where `confmax` and `python` are those under test, and warnings are errors."""
-    (folder / "bin").mkdir()
-    for name, command in (("confmax", "-m confmax"), ("python", "")):
-        path = folder / "bin" / name
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR")}
-    kept["PYTHONWARNINGS"] = "error"
-    return {**kept, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
+def step_of(line):
+    """Return a line of the transcript as a step of `tests.fresh_process`."""
+    program, *words = shlex.split(line)
+    if program == "confmax":
+        return {"command": words}
+    if program == "head":
+        most = int(words[0].lstrip("-"))
+        return {"code": f"with open({words[1]!r}) as file:\n    print(''.join(file.readlines()[:{most}]), end='')"}
+    assert program == "python"
+    return {"code": words[1]} if words[0] == "-c" else {"script": words[0]}
 
 
 def walked(page, folder):
-    """Return the page with what its commands print now."""
-    env = environment(folder)
-    work = folder / "work"
-    work.mkdir()
+    """Return the page with what its commands print now, one after the other in one new process."""
     for name, text in SCRIPT.findall(page):
-        (work / name).write_text(text)
+        (folder / name).write_text(text)
+    lines = [line for block in BLOCK.findall(page) for line in block.splitlines() if line.startswith("$ ")]
+    steps = [{"find": OPTIONAL, "code": ""}, *(step_of(line[2:]) for line in lines)]
+    results = dict(zip(lines, run_fresh(steps, folder)[1:], strict=True))
+    for line, result in results.items():
+        assert (result["error"], result["code"]) == (None, 0), f"{line}\n{result}"
 
     def run(block):
-        told = ""
-        for line in block[1].splitlines():
-            if line.startswith("$ "):
-                done = subprocess.run(line[2:], shell=True, cwd=work, env=env, text=True, timeout=300,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)  # fmt: skip
-                assert done.returncode == 0, f"{line}\n{done.stdout}"
-                told += f"{line}\n{done.stdout}"
-        return f"```console\n{told}```"
+        commands = [line for line in block[1].splitlines() if line.startswith("$ ")]
+        return "```console\n" + "".join(f"{line}\n{results[line]['printed']}" for line in commands) + "```"
 
     return BLOCK.sub(run, page)
 
@@ -82,7 +74,7 @@ def test_every_printed_line_is_real(tmp_path):
 
 
 def test_a_wrong_number_would_be_found(tmp_path):
-    page = "```console\n$ echo 0.5705\n0.5706\n```\n"
+    page = "```console\n$ python -c 'print(0.5705)'\n0.5706\n```\n"
     assert normalised(walked(page, tmp_path)) != normalised(page)
 
 

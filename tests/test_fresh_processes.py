@@ -17,7 +17,7 @@ from tests.cli_helpers import run_process, small
 from tests.fresh_process import OPTIONAL, run_fresh
 from tests.test_docs import BLOCK
 from tests.test_first_steps import BLOCK as CONSOLE
-from tests.test_first_steps import PAGE, SCRIPT, without_report
+from tests.test_first_steps import PAGE, SCRIPT, step_of, without_report
 from tests.test_gallery import GALLERY, NEEDS
 
 ROOT = Path(__file__).parents[1]
@@ -67,18 +67,6 @@ def test_readme(tmp_path, found):
 # --- first-steps -----------------------------------------------------------------------------------------------------
 
 
-def typed(line):
-    """Return a line of the transcript as a step."""
-    program, *words = shlex.split(line)
-    if program == "confmax":
-        return {"command": words}
-    if program == "head":
-        most = int(words[0].lstrip("-"))
-        return {"code": f"with open({words[1]!r}) as file:\n    print(''.join(file.readlines()[:{most}]), end='')"}
-    assert program == "python"
-    return {"code": words[1]} if words[0] == "-c" else {"script": words[0]}
-
-
 def test_first_steps_without_optional_packages(tmp_path):
     """The command line's own are needed for its commands, and nothing for the script; what is printed is the same."""
     whole = PAGE.read_text()
@@ -89,8 +77,8 @@ def test_first_steps_without_optional_packages(tmp_path):
     assert len(lines) >= 9
     with_report = next(line[2:] for line in whole.splitlines() if line.startswith("$ ") and "--report" in line)
     script = next(k for k, line in enumerate(lines) if line.startswith("python "))
-    steps = [typed(lines[script]), typed(lines[0]), {"find": CLI, "code": ""}, typed(with_report)]
-    bare, early, _, report, *walked = run_fresh(steps + [typed(line) for line in lines], tmp_path)
+    steps = [step_of(lines[script]), step_of(lines[0]), {"find": CLI, "code": ""}, step_of(with_report)]
+    bare, early, _, report, *walked = run_fresh(steps + [step_of(line) for line in lines], tmp_path)
     assert fine(bare), bare
     assert refused(early, NO_CLI.format("click")), early
     assert refused(report, "error: a report needs vl-convert-python, which holds the charts' library; install it with: "
@@ -146,6 +134,7 @@ def scale():
     return code
 
 
+@pytest.mark.slow
 def test_scale_with_optional_packages(tmp_path):
     """Dask comes to a process that has not imported distributed."""
     dask = find_spec("dask") is not None and find_spec("distributed") is not None
@@ -186,6 +175,7 @@ def test_scale_without_optional_packages(tmp_path):
 # --- gallery, commands -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_gallery_without_optional_packages(tmp_path):
     """What an example needs is found from then on: matplotlib and pandas in all, others in some, which come last."""
     drawn = "import matplotlib.pyplot as plt\nassert plt.get_fignums()\nplt.close('all')"

@@ -11,6 +11,8 @@ import pytest
 
 import confmax
 
+pytestmark = pytest.mark.slow
+
 GALLERY = Path(__file__).parents[1] / "examples" / "gallery"
 NEEDS = {
     "plot_1_imbalanced.py": (),

@@ -13,7 +13,7 @@ import confmax
 from confmax import metrics
 from confmax.confusion import Gains
 from confmax.optimize import FrankWolfe, Mixture, Status, Step
-from confmax.optimize.frank_wolfe import FrankWolfeState
+from confmax.optimize.conditional_gradient import FrankWolfeState
 
 
 def table(n=400, K=3, seed=0):

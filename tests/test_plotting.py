@@ -301,10 +301,10 @@ def test_displays_follow_a_dark_style(table, solved):
 
 def test_no_colour_is_named_outside_the_palette():
     root = Path(confmax.__file__).parent
-    for path in [*(root / "plotting").glob("*.py"), *(root / "report").glob("*.py")]:
+    for path in [*(root / "plotting").glob("*.py"), *(root / "page").glob("*.py")]:
         assert not re.search(
             r"""["'](tab:\w+|#[0-9a-fA-F]{3,8}|black|white|red|blue)["']|cmap="[A-Z]""", path.read_text()
         ), path
-    screen = (root / "report" / "page.css").read_text().split("@media print")[0]
+    screen = (root / "page" / "page.css").read_text().split("@media print")[0]
     used = set(re.findall(r"var\(--([\w-]+)\)", screen))
     assert not re.search(r"#[0-9a-f]{3,6}\b", screen.replace("#vg-tooltip-element", "")) and used <= set(_palette.LIGHT)

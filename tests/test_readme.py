@@ -20,7 +20,7 @@ def test_the_example_stands_in_the_first_35_lines_and_runs(capsys):
 
 
 def test_the_test_command_is_the_one_that_ci_runs():
-    assert re.search(r"<!-- test -->\n```sh\npython3 .*pytest\n```", README)
+    assert re.search(r"<!-- test -->\n```sh\npython3 .*pytest -n 2 --dist worksteal\n```", README)
     assert re.search(r"<!-- demo -->\n```sh\npython3 .*confmax demo\n```", README)
 
 

@@ -6,14 +6,14 @@ from sklearn import metrics as reference
 
 import confmax
 from confmax.confusion import Gains
+from confmax.evaluate.applicable import named
+from confmax.evaluate.evidence import kind_of, pooled
+from confmax.evaluate.figures import pooled_argmax
+from confmax.evaluate.reliability import reliability
+from confmax.evaluate.trade_off import way
 from confmax.evaluate.tuning_rows import tuned_on
 from confmax.oracle import make_table
-from confmax.report.evidence import kind_of, pooled
-from confmax.report.figures import pooled_argmax
-from confmax.report.matrices import limits, shown_classes
-from confmax.report.metrics import named
-from confmax.report.reliability import reliability
-from confmax.report.trade import way
+from confmax.page.matrices import limits, shown_classes
 from confmax.rule import DecisionRule
 from confmax.tables.folds import folds_to_judge
 from tests.report_helpers import cross_fit, judge, sample

@@ -8,7 +8,7 @@ from tests.browser import CHROMIUM, look
 from tests.report_helpers import sample
 
 pytest.importorskip("vl_convert")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
 EVIL = [
     "</script><img src=x onerror=alert(1)>",

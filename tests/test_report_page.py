@@ -13,12 +13,14 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
-from confmax.report.format import number
-from confmax.report.markup import Markup, join, script_json, tag
+from confmax.page.format import number
+from confmax.page.page import environment
 from confmax.rule import DecisionRule
 from tests.report_helpers import sample
 
 pytest.importorskip("vl_convert")
+Markup = pytest.importorskip("markupsafe").Markup
+UndefinedError = pytest.importorskip("jinja2").UndefinedError
 
 EVIL = ("</script><img src=x onerror=alert(1)>", '"><b onmouseover=alert(2)>', "\u202eevil\n& <!-- ")
 
@@ -249,13 +251,21 @@ def test_names_of_strangers_are_text(tmp_path, K):
     assert any("img src=x" in name for name in shown)
 
 
-def test_markup_escapes_all_but_markup():
-    assert tag("p", "a < b & c", tag("b", "\u202ex"), title='"') == (
-        '<p title="&quot;">a &lt; b &amp; c<b>\\u202ex</b></p>'
-    )
-    assert join("<", Markup("<i>"), None, ["&", [1]]) == "&lt;<i>&amp;1"
-    assert "<" not in script_json({"a": "</script><!--", "b": "&"})
-    assert json.loads(script_json({"a": "</script>\u2028"})) == {"a": "</script>\u2028"}
+def filled(text, **values):
+    return environment().from_string(text).render(values)
+
+
+def test_the_template_escapes_all_but_markup():
+    shown = filled('<p title="{{ a }}">{{ b }}{{ c }}<b>{{ d }}</b>{{ e }}</p>', a='"', b="a < b & c", c=Markup("<i>"),
+                   d="\u202ex", e=1)  # fmt: skip
+    assert shown == '<p title="&#34;">a &lt; b &amp; c<i><b>\\u202ex</b>1</p>'
+    assert filled("{{ a }}", a="x\ny\x07") == "x\ny\\x07"
+    specs = {"a": "</script>\u2028<!-- &"}
+    assert "<" not in filled("{{ a|tojson }}", a=specs) and json.loads(filled("{{ a|tojson }}", a=specs)) == specs
+    with pytest.raises(ValueError, match="JSON"):
+        filled("{{ a|tojson }}", a=np.nan)
+    with pytest.raises(UndefinedError):
+        filled("{{ a }}")
 
 
 def test_names_that_differ_only_in_what_is_not_shown_stay_apart(tmp_path):
@@ -322,10 +332,11 @@ def test_folds_that_cannot_be_tuned_are_told(tmp_path):
         confmax.report.write_cross_fitted(tmp_path / "page.html", "g_mean", P[:, :2] / P[:, :2].sum(1)[:, None], lonely)
 
 
-def test_without_the_extra_one_sentence_tells_how_to_get_it(tmp_path):
-    code = """
+@pytest.mark.parametrize("package", ["vl_convert", "jinja2"])
+def test_without_the_extra_one_sentence_tells_how_to_get_it(tmp_path, package):
+    code = f"""
 import sys
-sys.modules["vl_convert"] = None
+sys.modules[{package!r}] = None
 import numpy as np, confmax
 P = np.array([[0.9, 0.1], [0.2, 0.8]] * 20)
 try:

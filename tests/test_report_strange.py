@@ -8,21 +8,21 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
+from confmax.evaluate.applicable import applicable
+from confmax.evaluate.evidence import cross_fitted
+from confmax.evaluate.names import metric_name
 from confmax.oracle import make_table
-from confmax.report import warnings as told
-from confmax.report.charts import charts
-from confmax.report.evidence import cross_fitted
-from confmax.report.format import metric_name, probability
-from confmax.report.matrices import limits, shown_classes
-from confmax.report.metrics import applicable
-from confmax.report.words import (
+from confmax.page import warnings as told
+from confmax.page.charts import charts
+from confmax.page.format import probability, threshold
+from confmax.page.matrices import limits, shown_classes
+from confmax.page.words import (
     certificate,
     class_sentence,
     fold_range,
     how_it_decides,
     outside_folds,
     price,
-    threshold_text,
 )
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample, shown
@@ -155,7 +155,7 @@ def test_thresholds_in_words():
     assert [probability(value) for value in (0.2, 0.9999, 0.99999987, 1.0, 0.0002)] == (
         ["0.200", "0.9999", "0.9999999", "1.000", "0.0002"]
     )
-    assert [threshold_text(value) for value in (0.0, 0.31, np.inf)] == ["always", "0.310", "never"]
+    assert [threshold(value) for value in (0.0, 0.31, np.inf)] == ["always", "0.310", "never"]
     P, y = sample(300, 2)
     never = judge(DecisionRule.from_weights([1.0, 0.0], [0.0, -1.0]), P, y, replicates=0)
     assert class_sentence(never, 0) == "0 is always decided, whatever its probability."

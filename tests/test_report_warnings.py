@@ -8,14 +8,13 @@ from sklearn.linear_model import LogisticRegression
 
 import confmax
 from confmax.confusion import Gains
+from confmax.evaluate.evidence import cross_fitted
+from confmax.evaluate.figures import is_as_good, verdict_of
 from confmax.evaluate.uncertainty import Difference
 from confmax.oracle import make_table
-from confmax.populations import atoms_example
-from confmax.report import warnings as told
-from confmax.report.evidence import cross_fitted
-from confmax.report.figures import is_as_good, verdict_of
-from confmax.report.format import number
-from confmax.report.words import (
+from confmax.page import warnings as told
+from confmax.page.format import number
+from confmax.page.words import (
     against_prior,
     basis,
     certificate,
@@ -26,6 +25,7 @@ from confmax.report.words import (
     price,
     verdict,
 )
+from confmax.populations import atoms_example
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample, shown
 

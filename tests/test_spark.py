@@ -19,6 +19,7 @@ from tests.parts_helpers import cut, labelled
 pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java"),
     # of Spark, about itself
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),

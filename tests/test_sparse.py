@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from confmax.tables.sparse.rows import largest_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
 from confmax.tables import TransferredDecisions, checked_probabilities
 from confmax.tables.sparse.oracle import SparseOracle
+from confmax.tables.sparse.rows import largest_first
 
 MODES = ["model", "labels", "blend"]
 

@@ -8,9 +8,9 @@ import pytest
 import confmax
 from confmax import DecisionRule
 from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration.words import probability
 from confmax.confusion import Gains
-from confmax.estimators.steps import class_thresholds
-from confmax.rule.words import probability
+from confmax.evaluate.thresholds import class_thresholds
 
 NAMES = ("no", "yes")
 CALIBRATORS = {

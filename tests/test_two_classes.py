@@ -117,7 +117,7 @@ def test_tables_in_parts_draw_too(tmp_path):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_chain_is_that_of_scipy(seed):
-    from confmax.optimize.edges import _upper_chain
+    from confmax.optimize.threshold import _upper_chain
 
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 60))

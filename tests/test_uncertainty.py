@@ -446,3 +446,34 @@ def test_the_command_line_shows_intervals(tmp_path, monkeypatch):
     for wrong, words in ((("--replicates", "5"), "ask for at least 39"), (("--level", "2"), "--level is the coverage")):
         stdout, stderr = run(*asked, *wrong, code=2)
         assert stdout == "" and words in stderr
+
+
+class ByThreshold:
+    """A rule of somebody else's: the second class from .3 on."""
+
+    class_names, n_classes, metric = ("no", "yes"), 2, ""
+
+    def decided(self, table):
+        return (table.proba[:, 1:].T >= 0.3).astype(int), np.ones(1), 2
+
+    def reordered(self, class_names):
+        raise AssertionError(class_names)
+
+
+class Found:
+    rule, metric = ByThreshold(), confmax.metrics.get("balanced_accuracy")
+
+
+@pytest.mark.parametrize("rule", [ByThreshold(), Found()], ids=["rule", "with its metric"])
+def test_whatever_decides_is_scored(rule):
+    P = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    score = confmax.score("accuracy", P, ["no", "no", "yes", "yes"], rule, n_replicates=0)
+    assert score.estimate("rule").value == 1.0 and score.estimate("argmax").value == 0.5
+
+
+def test_decisions_whose_index_has_the_names_of_a_rule_are_decisions():
+    pd = pytest.importorskip("pandas")
+    P = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    decisions = pd.Series([0, 0, 0, 1], index=["rule", "metric", "decided", "reordered"])
+    score = confmax.score("accuracy", P, [0, 0, 1, 1], decisions, n_replicates=0)
+    assert score.estimate("rule").value == 0.75

@@ -94,9 +94,8 @@ def check_metric(
 
 def _shape_for(metric: Metric, n_classes: int | None, n_decisions: int | None = None) -> tuple[int, int]:
     """Return the numbers of classes and decisions that the metric is checked at."""
-    gain = dict(metric.params).get("gain")
-    if gain is not None:
-        return len(gain), len(gain[0])
+    if metric.structure.n_classes is not None:
+        return metric.structure.n_classes, metric.n_decisions(metric.structure.n_classes)
     least = 2 if metric.binary else 3
     K = n_classes or (least if metric.classes is None else max(least, *(k + 1 for k in metric.classes)))
     return K, n_decisions or K
@@ -133,7 +132,7 @@ def _check_segment(metric: Metric, A: Array, B: Array) -> None:
     values = np.array([metric.value((1 - t) * A + t * B) for t in STEPS])
     for batch in (metric.values(line), metric.at(line).value):
         assert np.allclose(batch, values, rtol=1e-9, atol=1e-12), f"{metric.name} differs between batch and members"
-    reason = refutation(values, metric.structure)
+    reason = refutation(values, metric.structure.name)
     assert reason is None, f"a random segment refutes that {metric.name} is {metric.structure}: {reason}"
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+MAX_MATRIX_CLASSES = 1000  # up to which a confusion matrix is kept and shown
 ABSENT = 1e-100  # a class of a smaller share counts as absent: one over its share, squared, could not be held
 UNIT = 2e-6  # shares whose sum is as near to one sum to one: rows of a float32 table are not exact
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 import confmax
 from confmax import MetricClassifierCV
 from confmax.confusion import Gains
-from confmax.estimators.steps import class_thresholds, spread_of
+from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.populations import continuous_example
 from tests.estimators.helpers import by_hand
 

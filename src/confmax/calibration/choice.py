@@ -13,6 +13,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from confmax.calibration.scaling import (
 )
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
+from confmax.tables.folds import cross_fit, masks
 
 __all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "choose", "fit", "log_loss"]
 
@@ -39,7 +41,7 @@ CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this ma
 KINDS = ("temperature", "vector")
 FOLD_TOL = 1e-3  # nats of the total loss
 
-_Fold = Callable[[NDArray[np.bool_], NDArray[np.bool_]], Array]
+_Fit = Callable[[NDArray[np.bool_]], Callable[[NDArray[np.bool_]], Array]]
 
 
 @dataclass(frozen=True)
@@ -229,18 +231,21 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
     rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
     fold, out = rows.folds(), rows.proba.copy()
-    fitted = None
+    others = None
     if found.kind in KINDS:
-        start = _parameters(found.calibrator, rows.proba.shape[1])
-        fitted = _on_others(rows, start, found.kind)
-    for k in np.unique(fold):
-        test, train = fold == k, fold != k
-        calibrator: Any = found.calibrator
-        if train.any() and fitted is not None:
-            calibrator = _calibrator(found.kind, fitted(train), rows.floor)
-        elif train.any() and found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
-            calibrator = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
-        out[test] = apply_calibrator(calibrator, rows.proba[test])
+        others = _on_others(rows, _parameters(found.calibrator, rows.proba.shape[1]), found.kind)
+
+    def fitted(part: NDArray[np.bool_]) -> Any:
+        if part.all():
+            return found.calibrator
+        if others is not None:
+            return _calibrator(found.kind, others(~part), rows.floor)
+        if found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
+            return _fit_object(given, rows.proba[~part], rows.labels[~part], rows.weight[~part])
+        return found.calibrator
+
+    for part, calibrator in cross_fit(fitted, masks(fold)):
+        out[part] = apply_calibrator(calibrator, rows.proba[part])
     raw = table.dense("the fit of a calibration").with_rows(rows.proba, rows.labels, rows.weight)
     return replace(raw, proba=out, raw=raw), fold
 
@@ -349,18 +354,18 @@ def _on_others(rows: Rows, start: Array, kind: str) -> Callable[[NDArray[np.bool
     return theta
 
 
-def _of_kind(rows: Rows, start: Array, kind: str) -> _Fold:
-    """Return what fits a kind on training rows and scores it on test rows."""
-    fitted = _on_others(rows, start, kind)
-    return lambda train, test: row_losses(rows.z, rows.labels, fitted(train), test)
+def _of_kind(rows: Rows, start: Array, kind: str) -> _Fit:
+    """Return what fits a kind without some rows, and gives the losses of rows under this fit."""
+    theta = _on_others(rows, start, kind)
+    return lambda part: partial(row_losses, rows.z, rows.labels, theta(~part))
 
 
-def _of_object(rows: Rows, given: Any) -> _Fold:
-    def losses(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
-        fitted = _fit_object(given, rows.proba[train], rows.labels[train], rows.weight[train])
-        return -np.log(_of_truth(apply_calibrator(fitted, rows.proba[test]), rows.labels[test]))
+def _of_object(rows: Rows, given: Any) -> _Fit:
+    def fit(part: NDArray[np.bool_]) -> Callable[[NDArray[np.bool_]], Array]:
+        fitted = _fit_object(given, rows.proba[~part], rows.labels[~part], rows.weight[~part])
+        return lambda rest: -np.log(_of_truth(apply_calibrator(fitted, rows.proba[rest]), rows.labels[rest]))
 
-    return losses
+    return fit
 
 
 def _fit_object(given: Any, proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -> Any:
@@ -371,13 +376,13 @@ def _fit_object(given: Any, proba: NDArray[Any], labels: NDArray[np.int64], weig
     return own
 
 
-def _held_out(fold: NDArray[np.int64], losses: _Fold) -> Array | None:
+def _held_out(fold: NDArray[np.int64], fit: _Fit) -> Array | None:
     """Return every row's loss (n,) under what was fitted on the other folds; None where one fold holds all rows."""
     if (fold == fold[0]).all():
         return None
     out = np.empty(len(fold))
-    for k in np.unique(fold):
-        out[fold == k] = losses(fold != k, fold == k)
+    for part, losses in cross_fit(fit, masks(fold)):
+        out[part] = losses(part)
     return out
 
 

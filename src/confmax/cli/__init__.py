@@ -1,7 +1,7 @@
 """The command line (extra ``cli``): click commands over `confmax.maximize`, tables in CSV, Parquet and NPZ."""
 
-# each module adds its commands to the group
-from confmax.cli import comparing, completing, explaining, exporting, reporting
-from confmax.cli.commands import confmax
+# each file adds its command to the group
+from confmax.cli import apply, compare, demo, explain, export, metrics, report, score, tune
+from confmax.cli.app import confmax
 
-__all__ = ["comparing", "completing", "confmax", "explaining", "exporting", "reporting"]
+__all__ = ["apply", "compare", "confmax", "demo", "explain", "export", "metrics", "report", "score", "tune"]

@@ -1,7 +1,12 @@
-"""CSV text: which mark separates its columns, whether decimals have a comma, and its cells in and out.
+"""CSV text, from a file or a stream: which mark separates its columns, whether decimals have a comma, its cells.
 
 The first rows show the separator: comma, semicolon or tab. Decimal commas, as spreadsheets write them in much of Europe
 beside semicolons or tabs, are read where no number of the file has a decimal point.
+
+pyarrow reads and writes the rows, and all columns stay text until one is used as numbers, so that an identifier such as
+``007`` passes through `confmax apply` as it came. What pyarrow cannot do is done here: it takes the separator and the
+decimal mark as given, swallows the rest of a file behind an open quote, does not say where text is not UTF-8, writes
+names of columns between quotes always, and reads ``007`` as 7.
 """
 
 from __future__ import annotations
@@ -10,27 +15,85 @@ import codecs
 import csv
 import io
 import re
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+from numpy.typing import NDArray
 
-from confmax.cli.frame import INTEGER, Frame, is_number
-from confmax.cli.sources import Source, refuse_repeated, short
+from confmax.places import is_stream
 
-__all__ = ["SEPARATORS", "csv_bytes", "first_cells", "read_cells_of", "read_csv", "sniffed"]
-
+STANDARD = Path("-")  # as an argument: standard input, or standard output
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 SEEN = 20  # rows below the names that must have as many cells
+INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # as a program writes it, and within 64 bits
 COMMA, POINT = (rf"^\s*[+-]?[0-9]*{mark}[0-9]+([eE][+-]?[0-9]+)?\s*$" for mark in (",", r"\."))
-
-
 SMALL = 1 << 20  # bytes that one thread reads at once
 
 
-def read_csv(source: Source, separator: str | None = None) -> Frame:
-    """Return the columns of CSV text, all cells as text.
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file, or the bytes of a stream.
+
+    Attributes
+    ----------
+    path : Path
+        What messages call it.
+    data : bytes or None
+        What the stream held; None for a file.
+    """
+
+    path: Path
+    data: bytes | None = None
+
+    def open(self) -> BinaryIO:
+        """Return it as an open binary file, at its beginning."""
+        return self.path.open("rb") if self.data is None else io.BytesIO(self.data)
+
+
+def opened(path: Path) -> Source:
+    """Return a file as it is, or a stream after reading it to its end.
+
+    Parameters
+    ----------
+    path : Path
+        ``-`` for standard input.
+
+    Raises
+    ------
+    ValueError
+        If standard input is closed.
+    """
+    if path == STANDARD:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed; name a file instead of -")
+        return Source(Path("standard input"), sys.stdin.buffer.read())
+    return Source(path, path.read_bytes() if is_stream(path) else None)
+
+
+def refuse_repeated(names: Sequence[str], path: Path) -> None:
+    """Refuse two columns of one name."""
+    repeated = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if repeated is not None:
+        raise ValueError(f"{path} has two columns named {repeated!r}; give each column its own name")
+
+
+def short(error: BaseException) -> str:
+    """Return an error's first line, without its full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:300]
+
+
+# --- reading ---
+
+
+def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, str]:
+    """Return CSV text as a table of text, and the mark between its cells.
 
     Parameters
     ----------
@@ -49,8 +112,7 @@ def read_csv(source: Source, separator: str | None = None) -> Frame:
     first = first_cells(source, 2, mark)
     header = first[0] if first else []
     _check_header(header, source, mark, given=separator is not None)
-    names = [name.strip() for name in header]
-    refuse_repeated(names, source.path)
+    refuse_repeated([name.strip() for name in header], source.path)
     if len(first) == 1:
         # nothing is left for pyarrow, whose threads may still be starting when such an error ends the process
         raise ValueError(f"{source.path} has column names but no rows; give at least one row of probabilities")
@@ -61,14 +123,12 @@ def read_csv(source: Source, separator: str | None = None) -> Frame:
             size = file.seek(0, io.SEEK_END)
             file.seek(0)
             threads = pacsv.ReadOptions(use_threads=size > SMALL)
-            table = pacsv.read_csv(file, threads, parse_options=quoted, convert_options=text)
+            return pacsv.read_csv(file, threads, parse_options=quoted, convert_options=text), mark
     except (pa.ArrowException, UnicodeDecodeError) as error:
         _check_encoding(source)
         raise ValueError(
             f"{source.path} is not a well-formed CSV file: {short(error)}; mend or remove such rows"
         ) from None
-    columns = dict(zip(names, table.columns, strict=True))
-    return Frame(source.path, columns, table=table, separator=mark, decimal=_decimal(table, mark))
 
 
 def read_cells_of(source: Source) -> list[list[str]]:
@@ -211,13 +271,63 @@ def _check_header(header: Sequence[str], source: Source, mark: str, *, given: bo
         raise ValueError(f"{source.path} seems to separate its columns with {found}; {way_out}")
 
 
-def _decimal(table: pa.Table, mark: str) -> str:
-    """Return the decimal mark of all numbers of a table."""
+def with_points(table: pa.Table, mark: str) -> list[pa.ChunkedArray]:
+    """Return the columns with decimal points, where the file has decimal commas; ``mark`` separates its cells."""
     # in a file that is separated by commas a cell such as "1,234" is as likely a thousand
     if mark == "," or not _any_cell(table, COMMA) or _any_cell(table, POINT):
-        return "."
-    return ","
+        return list(table.columns)
+    return [
+        pc.if_else(pc.match_substring_regex(column, COMMA), pc.replace_substring(column, ",", "."), column)
+        for column in table.columns
+    ]
 
 
 def _any_cell(table: pa.Table, pattern: str) -> bool:
     return any(pc.any(pc.match_substring_regex(column, pattern)).as_py() for column in table.columns)
+
+
+# --- cells ---
+
+
+def is_number(cell: str) -> bool:
+    """Return whether text is a number, as CSV readers take it."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def numbers_of(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
+    """Return text as numbers, as exactly as Python reads them."""
+    trimmed = pc.utf8_trim_whitespace(column)
+    try:
+        return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy())
+    except pa.ArrowInvalid:
+        cells = column.to_pylist()
+        row = next((k for k, cell in enumerate(cells) if not is_number(cell)), 0)
+        what = f"holds {cells[row]!r}, which is not a number" if cells[row].strip() else "is empty"
+        way_out = "drop such rows, or choose other columns with --columns"
+        if "," in cells[row]:
+            way_out = "write numbers with a decimal point and without commas"
+        raise ValueError(f"row {row} of column {name!r} of {path} {what}; {way_out}") from None
+
+
+def as_names(values: Sequence[str]) -> NDArray[Any]:
+    """Return names read from text: integers where all of them are written so, also as 1.0; else strings."""
+    whole = [re.sub(r"\.0+$", "", value.strip()) for value in values]
+    if all(map(INTEGER.fullmatch, whole)):
+        return np.array(whole, dtype=np.int64)
+    return np.array(values, dtype=str)
+
+
+def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of text as integers, else as floats, where every cell is one and loses nothing; else as text."""
+    if pc.all(pc.match_substring_regex(column, f"^{INTEGER.pattern}$")).as_py():
+        return pc.cast(column, pa.int64())
+    if pc.any(pc.match_substring_regex(column, "^0[0-9]")).as_py():  # a number would lose leading zeros
+        return column
+    try:
+        return pc.cast(pc.utf8_trim_whitespace(column), pa.float64())
+    except pa.ArrowInvalid:
+        return column

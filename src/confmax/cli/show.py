@@ -1,11 +1,12 @@
-"""What people see: documents printed with rich, readable on a terminal and plain in a pipe."""
+"""How results are printed: documents as JSON, text and tables with rich, readable on a terminal and plain in a pipe."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,19 +19,17 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from confmax.cli.columns import listed
+from confmax.cli.columns import Asked, Rows, listed
+from confmax.cli.large import Large
+from confmax.cli.tables import Frame
 from confmax.optimize import Progress as Step
 from confmax.places import is_stdout
-from confmax.rule import DecisionRule
-
-__all__ = ["Bar", "Page", "clean", "print_json", "show_apply", "show_demo", "show_metrics", "show_score", "show_tune"]
 
 PIPED_WIDTH = 1_000_000  # a pipe has no width; lines are for programs and pagers, never folded or cut
 COLUMN_GAP = 3  # between columns on a terminal
 LEAST_PROSE = 30  # columns of text below which a table is no table
 LEAST_BAR = 8  # columns of a progress bar
 SHOW_AFTER = 0.5  # seconds: shorter work needs no bar
-
 Document = dict[str, Any]
 
 
@@ -39,9 +38,19 @@ def clean(text: str) -> str:
     return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
 
 
-def print_json(document: Document) -> None:
-    """Print one JSON document on stdout."""
-    print(json.dumps(document, indent=1, allow_nan=False))
+def finite(value: float | None) -> float | None:
+    """Return a number as JSON can hold it."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def print_document(
+    document: Document, as_json: bool, show: Callable[[Page, Document], None], *outputs: Path | None
+) -> None:
+    """Print a command's document as JSON, or as text; ``outputs`` are the places where results were written."""
+    if as_json:
+        print(json.dumps(document, indent=1, allow_nan=False))
+    else:
+        show(Page(*outputs), document)
 
 
 def number(value: float | None) -> str:
@@ -49,7 +58,7 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _between(value: float | None, low: float | None, high: float | None, sign: str = "") -> str:
+def between(value: float | None, low: float | None, high: float | None, sign: str = "") -> str:
     """Return a value with its interval, three decimals each."""
     if value is None or low is None or high is None:
         return number(value)
@@ -224,10 +233,23 @@ def _counted(count: float) -> str:
     return f"{count:.0f}"
 
 
-# --- the reports -----------------------------------------------------------------------------------------------------
+# --- which rows were used --------------------------------------------------------------------------------------------
 
 
-def _show_source(page: Page, about: Document) -> None:
+def source_document(frame: Frame | Large, asked: Asked, rows: Rows) -> Document:
+    """Return which rows and columns were used."""
+    return {
+        "file": str(frame.path),
+        "rows": rows.n_rows,
+        "label": asked.label,
+        "weight": asked.weight,
+        "classes": list(rows.classes),
+        "columns": list(rows.columns),
+        "table": rows.block,
+    }
+
+
+def show_source(page: Page, about: Document) -> None:
     """Print which rows and columns were used."""
     classes, columns = list(map(str, about["classes"])), about["columns"]
     items = [("file", f"{about['file']}, {about['rows']} rows"), ("classes", listed(classes, 20))]
@@ -239,154 +261,3 @@ def _show_source(page: Page, about: Document) -> None:
         (name, about[key]) for name, key in (("labels", "label"), ("weights", "weight")) if about[key] is not None
     ]
     page.items(items)
-
-
-def _blended(share: float | None) -> str:
-    """Return how much of a blend is the model, in words."""
-    percent = round(100 * (share or 0.0))
-    if percent in (0, 100):
-        return "expected from the probabilities (the labels agree)" if percent else "counted on the labels"
-    return f"{percent}% expected from the probabilities, the rest counted on the labels"
-
-
-def show_tune(page: Page, document: Document, rule: DecisionRule) -> None:
-    """Print what `tune` found."""
-    on_labels = document["confusion"] == "labels"
-    _show_source(page, document)
-    page.say()
-    how = {
-        "labels": "counted on the labels",
-        "model": "expected from the probabilities themselves",
-        "blend": _blended(document["model_share"]),
-    }[document["confusion"]]
-    unit = f", {document['unit']}" if document["unit"] else ""
-    page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
-    rows = [
-        (name, number(document[key]))
-        for name, key in (("argmax", "argmax"), ("p/prior", "p_prior"), ("tuned", "tuned"))
-    ]
-    if not on_labels and document["tuned_on_labels"] is not None:
-        rows.append(("on labels", number(document["tuned_on_labels"])))
-    if document["calibration"] is not None:
-        rows.append(("calibration", document["calibration"]["told"]))
-    page.items([*rows, ("guarantee", document["guarantee"]), ("passes", str(document["passes"]))])
-    page.say()
-    page.block(str(rule))
-    page.say()
-    out = document["rule_file"]
-    written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
-    page.say(
-        f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
-        f"other rows."
-    )
-    if "report_file" in document:
-        page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
-
-
-def show_score(page: Page, document: Document) -> None:
-    """Print the metrics of every rule."""
-    _show_source(page, document)
-    if document["tuned_for"] is not None:
-        page.items([("rule", f"tuned for {document['tuned_for'] or 'an unnamed metric'}")])
-    page.say()
-    names = {"argmax": "argmax", "p_prior": "p/prior", "rule": "rule"}
-    shown = [name for name in names if any(name in row for row in document["values"])]
-    body = [[row["metric"], *(number(row[name]) for name in shown)] for row in document["values"]]
-    about = document["intervals"]
-    heads = ["metric", *(names[name] for name in shown)]
-    if about is not None:
-        last = shown[-1]
-        for line, row in zip(body, document["values"], strict=True):
-            line[1:] = [_between(row[name], *row["intervals"][name]) for name in shown]
-            minus = row["differences"][last]["argmax"]
-            line.append(_between(minus["value"], minus["low"], minus["high"], sign="+"))
-            line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
-        heads += [f"{names[last]} - argmax", "better"]
-    page.table(heads, body, best=3)
-    page.say()
-    page.say("p/prior uses the class sizes of these rows.")
-    if about is not None:
-        page.say(f"In brackets: {about['method']}, the same resamples for all rules.")
-        page.say("better: share of the replicates in which the difference is positive.")
-    if any("-" in row for row in body):
-        page.say("-: not finite, or undefined for a rule with more decisions than classes.")
-    reasons: dict[str, list[str]] = {}
-    for entry in document["skipped"]:
-        # reasons that differ in the metric's name only are one
-        reasons.setdefault(entry["why"].replace(f"{entry['metric']}[", "["), []).append(entry["metric"])
-    for why, left_out in reasons.items():
-        page.say(f"Left out: {', '.join(left_out)} ({why.replace('[', f'{left_out[0]}[')}).")
-
-
-def show_apply(page: Page, document: Document) -> None:
-    """Print where the decisions went, and how often each was taken."""
-    _show_source(page, document)
-    taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
-    page.items([("decided", listed(taken, 20)), ("written", document["out"])])
-
-
-def show_metrics(page: Page, document: Document) -> None:
-    """Print the catalogue."""
-    body = []
-    for entry in document["metrics"]:
-        told = entry["description"]
-        if entry["parameters"]:
-            told += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
-        if entry["aliases"]:
-            told += "; also called " + ", ".join(entry["aliases"])
-        needs = "two classes" if entry["two_classes"] else ("class order" if entry["needs_order"] else "")
-        needs += ", or [NAME]" if entry["one_class"] else ""
-        body.append([entry["name"], entry["structure"], needs, told])
-    page.table(["name", "structure", "needs", "what it is"], body, right=False)
-    page.say()
-    page.say(
-        "linear, ratio and concave metrics come with an optimality guarantee (confmax tune --confusion model). 'needs' "
-        "shows what else to give: --positive or --classes. A metric of one class takes its name in brackets, as in "
-        "'recall[yes]'. Set parameters with --param; linear takes --costs."
-    )
-
-
-def show_demo(page: Page, document: Document, rule: DecisionRule) -> None:
-    """Print the comparison on held-out rows, how to read it, and the rule."""
-    sizes = ", ".join(f"{name} {count}" for name, count in document["classes"].items())
-    page.items([("data", document["data"]), ("rows", f"{document['rows']} ({sizes})")])
-    page.say()
-    body = [
-        [
-            row["metric"],
-            *(number(row[key]) for key in ("argmax", "p_prior", "tuned", "tuned_on_model")),
-            small(row["gap"]),
-        ]
-        for row in document["results"]
-    ]
-    page.table(["metric", "argmax", "p/prior", "tuned", "tuned on model", "gap on model"], body, best=3)
-    page.say()
-    folds = document["folds"]
-    page.say(
-        f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and evaluated "
-        f"on the remaining fold; counts are pooled over folds."
-    )
-    page.items(
-        [
-            (
-                "tuned",
-                "the default: the confusion matrix averages the calibrated probabilities' expectation and the "
-                "observed counts",
-            ),
-            ("on model", "it is expected from the probabilities alone; accurate only if they are well calibrated"),
-            (
-                "gap",
-                "proved: the most by which any rule could exceed the one tuned on model, in the expected matrix of all "
-                "rows (-: no guarantee)",
-            ),
-        ]
-    )
-    page.say()
-    page.say(f"The rule for g_mean, tuned on all {document['rows']} rows:", "bold")
-    page.block(str(rule))
-    page.say()
-    out = document["rule_file"]
-    if out is None:
-        page.say("The rule is not saved; confmax demo -o rule.json writes it to a file.")
-    else:
-        page.say(f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -26,7 +27,6 @@ from confmax.confusion import Array
 from confmax.estimators.base import RuleClassifier
 from confmax.estimators.steps import (
     checked_labels,
-    class_thresholds,
     fit_params_for,
     fit_split,
     in_order,
@@ -34,9 +34,7 @@ from confmax.estimators.steps import (
     refuse_other_classes,
     refuse_unknown,
     rule_for,
-    rules_of_folds,
     splits_of,
-    spread_of,
     warn_of_order,
 )
 from confmax.estimators.table import (
@@ -48,12 +46,14 @@ from confmax.estimators.table import (
     refit_loss,
     table_of,
 )
+from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.solution.tuning import check_settings, fit_metric, tune, warn_of_trivial
 from confmax.tables import Table, here, make_table
+from confmax.tables.folds import cross_fit, quietly
 from confmax.tables.seed import RandomState, as_seed
 
 __all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
@@ -274,7 +274,7 @@ class MetricClassifierCV(RuleClassifier):
         if own is not None:
             own, n_distinct = collapsed(own)
             # a metric whose best rule is deterministic has no mixture that the fold models could imitate
-            mixes = metric.structure in ("concave", "general")
+            mixes = metric.structure.may_draw
             few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes).in_memory())
         self.tuned_on_ = "refit" if few else "folds"
 
@@ -291,7 +291,15 @@ class MetricClassifierCV(RuleClassifier):
         if own is not None:
             same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes).in_memory()
             self.refit_loss_ = refit_loss(self.rule_, self.solution_.metric, held_out.table(classes), same_rows)
-        self.fold_rules_ = rules_of_folds(tuned, held_out.tests) if self.fold_rules else []
+
+        def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
+            # the whole table was fine: what goes wrong without a split is that classes are absent
+            with suppress(ValueError):
+                return tuned(test).rule
+            return None
+
+        tests = held_out.tests if self.fold_rules and len(held_out.tests) > 1 else ()
+        self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), tests) if rule is not None]
 
     @property
     def fold_spread_(self) -> Array:

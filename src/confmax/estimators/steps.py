@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -13,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
@@ -23,17 +21,12 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule
-from confmax.solution import Solution
 from confmax.tables import Table, here
 from confmax.tables.columns import find
 from confmax.tables.labels import plain, refuse_masked
-
-MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
-HALVINGS = 40
 
 
 def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -148,74 +141,6 @@ def _shown(names: Sequence[Any], most: int = 6) -> str:
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 
-# --- how much the rule varies ----------------------------------------------------------------------------------------
-
-
-def rules_of_folds(
-    tune: Callable[[NDArray[np.intp]], Solution], tests: Sequence[NDArray[np.intp]]
-) -> list[DecisionRule]:
-    """Return the rule tuned without each split's test rows; none where nothing can be tuned without them.
-
-    Parameters
-    ----------
-    tune : callable
-        Maps the rows of X that are to be left out to a `Solution`.
-    tests : sequence of ndarray
-        The test rows of every split.
-    """
-    found = []
-    for test in tests if len(tests) > 1 else ():
-        # the whole table was fine: what goes wrong without a split, or is warned of, is that classes are absent
-        with warnings.catch_warnings(), suppress(ValueError):
-            warnings.filterwarnings("ignore", ".* divides by class sizes", UserWarning)
-            found.append(tune(test).rule)
-    return found
-
-
-def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
-    """Return the smallest probability (len(rules), K) at which each class is decided, the others sharing the rest.
-
-    For two classes they are ``rule.threshold`` and one minus it. Otherwise by bisection of the log odds, the others in
-    proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it never is.
-    """
-    K = len(mean)
-    rest = np.tile(mean, (K, 1))
-    np.fill_diagonal(rest, 0.0)
-    rest[rest.sum(axis=1) == 0] = 1.0  # no other class was ever seen: all alike
-    np.fill_diagonal(rest, 0.0)
-    rest /= rest.sum(axis=1, keepdims=True)
-
-    def decided(rule: DecisionRule, odds: Array) -> NDArray[np.bool_]:
-        t = expit(odds)
-        P = rest * expit(-odds)[:, None]
-        P[np.arange(K), np.arange(K)] = t
-        return np.asarray(np.diagonal(rule.decision_probabilities(P)) >= 0.5)
-
-    found = np.empty((len(rules), K))
-    for rule, line in zip(rules, found, strict=True):
-        cut = rule.threshold
-        if cut is not None:
-            line[:] = {0.0: np.inf, np.inf: 0.0}.get(cut, 1.0 - cut), cut
-            continue
-        low, high = np.full(K, -MOST_ODDS), np.full(K, MOST_ODDS)
-        always, never = decided(rule, low), ~decided(rule, high)
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            hit = decided(rule, middle)
-            low, high = np.where(hit, low, middle), np.where(hit, middle, high)
-        line[:] = np.where(always, 0.0, np.where(never, np.inf, expit(high)))
-    return found
-
-
-def spread_of(thresholds: Array) -> Array:
-    """Return the standard deviation over folds (K,) of the log odds of thresholds (F, K)."""
-    if len(thresholds) < 2:
-        return np.full(thresholds.shape[1], np.nan)
-    inside = (thresholds > 0) & (thresholds < 1)
-    spread = np.std(logit(np.where(inside, thresholds, 0.5)), axis=0, ddof=1)
-    return np.where(inside.all(axis=0), spread, np.where(inside.any(axis=0), np.inf, np.nan))
-
-
 def warn_of_order(table: Table) -> None:
     """Warn where the labels say that the model's columns are in another order than its classes."""
     doubt = doubt_of_order(table, calibrated=0.0)  # that the model is overconfident is no doubt of its columns
@@ -255,10 +180,10 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
 
 def _refuse_further_decisions(metric: Metric, K: int) -> None:
     """Refuse a table of gains with decisions beyond the classes: an estimator predicts classes."""
-    gain = dict(metric.params).get("gain")
-    if gain is not None and len(gain) == K < len(gain[0]):
+    M = metric.n_decisions(K)
+    if metric.structure.n_classes == K < M:
         raise ValueError(
-            f"the gain matrix of {metric.name} has {len(gain[0])} decisions for {K} classes, and an estimator predicts "
+            f"the gain matrix of {metric.name} has {M} decisions for {K} classes, and an estimator predicts "
             f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
             f"confmax.maximize"
         )

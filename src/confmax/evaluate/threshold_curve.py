@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion
-from confmax.estimators.steps import class_thresholds
+from confmax.confusion import Array, Confusion, Gains
+from confmax.evaluate.protocols import Rule, plain_rule, with_gain
+from confmax.evaluate.thresholds import class_thresholds
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
-from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable, apply_calibrator
 
 EVEN, BY_RANK = 101, 200  # points of a curve: along the axis, and where the rows are
@@ -52,6 +52,10 @@ class ThresholdCurve:
     marks: tuple[Mark, ...]
     positive: str
 
+    def value_at(self, threshold: float) -> float:
+        """Return the metric at a ``threshold`` on the line."""
+        return float(np.interp(threshold, self.thresholds, self.values))
+
 
 def positive_class(metric: Metric) -> int:
     """Return the column of the class that a metric of two classes is of: its own, or the second one in its order."""
@@ -59,7 +63,7 @@ def positive_class(metric: Metric) -> int:
     return int(metric.classes[-1]) if own and metric.classes is not None else 1
 
 
-def threshold_curve(rule: DecisionRule, table: MemoryTable, metric: Metric) -> ThresholdCurve | None:
+def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> ThresholdCurve | None:
     """Return the curve of a ``metric`` on a ``table`` of raw probabilities, with the points of ``rule``.
 
     With labels the rows are counted. Without, the probabilities as the rule calibrates them say what is expected. None
@@ -89,9 +93,10 @@ def threshold_curve(rule: DecisionRule, table: MemoryTable, metric: Metric) -> T
 
     above = [np.append(0.0, np.cumsum((weight * each)[order[::-1]]))[::-1][below] for each in (1.0 - truth, truth)]
     inverse = np.divide(1.0, prior, out=np.zeros(2), where=prior > 0)
+    plain = plain_rule(rule)
     named = [
-        ("argmax", DecisionRule.from_weights(np.ones(2)), 0.5, 1.0),
-        ("p/prior", DecisionRule.from_weights(inverse if k == 1 else inverse[::-1]), float(prior[1]), 1.0),
+        ("argmax", plain, 0.5, 1.0),
+        ("p/prior", with_gain(plain, Gains.reduced(inverse if k == 1 else inverse[::-1])), float(prior[1]), 1.0),
         *(("tuned rule", *part) for part in parts),
     ]
     marks = []
@@ -103,7 +108,7 @@ def threshold_curve(rule: DecisionRule, table: MemoryTable, metric: Metric) -> T
     return ThresholdCurve(at, values(np.column_stack(above)), tuple(marks), str(table.classes[k]))
 
 
-def _parts(rule: DecisionRule, k: int) -> list[tuple[DecisionRule, float, float]]:
+def _parts(rule: Rule, k: int) -> list[tuple[Rule, float, float]]:
     """Return the rules that a rule of two classes draws, their thresholds on the raw probability of class k, shares.
 
     A threshold is 0 where the class is always decided, infinite where it never is. None are returned if a rule does not
@@ -115,7 +120,7 @@ def _parts(rule: DecisionRule, k: int) -> list[tuple[DecisionRule, float, float]
     P = np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])
     found = []
     for a, share in enumerate(rule.weights):
-        one = DecisionRule(rule.gains[a], np.ones(1), rule.class_names, rule.metric, rule.seed, rule.calibrator)
+        one = with_gain(rule, rule.gains[a])
         if (np.diff((one.predict_index(P) == k).astype(int)) < 0).any():
             return []
         found.append((one, float(class_thresholds([one], np.full(2, 0.5))[0, k]), float(share)))

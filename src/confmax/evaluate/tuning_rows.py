@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from confmax.evaluate.protocols import Tuned
 from confmax.oracle import make_oracle
-from confmax.solution import Solution
 from confmax.tables import Table
 
 EQUAL = 1e-9  # statistics of the same rows agree better than this
 
 
-def tuned_on(solution: Solution, table: Table) -> bool:
+def tuned_on(solution: Tuned, table: Table) -> bool:
     """Return whether a table holds the rows that a solution was found on: the statistics of its rule are the same."""
     if not table.has_labels and solution.mode != "model":
         return False

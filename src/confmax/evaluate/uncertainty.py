@@ -11,22 +11,21 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
+from confmax.confusion import Array, Confusion, Gains
 from confmax.evaluate.bootstrap import Counter, replicates, tally
+from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, Difference, Estimate, Score
 from confmax.metrics import Metric
-from confmax.metrics.alignment import with_positive
-from confmax.rule import DecisionRule
-from confmax.solution import Solution
-from confmax.solution.tuning import fit_metric
-from confmax.tables import MemoryTable, make_table, refuse_elsewhere
+from confmax.metrics.alignment import fit_metric, with_positive
+from confmax.metrics.structure import Linear
+from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order
 from confmax.tables.labels import encode_labels, plain, vector
 from confmax.tables.seed import RandomState, as_seed
@@ -61,9 +60,9 @@ def score(
     metric: AnyMetric | Sequence[AnyMetric],
     proba: ArrayLike,
     y: ArrayLike,
-    rule: DecisionRule | Solution | ArrayLike | None = None,
+    rule: Decides | Tuned | ArrayLike | None = None,
     *,
-    rules: Mapping[str, DecisionRule | Solution | ArrayLike] | None = None,
+    rules: Mapping[str, Decides | Tuned | ArrayLike] | None = None,
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
@@ -154,28 +153,28 @@ def score(
     if y is None:
         raise ValueError(in_memory)
     refuse_elsewhere(proba, in_memory)
-    given = _named(rule, rules)
-    own = [each for each in given.values() if isinstance(each, DecisionRule)]
-    told = stated_order(y, proba)
-    order = (_column_order(own) or told) if classes is None else classes
+    judged = _by_name(rule, rules)
+    tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
+    stated = stated_order(y, proba)
+    order = (_column_order(tuned_rules) or stated) if classes is None else classes
     table = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
-    tuned_for = [each.metric.split("(")[0] for each in own]
+    # who tuned a rule for a metric of ordered classes has said what the order is
+    tuned_for = [one.metric.split("(")[0] for one in tuned_rules]
     known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
-    known += [each.metric for each in (rule, *(rules or {}).values()) if isinstance(each, Solution)]
-    explicit = classes is not None or any(each.depends_on_order(table.n_classes) for each in known)
-    explicit = explicit or (told is not None and order == told) or pos_label is not None
+    known += [one.metric for one in (rule, *(rules or {}).values()) if _is_tuned(one)]
+    explicit = classes is not None or any(one.depends_on_order(table.n_classes) for one in known)
+    explicit = explicit or (stated is not None and order == stated) or pos_label is not None
     chosen = {
-        name: fit_metric(with_positive(each, table.classes, pos_label), table, explicit=explicit)
-        for name, each in chosen.items()
+        name: fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
+        for name, one in chosen.items()
     }
-    placed = {
-        name: _placed(name, each, table.classes) if isinstance(each, DecisionRule) else each
-        for name, each in given.items()
+    aligned = {
+        name: _aligned(name, one, table.classes) if isinstance(one, Decides) else one for name, one in judged.items()
     }
     found = compare(
         table,
         chosen,
-        {**plain_rules(table), **placed},
+        {**plain_rules(table), **aligned},
         n_replicates=int(n_replicates),
         level=float(level),
         stratified=bool(stratified),
@@ -190,7 +189,7 @@ def score(
 def compare(
     table: MemoryTable,
     metrics: Mapping[str, Metric],
-    rules: Mapping[str, DecisionRule | Decided | ArrayLike],
+    rules: Mapping[str, Decides | Decided | ArrayLike],
     *,
     n_replicates: int,
     level: float = 0.95,
@@ -231,11 +230,12 @@ def compare(
     return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, len(labels), lost)
 
 
-def plain_rules(table: MemoryTable) -> dict[str, DecisionRule]:
-    """Return the rules that need no tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
+def plain_rules(table: MemoryTable) -> dict[str, Decided]:
+    """Return what is decided without tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
     prior = table.label_weight()
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
-    return dict(zip(PLAIN, map(DecisionRule.from_weights, (np.ones(len(prior)), inverse)), strict=True))
+    decisions = decide(table.proba, Gains.reduced([np.ones(len(prior)), inverse]))
+    return {name: Decided(line[None], np.ones(1), table.n_classes) for name, line in zip(PLAIN, decisions, strict=True)}
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -248,12 +248,10 @@ def _values(confusions: Sequence[Confusion], metrics: Mapping[str, Metric]) -> A
 
 def values_at(metric: Metric, S: Confusion) -> Array:
     """Return the values (B,) at a batch; over the classes that are present, where the metric divides by their size."""
-    gain = dict(metric.params).get("gain")
-    if gain is not None and S.matrix is not None:
-        spare = len(gain[0]) - S.columns.shape[1]
-        if spare > 0:
-            S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
-    M = S.diagonal.shape[1] if gain is None else len(gain[0])
+    M = metric.n_decisions(S.diagonal.shape[1])
+    spare = M - S.columns.shape[1]
+    if spare > 0 and S.matrix is not None:
+        S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
     if metric.statistics != "diagonal" and S.columns.shape[1] != M:
         return np.full(len(S), np.nan)
     used = np.array(metric.divided_by(S.rows.shape[1]), dtype=np.intp)
@@ -279,13 +277,13 @@ def values_at(metric: Metric, S: Confusion) -> Array:
 
 
 def _decisions(
-    name: str, rule: DecisionRule | Decided | ArrayLike, table: MemoryTable
+    name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable
 ) -> tuple[NDArray[np.integer], Array, int]:
     """Return the decisions (A, n) of a rule's atoms on raw probabilities, their weights (A,), and M."""
     if isinstance(rule, Decided):
         return rule
-    if isinstance(rule, DecisionRule):
-        return table.decisions(rule.gains, rule.calibrator), rule.weights, rule.n_decisions
+    if isinstance(rule, Decides):
+        return rule.decided(table)
     try:
         codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
     except ValueError as error:
@@ -293,20 +291,25 @@ def _decisions(
     return codes[None], np.ones(1), table.n_classes
 
 
-def _named(rule: Any, rules: Any) -> dict[str, Any]:
-    """Return what to judge under its names."""
+def _is_tuned(value: Any) -> TypeGuard[Tuned]:
+    """Whether ``value`` has a rule; a frame or a series may have a column or a row that is called so."""
+    return isinstance(getattr(value, "rule", None), Decides)
+
+
+def _by_name(rule: Any, rules: Any) -> dict[str, Any]:
+    """Return the rules and decisions to judge, by name."""
     if isinstance(rule, Mapping):
         raise ValueError("rule is one rule; pass a mapping of names to rules as rules=")
     if rules is not None and not isinstance(rules, Mapping):
         raise ValueError(f"rules is a mapping of names to rules; got {type(rules).__name__}")
-    found = {} if rule is None else {"rule": rule}
-    if found and rules and "rule" in rules:
+    judged = {} if rule is None else {"rule": rule}
+    if judged and rules and "rule" in rules:
         raise ValueError("rules has an entry 'rule', which is the name of the argument rule; give it another name")
-    found.update({str(name): each for name, each in (rules or {}).items()})
-    return {name: each.rule if isinstance(each, Solution) else each for name, each in found.items()}
+    judged.update({str(name): one for name, one in (rules or {}).items()})
+    return {name: one.rule if _is_tuned(one) else one for name, one in judged.items()}
 
 
-def _column_order(rules: Sequence[DecisionRule]) -> tuple[Any, ...] | None:
+def _column_order(rules: Sequence[Decides]) -> tuple[Any, ...] | None:
     """Return the order of the columns by the names that the rules have for them."""
     orders = {rule.class_names[: rule.n_classes] for rule in rules} - {tuple(range(rule.n_classes)) for rule in rules}
     if len(orders) > 1:
@@ -316,20 +319,19 @@ def _column_order(rules: Sequence[DecisionRule]) -> tuple[Any, ...] | None:
     return orders.pop() if orders else None
 
 
-def _placed(name: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+def _aligned(name: str, rule: Decides, classes: tuple[Any, ...]) -> Decides:
     """Return a rule for the columns ``classes``."""
     K = len(classes)
-    own = rule.class_names[: rule.n_classes]
-    if rule.n_classes == K and (own == classes or own == tuple(range(K))):
+    names = rule.class_names[: rule.n_classes]
+    if rule.n_classes == K and (names == classes or names == tuple(range(K))):
         return rule
-    found = find([str(plain(each)) for each in own], classes) if rule.n_classes == K else None
+    found = find([str(plain(one)) for one in names], classes) if rule.n_classes == K else None
     if found is None or found.places is None:
         raise ValueError(
-            f"the rule {name!r} decides between {list(own)[:8]} and the table has the classes {list(classes)[:8]}; "
+            f"the rule {name!r} decides between {list(names)[:8]} and the table has the classes {list(classes)[:8]}; "
             f"pass the columns that it was tuned on, or classes= with their names"
         )
-    moved = rule.reordered((*(own[k] for k in found.places), *rule.class_names[K:]))
-    return replace(moved, class_names=(*classes, *rule.class_names[K:]))
+    return rule.reordered((*(names[k] for k in found.places), *rule.class_names[K:]))
 
 
 def _listed(metric: Any) -> list[Any]:
@@ -368,7 +370,7 @@ def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = Tru
     told = []
     tail, sizes_matter = (
         (1 - found.level) / 2,
-        any(m.structure != "linear" or m.divides_by_prior for m in metrics.values()),
+        any(not isinstance(m.structure, Linear) or m.divides_by_prior for m in metrics.values()),
     )
     rare = {name: share for name, share in found.absent.items() if share > tail}
     if rare and sizes_matter:

@@ -1,1 +1,7 @@
 """Exports of a rule to SQL, ONNX and Python, which decide alike."""
+
+from confmax.export.onnx import to_onnx
+from confmax.export.python import to_python
+from confmax.export.sql import to_sql
+
+__all__ = ["to_onnx", "to_python", "to_sql"]

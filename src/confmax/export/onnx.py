@@ -14,20 +14,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax._version import __version__
-from confmax.export.plan import Plan
+from confmax.export.plan import Exportable, Plan, plan_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 OLDEST = 13  # operator set: sums take their axes as an input since then
 
 
-def onnx_library() -> Any:
-    """Return the library.
+def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels: bool = False) -> Any:
+    """Return the rule as an ONNX model.
+
+    Parameters
+    ----------
+    rule : DecisionRule
+        The rule to write. `DecisionRule.to_onnx` passes itself.
+    dtype : {"float32", "float64"}
+        Type of the probabilities. The model decides like `predict` on a table of this dtype.
+    opset : int
+        Version of the operator set, 13 or newer. To join the model to another one with
+        `onnx.compose.merge_models`, give the version of that model; of a model from skl2onnx (without its ZipMap),
+        connect ``probabilities`` to ``proba``.
+    labels : bool
+        Whether ``decision`` holds the classes' names instead of their indices.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, or -1 in rows that `predict`
+        refuses. Its metadata hold the class names as a JSON list under ``classes``. With labels, ``decision`` is a
+        tensor of int64, double, bool or strings (also for names of several types), and a second output ``index``
+        (n,) holds the index; where the index is -1, the label is -1, NaN, false or "".
 
     Raises
     ------
+    ValueError
+        If the rule is randomised, its calibration is an object that confmax does not provide, an argument is none
+        of the above, or a name cannot be written as a label.
     ImportError
-        If it is not installed.
+        If onnx (extra ``confmax[onnx]``) is not installed.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    >>> model = rule.to_onnx()  # doctest: +SKIP
+    >>> model.SerializeToString()  # doctest: +SKIP
     """
+    # a rule that cannot be written is refused first, whether onnx is installed or not
+    plan_of(rule, "to_onnx")
+    name = _checked_settings(dtype, opset)
+    return _model(plan_of(rule, "to_onnx", name, labels=labels), name, opset)
+
+
+def _library() -> Any:
+    """Return onnx; an ImportError says how to install it."""
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -35,7 +74,7 @@ def onnx_library() -> Any:
     return onnx
 
 
-def check_settings(dtype: Any, opset: Any) -> str:
+def _checked_settings(dtype: Any, opset: Any) -> str:
     """Return the dtype's name; `ValueError` if that or the operator set cannot be written."""
     try:
         name = np.dtype(dtype).name
@@ -43,18 +82,18 @@ def check_settings(dtype: Any, opset: Any) -> str:
         name = repr(dtype)
     if dtype is None or name not in ("float32", "float64"):
         raise ValueError(f"dtype is 'float32' or 'float64', that of the probabilities; got {dtype!r}")
-    newest = onnx_library().defs.onnx_opset_version()
+    newest = _library().defs.onnx_opset_version()
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= newest:
         raise ValueError(f"opset is a whole number from {OLDEST} to {newest}, what this onnx knows; got {opset!r}")
     return name
 
 
-def onnx_model(plan: Plan, dtype: str, opset: int) -> Any:
+def _model(plan: Plan, dtype: str, opset: int) -> Any:
     """Return the model, checked: input ``proba`` (n, K) of the dtype, output ``decision`` (n,) of int64.
 
     With labels, ``decision`` holds these and a second output ``index`` the int64.
     """
-    onnx = onnx_library()
+    onnx = _library()
     graph = _Graph(onnx.helper, onnx.numpy_helper, np.dtype(dtype))
     helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     valid, scores = _scores(graph, plan)

@@ -1,18 +1,17 @@
-"""What an export writes down: a deterministic rule as plain numbers, and the Python function that it becomes.
+"""What an export writes down: a deterministic rule as plain numbers.
 
 An export repeats what `DecisionRule.predict` does to one row of float64 numbers, step by step: divide a row by its sum
 where that is not one, calibrate, scores, largest score, ties to the largest index. The numbers are those that the
-oracles use, rounded once. `confmax.export.sql` and `confmax.export.onnx` write the same steps in their languages.
+oracles use, rounded once. `sql`, `onnx` and `python` write the same steps in their languages. Without logarithms,
+decisions on rows that sum to one are those of `predict`, ties included; where two scores differ by rounding only (8
+units in the last place; 1e-12 in SQL), either may win.
 """
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,27 @@ from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array, Gains
 from confmax.tables import Calibrator
-from confmax.tables.arrays import ROW_SUM_TOLERANCE
 from confmax.tables.precision import gain_coefficients, is_wide
+
+
+class Exportable(Protocol):
+    """What an export reads of a rule; `confmax.DecisionRule` stands above and fits."""
+
+    @property
+    def gains(self) -> Gains:
+        """One gain per atom."""
+
+    @property
+    def calibrator(self) -> Calibrator | None:
+        """What calibrates the probabilities first."""
+
+    @property
+    def class_names(self) -> tuple[Any, ...]:
+        """Names of the decisions."""
+
+    @property
+    def metric(self) -> str:
+        """The metric that it was tuned for."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +95,10 @@ class Plan:
         return self.weights, self.offsets
 
 
-def plan(
-    gains: Gains,
-    calibrator: Calibrator | None,
-    names: Sequence[Any],
-    metric: str,
-    *,
-    what: str,
-    dtype: str = "float64",
-    labels: bool = False,
-) -> Plan:
-    """Return the rule's numbers in a dtype, in float64 where that does not hold them.
+def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool = False) -> Plan:
+    """Return the numbers of ``rule`` in a dtype, in float64 where that does not hold them.
 
-    With ``labels`` also the labels, as ``what`` can hold them.
+    With ``labels`` also the labels, as ``what`` can hold them: "to_sql", "to_onnx" or "to_python".
 
     Raises
     ------
@@ -99,6 +108,7 @@ def plan(
     """
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
+    gains, calibrator = rule.gains, rule.calibrator
     if len(gains) > 1:
         raise ValueError(
             f"{what} writes deterministic rules, and this randomised rule draws between {len(gains)}; tune with "
@@ -115,11 +125,11 @@ def plan(
     scaling = None if calibrator is None else _scaling(calibrator, gains.n_classes)
     written = None
     if labels:
-        written = [_plain(name) for name in names[: gains.n_decisions]]
+        written = [_plain(name) for name in rule.class_names[: gains.n_decisions]]
         written = written if what == "to_python" else _of_one_type(written)
     if second is None:
-        return Plan(None, None, first[0], 0, scaling, tuple(names), metric, written)
-    return Plan(first[0], second[0], None, gains.power, scaling, tuple(names), metric, written)
+        return Plan(None, None, first[0], 0, scaling, tuple(rule.class_names), rule.metric, written)
+    return Plan(first[0], second[0], None, gains.power, scaling, tuple(rule.class_names), rule.metric, written)
 
 
 def _plain(name: Any) -> Any:
@@ -160,100 +170,3 @@ def _scaling(calibrator: Temperature | VectorScaling, K: int) -> tuple[Array, Ar
     if (powers == 1.0).all() and (offsets == offsets[0]).all() and calibrator.floor == FLOOR:
         return None
     return powers, offsets, calibrator.floor
-
-
-# --- Python -----------------------------------------------------------------------------------------------------------
-
-
-def python_source(plan: Plan, name: str) -> str:
-    """Return the source text of a function ``name(proba)`` without dependencies.
-
-    Raises
-    ------
-    ValueError
-        If ``name`` is no name of a Python function.
-    """
-    plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
-    if not plain or hasattr(builtins, name) or name == "math":
-        raise ValueError(f"{name!r} cannot name a Python function; give a name such as 'decide'")
-    K, M = plan.n_classes, plan.n_decisions
-    tolerance, rounding = ROW_SUM_TOLERANCE, 8 * float(np.finfo(np.float64).eps)
-    # ascii() leaves no line break in a name, so that no name of a stranger's rule can leave its comment
-    tuned = f"Tuned for {ascii(plan.metric)[1:-1]}; decisions" if plan.metric else "Decisions"
-    returned = f"decided index, 0 to {M - 1}," if plan.labels is None else "label of the decided class"
-    lines = [
-        *(["import math", "", ""] if plan.scaling else []),
-        f"# {tuned}, by index: {list(plan.names[:M])!a}",
-        f"def {name}(proba):",
-        f'    """Return the {returned} from a sequence of {K} probabilities."""',
-        "    p = [float(value) for value in proba]",
-        f"    if len(p) != {K}:",
-        f'        raise ValueError(f"this rule decides on {K} probabilities; got {{len(p)}}")',
-        "    total = 0.0",
-        "    for value in p:",
-        "        total += value",
-        f"    if not (min(p) >= 0.0 and abs(total - 1.0) <= {tolerance!r}):",
-        '        raise ValueError(f"pass finite probabilities that sum to one, none negative; these sum to {total}")',
-        f"    if abs(total - 1.0) > {rounding!r}:",
-        "        p = [value / total for value in p]",
-        *(_python_calibration(*plan.scaling) if plan.scaling else []),
-        *(_python_scores(plan)),
-        "    best = 0",
-        f"    for j in range(1, {M}):",
-        "        if scores[j] >= scores[best]:  # ties go to the largest index",
-        "            best = j",
-        "    return best" if plan.labels is None else f"    return {plan.labels!a}[best]",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str]:
-    return [
-        f"    powers = {powers.tolist()}",
-        f"    offsets = {offsets.tolist()}",
-        f"    z = [a * math.log(value + {floor!r}) + b for a, value, b in zip(powers, p, offsets)]",
-        "    top = max(z)",
-        "    p = [math.exp(value - top) for value in z]",
-        "    total = 0.0",
-        "    for value in p:",
-        "        total += value",
-        "    p = [value / total for value in p]",
-    ]
-
-
-def _python_scores(plan: Plan) -> list[str]:
-    if plan.full is not None:
-        rows = [f"        {row}," for row in plan.full.tolist()]
-        return [
-            "    gains = [",
-            *rows,
-            "    ]",
-            f"    scores = [0.0] * {plan.n_decisions}",
-            "    for value, row in zip(p, gains):",
-            "        scores = [score + value * gain for score, gain in zip(scores, row)]",
-        ]
-    a, b = plan.coefficients()
-    scores = f"    scores = [value * a + b for value, a, b in zip(p, {a.tolist()}, {b.tolist()})]"
-    return [*_python_distances(plan.power), scores]
-
-
-def _python_distances(power: int) -> list[str]:
-    """Return the lines that put the expected distances of the classes, as `features` of the oracles, in place of p."""
-    if power == 0:
-        return []
-    sums = [
-        "    total, mean, square = p[0], 0.0, 0.0",
-        "    for i in range(1, len(p)):",
-        "        total, mean, square = total + p[i], mean + p[i] * i, square + p[i] * (i * i)",
-    ]
-    if power == 2:
-        return [*sums, "    p = [(square + total * (j * j)) - mean * (2 * j) for j in range(len(p))]"]
-    return [
-        *sums,
-        "    below, distances = 0.0, []",
-        "    for value in p:",
-        "        distances.append(mean)",
-        "        below += value",
-        "        mean += below + below - total",
-        "    p = distances",
-    ]

@@ -1,10 +1,11 @@
 """A rule as one scalar SQL expression: arithmetic and CASE over one column per class.
 
-The largest score is found by halves, ``CASE WHEN GREATEST(upper half) >= GREATEST(lower half) THEN ... ELSE ... END``:
-every score is written once per level of halves, about K log K in all, each row computes about 2 K of them, and ties go
-to the upper half. Where scores share long parts (a row's sum in every score of a rule with offsets, a softmax), writing
-them out would cost K^2 or K^3; then the parts get names in nested selects without tables, which together are still one
-scalar expression, of a length that is linear in K.
+The largest score is found by halves, ``CASE WHEN GREATEST(upper half) >= GREATEST(lower half) THEN ... ELSE ...
+END``, because engines expand ``CASE GREATEST(...) WHEN ...`` to K copies (100 classes in DuckDB: 1.1 s of planning
+against .1 s): every score is written once per level of halves, about K log K in all, each row computes about 2 K of
+them, and ties go to the upper half. Where scores share long parts (a row's sum in every score of a rule with offsets,
+a softmax), writing them out would cost K^2 or K^3; then the parts get names in nested selects without tables, which
+together are still one scalar expression, of a length that is linear in K.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.export.plan import Plan
+from confmax.export.plan import Exportable, Plan, plan_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 MOST = 1 << 16  # characters that an expression without selects may have
@@ -43,23 +44,67 @@ _NATIVE = {
 }
 
 
-def sql_expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:
-    """Return the expression in a dialect; ``columns`` names K columns, by default those named like the classes.
+def to_sql(
+    rule: Exportable, dialect: str = "standard", columns: Sequence[str] | None = None, *, labels: bool = False
+) -> str:
+    """Return the rule as one scalar SQL expression, the decided index or its label.
+
+    The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
+    that `predict` refuses: rows with a NULL, a negative number, or a sum that is not one within 1e-3. An expression
+    that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7,
+    weights alone from about 150) becomes a scalar sub-query without tables, whose length is linear in K.
+
+    Parameters
+    ----------
+    rule : DecisionRule
+        The rule to write. `DecisionRule.to_sql` passes itself.
+    dialect : str
+        ``"standard"``, which DuckDB, PostgreSQL and SQLite read; ``"duckdb"`` or ``"sqlite"``, shorter for many
+        classes; or with the extra ``confmax[sql]`` what sqlglot translates to, such as ``"mysql"``. confmax's
+        tests do not run the translations, whose engine must have LEAST and GREATEST. For calibrations SQLite needs
+        its functions EXP and LN, which builds may leave out.
+    columns : sequence of str (K,) or None
+        Names of the columns of probabilities, in class order; by default the class names.
+    labels : bool
+        Whether the expression gives the class's name instead of its index. Names of one type keep it (strings,
+        numbers or truth values); names of several types become strings.
+
+    Returns
+    -------
+    str
+        Use it in any query on the table, such as ``f"SELECT *, {expression} AS decision FROM scores"``. Some
+        engines (DuckDB) return the rows of a query with sub-queries in another order, so select a key as well.
 
     Raises
     ------
     ValueError
-        If the columns are not K different names, or the dialect is unknown.
+        If the rule is randomised, its calibration is an object that confmax does not provide, the columns are not K
+        different names, the dialect is unknown, or a name cannot be written as a label.
     ImportError
-        If the dialect needs sqlglot, which is not installed.
+        If the dialect needs sqlglot and sqlglot is not installed.
+
+    Examples
+    --------
+    >>> import sqlite3, confmax
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    >>> table = "(SELECT 0.7 AS no, 0.3 AS yes UNION SELECT 0.8, 0.2)"
+    >>> sqlite3.connect(":memory:").execute(f"SELECT {rule.to_sql('sqlite')} FROM {table}").fetchall()
+    [(1,), (0,)]
+    >>> expression = rule.to_sql("sqlite", labels=True)
+    >>> sqlite3.connect(":memory:").execute(f"SELECT {expression} FROM {table}").fetchall()
+    [('yes',), ('no',)]
     """
+    return _expression(plan_of(rule, "to_sql", labels=labels), dialect, columns)
+
+
+def _expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:
     names = _checked_columns(plan, columns)
     words = _NATIVE.get(dialect)
     labels = _literals(plan)
     if words is None:
         _refuse_odd_names(names)
         _refuse_odd_labels(plan)
-        return _translated(sql_expression(plan, "duckdb", names), dialect)
+        return _translated(_expression(plan, "duckdb", names), dialect)
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     prefix = "r_"
     while any(name.lower().startswith(prefix) for name in names):

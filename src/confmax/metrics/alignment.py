@@ -13,10 +13,14 @@ from itertools import count, islice
 from typing import Any
 
 from confmax.metrics.metric import Metric
-from confmax.tables.columns import find, table_order
+from confmax.metrics.structure import Linear
+from confmax.tables import Table, refuse_too_few_classes
+from confmax.tables.columns import find, table_order, warn
 from confmax.tables.labels import plain
 
 SHOWN = 6  # classes in a message
+MOST_ABSENT = 20  # names of absent classes
+MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 
 
 def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
@@ -41,7 +45,7 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     >>> import pandas as pd
     >>> from confmax import metrics
     >>> costs = pd.DataFrame([[0, 1], [5, 0]], index=["no", "yes"], columns=["no", "yes"])
-    >>> dict(aligned(metrics.get("linear", cost=costs), ["yes", "no"]).params)["gain"]
+    >>> aligned(metrics.get("linear", cost=costs), ["yes", "no"]).structure.gain
     ((-0.0, -5.0), (-1.0, -0.0))
     >>> aligned(metrics.get("recall[no]"), ["yes", "no"]).classes
     (1,)
@@ -57,14 +61,14 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
             shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
             raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
         return metric.of_class(found.places[0], len(classes))
-    gain = dict(metric.params).get("gain")
+    gain = metric.structure.gain if isinstance(metric.structure, Linear) else None
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric
     lines, places = table_order(*metric.names, (len(gain), len(gain[0])), classes)
     moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
     decisions = metric.names[1] or (*classes, *extra_names(tuple(classes), len(places)))
     further = tuple(decisions[j] for j in places[len(classes) :])
-    return replace(metric, params=(("gain", moved),), names=(tuple(classes), (*classes, *further)))
+    return replace(metric, structure=Linear(moved), names=(tuple(classes), (*classes, *further)))
 
 
 def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Metric:
@@ -120,3 +124,53 @@ def extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
     if not all(isinstance(name, int) for name in classes):
         return tuple(f"decision {k}" for k in range(K, n_decisions))
     return tuple(islice((k for k in count(K) if k not in classes), n_decisions - K))
+
+
+def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
+    """Return ``metric`` for ``table``, without the absent classes if it divides by priors.
+
+    ``explicit`` says whether the order of the classes was given. Raise a ValueError if the metric depends on it and it
+    was not given.
+    """
+    present = refuse_too_few_classes(table)
+    n_decisions = metric.n_decisions(table.n_classes)
+    if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
+        raise ValueError(
+            f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
+            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
+            f"column sums such as macro_f1, or merge classes"
+        )
+    metric.check_table(table.n_classes, n_decisions)
+    metric = aligned(metric, table.classes)
+    named = not explicit and any(isinstance(name, str) for name in table.classes)
+    if named and metric.depends_on_order(table.n_classes):
+        shown = ", ".join(map(repr, table.classes[:6]))
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
+            f"names in column order (for two classes: the negative, then the positive, or pos_label= with the latter)"
+            f"{or_its_name(metric, table.classes)}"
+        )
+    used = metric.divided_by(table.n_classes)
+    kept = [k for k in used if present[k]]
+    if len(kept) == len(used):
+        return metric
+    missing = [str(table.classes[k]) for k in used if not present[k]]
+    absent = ", ".join(missing[:MOST_ABSENT]) + (
+        f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
+    )
+    source = "y" if table.has_labels else "proba"
+    if metric.one_class:
+        raise ValueError(
+            f"{metric!r} divides by the size of class {absent}, of which {source} has no weight; take rows that "
+            f"include this class, or another metric"
+        )
+    if len(kept) < 2:
+        raise ValueError(
+            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
+            f"classes must be present"
+        )
+    warn(
+        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
+        f"over the {len(kept)} classes that are present"
+    )
+    return replace(metric, classes=tuple(kept))

@@ -1,7 +1,7 @@
 """The catalogue of metrics: a table that can be held against Table 1 of the paper, and the ways to get a metric.
 
-The values and gradients are in `confmax.formulas`, the bounds in `confmax.bounds`; a row here adds what a solver needs
-to know: structure over fixed row sums, statistics read, parameters.
+A row says what a solver needs to know: the formula, the structure over fixed row sums, the statistics read, the
+parameters.
 """
 
 from __future__ import annotations
@@ -14,85 +14,84 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.metrics import bounds, formulas, ratios
-from confmax.metrics.metric import Metric, Structure
-from confmax.metrics.structure import STRUCTURES
-from confmax.metrics.user import UserFormula
+from confmax.metrics import formulas, ratios, recalls
+from confmax.metrics.formulas import ClassMean
+from confmax.metrics.metric import STATISTICS, Metric
+from confmax.metrics.recalls import PowerMean, mean_of_recalls
+from confmax.metrics.structure import (
+    BY_WORD,
+    STRUCTURES,
+    General,
+    Linear,
+    MinOfLinear,
+    Quasiconvex,
+    Ratio,
+    Structure,
+)
+from confmax.metrics.user import MinimumFormula, UserFormula
 
 __all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]
 
-_RECALL: dict[str, Any] = {"structure": "concave", "statistics": "diagonal", "divides_by_prior": True}
-_RATIO2: dict[str, Any] = {"structure": "ratio", "statistics": "columns", "binary": True, "ordered": True,
-                           "one_class": "alone"}  # fmt: skip
-_SMOOTH: dict[str, Any] = {"params": (("rho", 0.0), ("smoothing", "relative")), "smoother": "rho"}
+# one class: the positive one of two, or the one that a label names
+_ONE: dict[str, Any] = {"binary": True, "ordered": True, "one_class": "alone"}
+_BETA: dict[str, Any] = {"params": (("beta", 1.0),)}
 
 _CATALOGUE: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", formulas.accuracy, "linear", "diagonal", description="share of correct decisions"),
-        Metric("balanced_accuracy", formulas.balanced_accuracy, "linear", "diagonal", divides_by_prior=True,
+        Metric("accuracy", recalls.accuracy, Linear(), "diagonal", description="share of correct decisions"),
+        Metric("balanced_accuracy", recalls.balanced_accuracy, Linear(), "diagonal", divides_by_prior=True,
                description="mean recall"),
-        Metric("informedness", formulas.balanced_accuracy, "linear", "diagonal", (("adjusted", True),),
+        Metric("informedness", recalls.balanced_accuracy, Linear(), "diagonal", (("adjusted", True),),
                divides_by_prior=True, fixed=("adjusted",),
                description="mean recall, rescaled so that chance is 0 (Youden)"),
-        Metric("linear", formulas.linear, "linear", "matrix", (("gain", ()),), ordered=True, ratios=ratios.linear,
+        Metric("linear", formulas.linear, Linear(), "matrix", ordered=True,
                description="any table of gains or costs per (true class, decision)"),
-        Metric("f1", formulas.f_beta, params=(("beta", 1.0),), fixed=("beta",), **_RATIO2,
-               ratios=ratios.f_beta, description="F1 of one class"),
-        Metric("f_beta", formulas.f_beta, params=(("beta", 1.0),), ratios=ratios.f_beta, **_RATIO2,
+        Metric("f1", formulas.f_beta, Ratio(ratios.f_beta), "columns", **_BETA, fixed=("beta",), **_ONE,
+               description="F1 of one class"),
+        Metric("f_beta", formulas.f_beta, Ratio(ratios.f_beta), "columns", **_BETA, **_ONE,
                description="F-beta of one class"),
-        Metric("jaccard", formulas.jaccard, ratios=ratios.jaccard, **_RATIO2,
+        Metric("jaccard", formulas.jaccard, Ratio(ratios.jaccard), "columns", **_ONE,
                description="Jaccard score of one class"),
-        Metric("precision", formulas.precision, ratios=ratios.precision, **_RATIO2,
+        Metric("precision", formulas.precision, Ratio(ratios.precision), "columns", **_ONE,
                description="share of the rows decided as one class that are of this class"),
-        Metric("recall", formulas.recall, "linear", "diagonal", binary=True, ordered=True, one_class="alone",
-               divides_by_prior=True, description="share of the rows of one class that are decided as this class"),
-        Metric("specificity", formulas.specificity, "linear", "columns", binary=True, ordered=True,
+        Metric("recall", formulas.recall, Linear(), "diagonal", divides_by_prior=True, **_ONE,
+               description="share of the rows of one class that are decided as this class"),
+        Metric("specificity", formulas.specificity, Linear(), "columns", binary=True, ordered=True,
                one_class="with others",
                description="share of the rows of other classes that are not decided as one class"),
-        Metric("ams", formulas.ams, "quasiconvex", "columns", (("b_reg", 0.0), ("b_min", 0.0)), binary=True,
-               ordered=True, smoother="b_reg", description="approximate median significance of class 1"),
-        Metric("fowlkes_mallows", formulas.fowlkes_mallows, "quasiconvex", "columns", binary=True, ordered=True,
+        Metric("ams", formulas.ams, Quasiconvex(floor="b_min", smoother="b_reg"), "columns",
+               (("b_reg", 0.0), ("b_min", 0.0)), binary=True, ordered=True,
+               description="approximate median significance of class 1"),
+        Metric("fowlkes_mallows", formulas.fowlkes_mallows, Quasiconvex(), "columns", binary=True, ordered=True,
                description="geometric mean of precision and recall of class 1"),
-        Metric("micro_f1", formulas.micro_f1, "ratio", "columns", ordered=True,
-               ratios=ratios.micro_f1, description="micro F1, background class 0 left out"),
-        Metric("micro_f1_once", formulas.micro_f1_once, "ratio", "diagonal", ordered=True,
-               ratios=ratios.micro_f1_once, description="micro F1 counting each error once"),
-        Metric("macro_f1", formulas.macro_f_beta, "general", "columns", (("beta", 1.0),), fixed=("beta",),
-               ratios=ratios.macro_f_beta, value_only=formulas.macro_f_beta_value,
-               description="mean of the per-class F1 scores"),
-        Metric("macro_f_beta", formulas.macro_f_beta, "general", "columns", (("beta", 1.0),),
-               ratios=ratios.macro_f_beta, value_only=formulas.macro_f_beta_value,
+        Metric("micro_f1", formulas.micro_f1, Ratio(ratios.micro_f1), "columns", ordered=True,
+               description="micro F1, background class 0 left out"),
+        Metric("micro_f1_once", formulas.micro_f1_once, Ratio(ratios.micro_f1_once), "diagonal", ordered=True,
+               description="micro F1 counting each error once"),
+        Metric("macro_f1", ClassMean(formulas.f_beta_scores), General(ratios.macro_f_beta), "columns", **_BETA,
+               fixed=("beta",), description="mean of the per-class F1 scores"),
+        Metric("macro_f_beta", ClassMean(formulas.f_beta_scores), General(ratios.macro_f_beta), "columns", **_BETA,
                description="mean of the per-class F-beta scores"),
-        Metric("weighted_f1", formulas.weighted_f1, "general", "columns",
-               ratios=ratios.weighted_f1, value_only=formulas.weighted_f1_value,
+        Metric("weighted_f1", ClassMean(formulas.f_beta_scores, by_size=True), General(ratios.weighted_f1), "columns",
                description="per-class F1 scores averaged by class size"),
-        Metric("macro_jaccard", formulas.macro_jaccard, "general", "columns",
-               ratios=ratios.macro_jaccard, value_only=formulas.macro_jaccard_value,
+        Metric("macro_jaccard", ClassMean(formulas.jaccard_scores), General(ratios.macro_jaccard), "columns",
                description="mean of the per-class Jaccard scores"),
-        Metric("macro_precision", formulas.macro_precision, "general", "columns",
-               ratios=ratios.macro_precision, value_only=formulas.macro_precision_value,
+        Metric("macro_precision", ClassMean(formulas.precision_scores), General(ratios.macro_precision), "columns",
                description="mean of the per-class precisions"),
-        Metric("h_mean", formulas.h_mean, value_only=formulas.h_mean_value,
-               dual=bounds.h_mean_bound, transform="inverse", **_RECALL, **_SMOOTH,
-               description="harmonic mean of the recalls"),
-        Metric("q_mean", formulas.q_mean, value_only=formulas.q_mean_value,
-               dual=bounds.q_mean_bound, transform="square", **_RECALL, **_SMOOTH,
-               description="one minus the root mean square of 1 - recall"),
-        Metric("g_mean", formulas.g_mean, value_only=formulas.g_mean_value,
-               dual=bounds.g_mean_bound, transform="log", **_RECALL, **_SMOOTH,
-               description="geometric mean of the recalls"),
-        Metric("min_recall", formulas.min_recall, dual=bounds.min_recall_bound, params=(("rho", 0.0),),
-               smoother="rho", **_RECALL, description="smallest recall"),
-        Metric("cohen_kappa", formulas.cohen_kappa, "ratio", "columns", equal_weights=True,
-               ratios=ratios.cohen_kappa, description="agreement beyond chance"),
-        Metric("linear_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 1),), ordered=True,
-               fixed=("power",), ratios=ratios.weighted_kappa,
-               description="kappa with weights |i - j|"),
-        Metric("quadratic_kappa", formulas.weighted_kappa, "ratio", "matrix", (("power", 2),), ordered=True,
-               fixed=("power",), ratios=ratios.weighted_kappa,
-               description="kappa with weights (i - j)^2"),
-        Metric("mcc", formulas.mcc, "quasiconvex", "columns", equal_weights=True,
+        mean_of_recalls("h_mean", PowerMean(-1.0), "harmonic mean of the recalls", scheduled=True),
+        mean_of_recalls("q_mean", PowerMean(2.0, of_misses=True), "one minus the root mean square of 1 - recall",
+                        scheduled=True),
+        mean_of_recalls("g_mean", PowerMean(0.0), "geometric mean of the recalls", scheduled=True),
+        Metric("min_recall", recalls.min_recall, recalls.MIN_RECALL, "diagonal", (("rho", 0.0),),
+               divides_by_prior=True, description="smallest recall"),
+        Metric("cohen_kappa", formulas.cohen_kappa, Ratio(ratios.cohen_kappa), "columns", equal_weights=True,
+               description="agreement beyond chance"),
+        Metric("linear_kappa", formulas.weighted_kappa, Ratio(ratios.weighted_kappa), "matrix", (("power", 1),),
+               ordered=True, fixed=("power",), description="kappa with weights |i - j|"),
+        Metric("quadratic_kappa", formulas.weighted_kappa, Ratio(ratios.weighted_kappa), "matrix", (("power", 2),),
+               ordered=True, fixed=("power",), description="kappa with weights (i - j)^2"),
+        Metric("mcc", formulas.mcc, Quasiconvex(), "columns", equal_weights=True,
                description="Matthews correlation coefficient"),
     )
 }  # fmt: skip
@@ -192,6 +191,7 @@ def get(name: str, **params: Any) -> Metric:
     known = dict(metric.params)
     if metric.name == "linear":
         return _linear(metric, params)
+    checked: dict[str, Any] = {}
     free = [key for key in known if key not in metric.fixed] + ["label"] * (metric.one_class is not None)
     if "label" in params and metric.one_class is None:
         fitting = ", ".join(each for each in names() if _CATALOGUE[each].one_class)
@@ -204,8 +204,8 @@ def get(name: str, **params: Any) -> Metric:
         if key not in free:
             accepted = f"it takes {', '.join(free)}" if free else "it takes none"
             raise ValueError(f"{name} has no parameter {key!r}; {accepted}")
-        known[key] = _checked(metric.name, key, value)
-    return replace(metric, params=tuple(known.items()))
+        checked[key] = _checked(metric.name, key, value)
+    return metric.with_params(checked)
 
 
 def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
@@ -320,8 +320,8 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         signed, columns = signed[:, places], tuple(columns[k] for k in places)
     gain = tuple(map(tuple, signed.tolist()))
     if rows is None and columns is None:
-        return replace(metric, params=(("gain", gain),))
-    return replace(metric, params=(("gain", gain),), names=(rows, columns), ordered=False)
+        return replace(metric, structure=Linear(gain))
+    return replace(metric, structure=Linear(gain), names=(rows, columns), ordered=False)
 
 
 def _columns(table: Any) -> Any:
@@ -345,7 +345,7 @@ def from_function(
     psi: Callable[[Array], float],
     *,
     gradient: Callable[[Array], Array] | None = None,
-    structure: Structure = "general",
+    structure: str | Structure = "general",
     name: str | None = None,
     n_classes: int | None = None,
 ) -> Metric:
@@ -363,9 +363,11 @@ def from_function(
         order. If it does, named classes need a stated order, as for ``f1``.
     gradient : callable or None
         Maps C to the (K, M) partial derivatives, correct up to a constant in each row.
-    structure : str
+    structure : {"linear", "ratio", "concave", "quasiconvex", "general"} or Structure
         The shape of the function over confusion matrices with the same row sums, if you know it. Bounds rely on it. The
-        solver of "concave" metrics uses second derivatives, so functions with kinks get valid but wide bounds.
+        solver of "concave" metrics uses second derivatives, so functions with kinks get valid but wide bounds. The
+        smallest of linear functions is declared by these (`confmax.metrics.structure.MinOfLinear`), and a linear
+        program maximises it. Of other structures as objects, only the name is used.
     name : str or None
         Name in reports; by default the name of the function.
     n_classes : int or None
@@ -397,15 +399,20 @@ def from_function(
         raise ValueError(
             f"a metric is a name, a Metric or a function of the confusion matrix; got {type(psi).__name__}"
         )
-    if structure not in STRUCTURES:
+    if not isinstance(structure, Structure) and structure not in STRUCTURES:
         raise ValueError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
     if n_classes is not None and (not isinstance(n_classes, (int, np.integer)) or n_classes < 2):
         raise ValueError(f"n_classes is the number of classes that the function is meant for, >= 2; got {n_classes!r}")
     label: str = name or str(getattr(psi, "__name__", type(psi).__name__))
-    formula = UserFormula(psi, gradient, "user function" if label == "<lambda>" else label, structure)
+    of_linear = replace(structure, smoother="rho") if isinstance(structure, MinOfLinear) else None
+    formula = UserFormula(psi, gradient, "user function" if label == "<lambda>" else label, str(structure), of_linear)
     if n_classes is None:
         formula.probe((2, 3))
     else:
         formula.admit(n_classes, n_classes)
-    return Metric(formula.name, formula, structure, "matrix", value_only=formula.values, admit=formula.admit,
-                  reads_order=formula.reads_order)  # fmt: skip
+    if of_linear is None:
+        return Metric(formula.name, formula, BY_WORD[str(structure)], "matrix")
+    sizes = (n_classes,) if n_classes is not None else (2, 3)
+    reads = {of_linear.at(np.full(K, 1 / K)).statistics for K in sizes}
+    statistics = next(kind for kind in reversed(STATISTICS) if kind in reads)
+    return Metric(formula.name, MinimumFormula(of_linear, formula), of_linear, statistics, (("rho", 0.0),))

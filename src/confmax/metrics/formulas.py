@@ -1,272 +1,86 @@
-"""Values and first derivatives of the catalogue's metrics, as functions of a confusion matrix's statistics.
-
-With row sums r, diagonal D and column sums c, a metric ``psi(r, D, c)`` has the gradient
-``G[i, j] = [i = j] dpsi/dD_i + dpsi/dr_i + dpsi/dc_j``. The part that is constant within a row does not change a
-decision, so the reduced gain is ``a = dpsi/dD``, ``b = dpsi/dc``. Every function here maps a `Confusion` (possibly a
-batch) to a `FirstOrder`. At 0/0 the value is scikit-learn's ``zero_division=0`` with all labels listed.
-"""
+"""Formulas of the metrics that are not means of the recalls (`confmax.metrics.recalls`)."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from confmax.confusion import UNIT, Array, Confusion, sum_of_others
+from confmax.metrics.first_order import TINY, FirstOrder, Formula, reciprocal, safe_ratio
+from confmax.metrics.ratios import last
 
-Smoothing = Literal["relative", "additive"]
+# --- one score per class, and means of it ----------------------------------------------------------------------------
 
-TINY = 1e-150  # what is smaller is zero: its reciprocal, squared, could not be held
-
-
-class FirstOrder(NamedTuple):
-    """A metric near one confusion matrix: its value and its partial derivatives.
-
-    ``matrix`` (..., K, M) is None for metrics of the statistics alone; for the others it is the whole gradient. Then
-    ``columns`` and ``rows`` (..., K) are the derivatives by the column and row sums, for where C is a part of a larger
-    matrix whose sums count; or empty.
-    """
-
-    value: Array
-    diagonal: Array = np.empty(0)
-    columns: Array = np.empty(0)
-    rows: Array = np.empty(0)
-    matrix: Array | None = None
+# by the class's own diagonal entry, column sum and row sum
+Slopes = tuple[Array, Array, Array]
+# the scores (..., K) of a batch of statistics, and a call that computes their derivatives
+Scores = tuple[Array, Callable[[], Slopes]]
 
 
-def safe_ratio(numerator: Array, denominator: Array) -> Array:
-    """Return ``numerator / denominator``, 0 where the denominator is 0 (or below `TINY`)."""
-    shape = np.broadcast(numerator, denominator).shape
-    return np.divide(numerator, denominator, out=np.zeros(shape), where=np.abs(denominator) > TINY)
-
-
-def reciprocal(x: Array) -> Array:
-    """Return ``1 / x``, 0 where x is 0 (or below `TINY`)."""
-    present = np.abs(x) > TINY
-    # a division with a mask is not vectorised
-    return 1.0 / x if np.all(present) else np.divide(1.0, x, out=np.zeros(np.shape(x)), where=present)
-
-
-# --- functions of the recalls T = D / r -----------------------------------------------------------------------------
-
-
-def _recalls(S: Confusion, rho: float, smoothing: Smoothing, *, numerator_too: bool) -> tuple[Array, Array]:
-    """Return the (smoothed) recalls T and dT/dD; dT/dr is ``-T dT/dD`` (relative smoothing: ``-(T-T(0)) dT/dD``)."""
-    if rho == 0.0:
-        return safe_ratio(S.diagonal, S.rows), reciprocal(S.rows)
-    shift = rho if numerator_too else 0.0
-    if smoothing == "additive":
-        slope = 1.0 / (S.rows + rho)
-        return (S.diagonal + shift) * slope, slope
-    slope = reciprocal(S.rows) / (1.0 + rho)
-    return S.diagonal * slope + shift / (1.0 + rho), slope
-
-
-def _through_recalls(
-    S: Confusion, value: Array, partial: Array, rho: float, smoothing: Smoothing, *, numerator_too: bool = True
-) -> FirstOrder:
-    """Chain ``partial = dvalue/dT`` (..., K) through the recalls."""
-    T, slope = _recalls(S, rho, smoothing, numerator_too=numerator_too)
-    moving = T if smoothing == "additive" or rho == 0.0 else S.diagonal * slope
-    # an absent class has slope 0 (no smoothing): its gradient is set to zero
-    rate = safe_ratio(np.ones_like(S.rows), S.rows) if smoothing == "relative" else slope
-    return FirstOrder(value, partial * slope, np.zeros_like(S.columns), -partial * moving * rate)
-
-
-def accuracy(S: Confusion) -> FirstOrder:
-    """Sum of the diagonal."""
-    zero = np.zeros_like(S.diagonal)
-    return FirstOrder(S.diagonal.sum(-1), np.ones_like(S.diagonal), np.zeros_like(S.columns), zero)
-
-
-def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
-    """Mean recall; ``adjusted`` rescales it so that chance is 0: informedness, ``(K mean - 1) / (K - 1)``."""
-    T, _ = _recalls(S, 0.0, "relative", numerator_too=True)
-    K = T.shape[-1]
-    value, partial = T.mean(-1), np.full_like(T, 1.0 / K)
-    if adjusted:
-        value, partial = (K * value - 1.0) / (K - 1.0), partial * K / (K - 1.0)
-    return _through_recalls(S, value, partial, 0.0, "relative")
-
-
-def h_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
-    """Harmonic mean of the recalls, 0 where one vanishes."""
-    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
-    alive = np.asarray(T.min(-1) > TINY)
-    safe = T if alive.all() else np.where(T > TINY, T, 1.0)
-    return np.where(alive, T.shape[-1] / (1.0 / safe).sum(-1), 0.0)
-
-
-def h_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
-    """Harmonic mean of the recalls. Where some vanish the gradient is the mean of K e_u over them, a supergradient."""
-    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
-    K = T.shape[-1]
-    dead = T <= TINY
-    some_dead = dead.any(-1, keepdims=True)
-    safe = np.where(dead, 1.0, T)
-    total = (1.0 / safe).sum(-1, keepdims=True)
-    at_zero = K * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
-    partial = np.where(some_dead, at_zero, K / (safe * total) ** 2)
-    return _through_recalls(S, h_mean_value(S, rho=rho, smoothing=smoothing), partial, rho, smoothing)
-
-
-def g_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
-    """Geometric mean of the recalls, 0 where one vanishes."""
-    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
-    alive = np.asarray(T.min(-1) > TINY)
-    safe = T if alive.all() else np.where(T > TINY, T, 1.0)
-    return np.where(alive, np.exp(np.log(safe).mean(-1)), 0.0)
-
-
-def g_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
-    """Geometric mean of the recalls. Where a recall vanishes the slope is infinite and the gradient is NaN."""
-    T, _ = _recalls(S, rho, smoothing, numerator_too=True)
-    value = g_mean_value(S, rho=rho, smoothing=smoothing)
-    dead = T <= TINY
-    some_dead = dead.any(-1, keepdims=True)
-    partial = np.where(some_dead, np.nan, value[..., None] / (T.shape[-1] * np.where(dead, 1.0, T)))
-    return _through_recalls(S, value, partial, rho, smoothing)
-
-
-def q_mean_value(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> Array:
-    """One minus the root mean square of ``1 - T``."""
-    T, _ = _recalls(S, rho, smoothing, numerator_too=False)
-    miss = 1.0 - T
-    return 1.0 - np.sqrt((miss * miss).sum(-1)) / np.sqrt(T.shape[-1])
-
-
-def q_mean(S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative") -> FirstOrder:
-    """One minus the root mean square of ``1 - T``. At the perfect classifier the supergradient 0 is used."""
-    T, _ = _recalls(S, rho, smoothing, numerator_too=False)
-    miss = 1.0 - T
-    norm = np.sqrt((miss * miss).sum(-1, keepdims=True))
-    partial = safe_ratio(miss, norm) / np.sqrt(T.shape[-1])
-    value = q_mean_value(S, rho=rho, smoothing=smoothing)
-    return _through_recalls(S, value, partial, rho, smoothing, numerator_too=False)
-
-
-def min_recall(S: Confusion, *, rho: float = 0.0) -> FirstOrder:
-    """Smallest recall; with ``rho > 0`` the soft minimum ``-rho log mean exp(-T / rho)``, within rho log K above it."""
-    T, _ = _recalls(S, 0.0, "relative", numerator_too=True)
-    low = T.min(-1, keepdims=True)
-    if rho == 0.0:
-        partial = (low == T).astype(np.float64)
-        partial /= partial.sum(-1, keepdims=True)
-        return _through_recalls(S, low[..., 0], partial, 0.0, "relative")
-    partial = np.exp((low - T) / rho)
-    total = partial.sum(-1, keepdims=True)
-    value = (low - rho * np.log(total / T.shape[-1]))[..., 0]
-    return _through_recalls(S, value, partial / total, 0.0, "relative")
-
-
-# --- means of one score per class -----------------------------------------------------------------------------------
-
-
-class ClassScores(NamedTuple):
-    """One score per class and its derivatives by that class's own diagonal entry, column sum and row sum."""
-
-    value: Array
-    diagonal: Array
-    columns: Array
-    rows: Array
-
-
-def _f_beta_values(S: Confusion, beta: float = 1.0) -> tuple[Array, Array]:
-    """Return the scores, and one over their denominators."""
-    square = beta * beta
-    per_unit = reciprocal(square * S.rows + S.columns)
-    return (1.0 + square) * S.diagonal * per_unit, per_unit
-
-
-def f_beta_scores(S: Confusion, beta: float = 1.0) -> ClassScores:
+def f_beta_scores(S: Confusion, *, beta: float = 1.0) -> Scores:
     """Return ``F_k = (1 + beta^2) D_k / (beta^2 r_k + c_k)``; 0 at 0/0."""
     square = beta * beta
-    score, per_unit = _f_beta_values(S, beta)
-    return ClassScores(score, (1.0 + square) * per_unit, -score * per_unit, -square * score * per_unit)
+    per_unit = reciprocal(square * S.rows + S.columns)
+    score = (1.0 + square) * S.diagonal * per_unit
+    return score, lambda: ((1.0 + square) * per_unit, -score * per_unit, -square * score * per_unit)
 
 
-def jaccard_scores(S: Confusion) -> ClassScores:
+def jaccard_scores(S: Confusion) -> Scores:
     """Return ``J_k = D_k / (r_k + c_k - D_k)``; 0 at 0/0."""
     per_unit = reciprocal(S.rows + S.columns - S.diagonal)
     score = S.diagonal * per_unit
-    return ClassScores(score, (1.0 + score) * per_unit, -score * per_unit, -score * per_unit)
+    return score, lambda: ((1.0 + score) * per_unit, -score * per_unit, -score * per_unit)
 
 
-def precision_scores(S: Confusion) -> ClassScores:
+def precision_scores(S: Confusion) -> Scores:
     """Return ``P_k = D_k / c_k``; a class that is never decided has score and derivatives 0."""
     per_unit = reciprocal(S.columns)
     score = S.diagonal * per_unit
-    return ClassScores(score, per_unit + 0.0, -score * per_unit, np.zeros_like(score))
+    return score, lambda: (per_unit + 0.0, -score * per_unit, np.zeros_like(score))
 
 
-def _class_mean(scores: ClassScores) -> FirstOrder:
-    K = scores.value.shape[-1]
-    return FirstOrder(scores.value.mean(-1), scores.diagonal / K, scores.columns / K, scores.rows / K)
-
-
-def recall_scores(S: Confusion) -> ClassScores:
+def recall_scores(S: Confusion) -> Scores:
     """Return ``T_k = D_k / r_k``; 0 at 0/0."""
     per_unit = reciprocal(S.rows)
     score = S.diagonal * per_unit
-    return ClassScores(score, per_unit + 0.0, np.zeros_like(score), -score * per_unit)
+    return score, lambda: (per_unit + 0.0, np.zeros_like(score), -score * per_unit)
 
 
-def _last_class(scores: ClassScores) -> FirstOrder:
+@dataclass(frozen=True)
+class ClassMean(Formula):
+    """The mean of one score per class, or the sum weighted by the row sums."""
+
+    scores: Callable[..., Scores]
+    by_size: bool = False
+
+    def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
+        """Return value and derivatives; the weights, too, are differentiated."""
+        score, slopes = self.scores(S, **params)
+        diagonal, columns, rows = slopes()
+        if self.by_size:
+            return FirstOrder((S.rows * score).sum(-1), S.rows * diagonal, S.rows * columns, score + S.rows * rows)
+        K = score.shape[-1]
+        return FirstOrder(score.mean(-1), diagonal / K, columns / K, rows / K)
+
+    def values(self, S: Confusion, **params: Any) -> Array:
+        """Return the values alone."""
+        score, _ = self.scores(S, **params)
+        return np.asarray((S.rows * score).sum(-1) if self.by_size else score.mean(-1))
+
+
+def _last_class(scores: Scores) -> FirstOrder:
     """Return the score of one class: metrics of one class have it as their last, the positive one of two."""
-    one = _last(scores.value.shape[-1])
-    return FirstOrder(scores.value[..., -1], scores.diagonal * one, scores.columns * one, scores.rows * one)
-
-
-def _last(K: int) -> Array:
-    one = np.zeros(K)
-    one[-1] = 1.0
-    return one
-
-
-def macro_f_beta_value(S: Confusion, *, beta: float = 1.0) -> Array:
-    """Mean of the per-class F-beta scores."""
-    return np.asarray(_f_beta_values(S, beta)[0].mean(-1))
-
-
-def macro_f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
-    """Mean of the per-class F-beta scores."""
-    return _class_mean(f_beta_scores(S, beta))
-
-
-def macro_jaccard_value(S: Confusion) -> Array:
-    """Mean of the per-class Jaccard scores."""
-    return np.asarray((S.diagonal * reciprocal(S.rows + S.columns - S.diagonal)).mean(-1))
-
-
-def macro_jaccard(S: Confusion) -> FirstOrder:
-    """Mean of the per-class Jaccard scores."""
-    return _class_mean(jaccard_scores(S))
-
-
-def macro_precision_value(S: Confusion) -> Array:
-    """Mean of the per-class precisions."""
-    return np.asarray((S.diagonal * reciprocal(S.columns)).mean(-1))
-
-
-def macro_precision(S: Confusion) -> FirstOrder:
-    """Mean of the per-class precisions; it jumps where a class is decided for the first time."""
-    return _class_mean(precision_scores(S))
-
-
-def weighted_f1_value(S: Confusion) -> Array:
-    """Sum of ``r_k F_k``."""
-    return np.asarray((S.rows * _f_beta_values(S)[0]).sum(-1))
-
-
-def weighted_f1(S: Confusion) -> FirstOrder:
-    """Sum of ``r_k F_k``; the weights, too, are differentiated."""
-    F = f_beta_scores(S)
-    return FirstOrder((S.rows * F.value).sum(-1), S.rows * F.diagonal, S.rows * F.columns, F.value + S.rows * F.rows)
+    score, slopes = scores
+    one = last(score.shape[-1])
+    return FirstOrder(score[..., -1], *(slope * one for slope in slopes()))
 
 
 def f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
     """F-beta of one class, the last (erratum E3: the positive class is the second)."""
-    return _last_class(f_beta_scores(S, beta))
+    return _last_class(f_beta_scores(S, beta=beta))
 
 
 def jaccard(S: Confusion) -> FirstOrder:
@@ -287,7 +101,7 @@ def recall(S: Confusion) -> FirstOrder:
 def specificity(S: Confusion) -> FirstOrder:
     """Share of the rows of all classes but the last that are not decided as the last; 0 where there are none."""
     K = S.rows.shape[-1]
-    one = _last(K)
+    one = last(K)
     others = S.rows[..., :-1].sum(-1)
     false = S.columns[..., K - 1] - S.diagonal[..., -1]
     unit = reciprocal(others)

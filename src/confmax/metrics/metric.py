@@ -7,7 +7,7 @@ A metric is a frozen instance, not a class of its own. What a solver may do with
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -16,11 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.ratios import ROUNDING, Ratios
+from confmax.metrics.structure import (
+    BY_WORD,
+    Concave,
+    General,
+    Linear,
+    LinearFunctions,
+    MinOfLinear,
+    Quasiconvex,
+    Ratio,
+    Statistics,
+    Structure,
+)
 
-Structure = Literal["linear", "ratio", "concave", "quasiconvex", "general"]
-Statistics = Literal["diagonal", "columns", "matrix"]
 GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 
 STATISTICS = ("diagonal", "columns", "matrix")
@@ -35,6 +45,12 @@ MEANS = {
     "recall": "balanced_accuracy",
     "specificity": "balanced_accuracy",
 }
+# metrics of one class that a rule without use makes largest
+TRIVIAL = {
+    "recall": "every row is decided as it",
+    "specificity": "no row is decided as it",
+    "precision": "only its surest row is decided as it",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,9 +64,12 @@ class Metric:
     name : str
         Name in the catalogue.
     formula : callable
-        Maps a `Confusion` (and the parameters) to a `FirstOrder`: value and partial derivatives.
-    structure : {"linear", "ratio", "concave", "quasiconvex", "general"}
-        Shape over all confusion matrices with the same row sums.
+        Maps a `Confusion` (and the parameters) to a `FirstOrder`: value and partial derivatives. A `Formula` also has
+        values without derivatives, and checks.
+    structure : Structure
+        Shape over all confusion matrices with the same row sums, with what is known of it
+        (`confmax.metrics.structure`). Its ``name`` is "linear", "ratio", "concave", "quasiconvex" or "general", and
+        these words are accepted.
     statistics : {"diagonal", "columns", "matrix"}
         What the metric reads besides the row sums; "columns" includes the diagonal.
     params : tuple of (name, value)
@@ -65,21 +84,6 @@ class Metric:
         Whether all classes have the same coefficient in the reduced gain, so that only offsets matter.
     fixed : tuple of str
         Parameters that the name of the metric implies.
-    smoother : str or None
-        The parameter that makes the metric differentiable everywhere.
-    dual : callable or None
-        An upper bound of the metric from an answer (K,) to any gain (K,) (`confmax.bounds`).
-    transform : {"log", "inverse", "square"} or None
-        Without smoothing, the metric is an increasing function of the sum over classes of log T, -1/T or -(1 - T)^2 of
-        the recalls T.
-    ratios : callable or None
-        Maps row sums to the ratios of affine functions that the metric is a sum of (`confmax.ratios`).
-    value_only : callable or None
-        Computes values (B,) without derivatives, where derivatives cost much more (user functions).
-    admit : callable or None
-        A further check of a table's numbers of classes and decisions (user functions).
-    reads_order : callable or None
-        Tests whether the metric depends on the order of that many classes (user functions).
     one_class : {"alone", "with others"} or None
         Whether the metric is the score of one class: of ``label``, or without a label of the positive one of two
         classes. The class is the last of ``classes``. "alone": it reads the statistics of this class only. If
@@ -103,18 +107,16 @@ class Metric:
     divides_by_prior: bool = False
     equal_weights: bool = False
     fixed: tuple[str, ...] = ()
-    smoother: str | None = None
-    dual: Callable[[Array, Array], Array] | None = None
-    transform: Literal["log", "inverse", "square"] | None = None
-    ratios: Callable[..., Ratios] | None = None
-    value_only: Callable[..., Array] | None = field(default=None, compare=False)
-    admit: Callable[[int, int], None] | None = field(default=None, compare=False)
-    reads_order: Callable[[int], bool] | None = field(default=None, compare=False)
     one_class: Literal["alone", "with others"] | None = None
     label: Any = None
     names: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] | None = None
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Take the word for a structure that knows no more than its shape."""
+        if isinstance(self.structure, str):
+            object.__setattr__(self, "structure", BY_WORD[self.structure])
 
     # --- what users call ---------------------------------------------------------------------------------------------
 
@@ -197,9 +199,9 @@ class Metric:
         if self._is_unplaced:
             return self.numbered(S.rows.shape[-1]).at(S)
         if self.classes is None:
-            return self.formula(S, **dict(self.params))
+            return self.formula(S, **self._arguments)
         index = self._index
-        first = self.formula(S.select(index), **dict(self.params))
+        first = self.formula(S.select(index), **self._arguments)
         if first.matrix is not None:
             full = np.zeros((*first.matrix.shape[:-2], S.rows.shape[-1], S.columns.shape[-1]))
             if first.columns.size:
@@ -214,9 +216,9 @@ class Metric:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
-        if self.value_only is None or self._is_unplaced:
+        if not isinstance(self.formula, Formula) or self._is_unplaced:
             return self.at(S).value
-        return self.value_only(S if self.classes is None else S.select(self._index), **dict(self.params))
+        return self.formula.values(S if self.classes is None else S.select(self._index), **self._arguments)
 
     def gains(self, first: FirstOrder) -> Gains:
         """Return the gradient in ``first`` as one gain, reduced where the metric allows."""
@@ -236,14 +238,13 @@ class Metric:
 
         None where the structure gives no bound from one answer.
         """
-        if self.dual is not None and self.bounds_any_gain:
-            kept = slice(None) if self.classes is None else list(self.classes)
-            height = float(first.diagonal @ V.diagonal)
-            return float(self.dual((first.diagonal * V.rows)[kept], np.asarray(height)))
+        if self.bounds_any_gain:
+            gain = self.gains(first)
+            return float(self.bounds_of(gain, gain.dot(V), V.rows, V.columns.shape[-1])[0])
         slope = max(0.0, self.slope(first, V, S))
-        if self.structure in ("linear", "concave"):
+        if isinstance(self.structure, (Linear, Concave)):
             return float(first.value) + slope
-        if self.structure != "ratio":
+        if not isinstance(self.structure, Ratio):
             return None
         parts = self.as_ratios(S.rows, S.columns.shape[-1])
         if parts is None:
@@ -251,6 +252,32 @@ class Metric:
             return float(first.value) if slope == 0.0 else None
         level = np.array([first.value])
         return float(parts.bounds(level, slope * parts.denominators(S), parts.doubts(level, V))[0])
+
+    @property
+    def bounds_any_gain(self) -> bool:
+        """Whether an answer to any gain bounds it, not only one to its own gradient: `bounds_of`."""
+        structure = self.structure
+        return isinstance(structure, MinOfLinear) or (
+            isinstance(structure, Concave) and structure.recall_mean is not None
+        )
+
+    def bounds_of(self, gains: Gains, heights: Array, rows: Array, n_decisions: int) -> Array:
+        """Return upper bounds (B,) over all rules from the maxima ``heights`` (B,) of ``gains`` (B), `bounds_any_gain`.
+
+        ``rows`` (K,) are the row sums, ``n_decisions`` is M. A gain that proves nothing has the bound infinity.
+        """
+        if isinstance(self.structure, MinOfLinear):
+            return self.linear_functions(rows, n_decisions).bounds(gains, heights)
+        assert isinstance(self.structure, Concave) and self.structure.recall_mean is not None
+        kept = slice(None) if self.classes is None else self._index
+        return self.structure.recall_mean.bound((gains.pair()[0] * rows)[:, kept], heights)
+
+    def linear_functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
+        """Return the functions whose smallest one the metric is, at ``rows`` (K,) with ``n_decisions`` M."""
+        assert isinstance(self.structure, MinOfLinear)
+        if self.classes is None:
+            return self.structure.at(rows)
+        return self.structure.at(rows[self._index]).placed(self.classes, len(rows), n_decisions)
 
     def rounding(self, S: Confusion) -> Array:
         """Return by how much rounding of the statistics ``S`` may move the values (B,); NaN without a derivative."""
@@ -264,28 +291,47 @@ class Metric:
 
     def as_ratios(self, rows: Array, n_decisions: int) -> Ratios | None:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
-        if self.ratios is None:
-            return None
         if self._is_unplaced:
             return self.numbered(len(rows)).as_ratios(rows, n_decisions)
         if self.classes is None:
-            return self.ratios(rows, **dict(self.params))
-        parts = self.ratios(rows[list(self.classes)], **dict(self.params))
-        return parts.placed(self.classes, len(rows), n_decisions)
+            return self.structure.parts(rows, **dict(self.params))
+        parts = self.structure.parts(rows[self._index], **dict(self.params))
+        return None if parts is None else parts.placed(self.classes, len(rows), n_decisions)
 
-    @property
-    def bounds_any_gain(self) -> bool:
-        """Whether an answer to any gain bounds it, not only one to its own gradient: unsmoothed metrics of recalls."""
-        return self.dual is not None and not dict(self.params).get("rho")
+    def n_decisions(self, n_classes: int) -> int:
+        """Return the number of decisions M between which the metric chooses on a table of ``n_classes``."""
+        return self.structure.n_decisions(n_classes)
 
     def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
         """Return the differentiable stand-in with ``rho`` and ``smoothing`` (paper, Table 2); itself if it has none."""
-        if self.smoother is None or rho == 0.0:
+        smoother = self.structure.smoother
+        if smoother is None or rho == 0.0:
             return self
-        change = {self.smoother: rho}
+        change: dict[str, Any] = {smoother: rho}
         if smoothing is not None and "smoothing" in dict(self.params):
-            change["smoothing"] = smoothing  # type: ignore[assignment]
-        return replace(self, params=tuple({**dict(self.params), **change}.items()))
+            change["smoothing"] = smoothing
+        return self.with_params(change)
+
+    def with_params(self, change: Mapping[str, Any]) -> Metric:
+        """Return the metric with the ``change`` of some parameters; smoothed, it has another structure."""
+        params = {**dict(self.params), **change}
+        smooth = self.structure.smoother is not None and params[self.structure.smoother] > 0.0
+        structure = self.structure.smoothed() if smooth else self.structure
+        return replace(self, params=tuple(params.items()), structure=structure)
+
+    def finite(self, n_rows: int) -> Metric:
+        """Return the metric with a floor of half a row of ``n_rows``, where it would be infinite; else as it is.
+
+        AMS is infinite where no background is accepted. The floor changes nothing if one row of background is accepted,
+        but with it the metric is not quasi-convex.
+        """
+        structure, params = self.structure, dict(self.params)
+        if not isinstance(structure, Quasiconvex) or structure.floor is None:
+            return self
+        if any(params[name] for name in (structure.floor, structure.smoother) if name is not None):
+            return self
+        params[structure.floor] = 0.5 / n_rows
+        return replace(self, structure=General(smoother=structure.smoother), params=tuple(params.items()))
 
     def over(self, classes: Sequence[int]) -> Metric:
         """Return the same metric over ``classes``, in that order; a ValueError if it cannot leave any out."""
@@ -356,7 +402,12 @@ class Metric:
 
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
-        return self.ordered or (self.reads_order is not None and self.reads_order(n_classes))
+        return self.ordered or (isinstance(self.formula, Formula) and self.formula.reads_order(n_classes))
+
+    @property
+    def trivial_rule(self) -> str | None:
+        """In words, what a rule without use decides that makes the metric of one class largest; None for others."""
+        return TRIVIAL.get(self.name) if self.one_class else None
 
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
@@ -371,14 +422,14 @@ class Metric:
                 f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
                 f"{MEANS.get(self.name, 'mcc')}"
             )
-        gain = dict(self.params).get("gain")
-        if gain is not None and (len(gain), len(gain[0])) != (n_classes, n_decisions):
+        shape = (self.structure.n_classes, self.n_decisions(n_classes))
+        if shape[0] is not None and shape != (n_classes, n_decisions):
             raise ValueError(
-                f"the gain matrix of {self.name} has shape {(len(gain), len(gain[0]))} and the table has {n_classes} "
-                f"classes; give one row per class and one column per decision"
+                f"the gain matrix of {self.name} has shape {shape} and the table has {n_classes} classes; give one row "
+                f"per class and one column per decision"
             )
-        if self.admit is not None:
-            self.admit(given, n_decisions if self.classes is None else given)
+        if isinstance(self.formula, Formula):
+            self.formula.admit(given, n_decisions if self.classes is None else given)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -386,6 +437,12 @@ class Metric:
     def _is_unplaced(self) -> bool:
         """Whether the column of its class is not known yet."""
         return self.label is not None and self.classes is None
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        """The formula's parameters: those of the metric, and a table of gains."""
+        table = {"gain": self.structure.gain} if isinstance(self.structure, Linear) and self.structure.gain else {}
+        return {**dict(self.params), **table}
 
     @cached_property
     def _index(self) -> NDArray[np.intp]:
@@ -415,9 +472,9 @@ class Metric:
         return Confusion.from_matrix(raw)
 
     def __repr__(self) -> str:
-        # zero smoothing, and the usual kind of it, are not worth a word
-        hidden = ("gain", *self.fixed)
-        shown = [f"{key}={value}" for key, value in self.params if key not in hidden and value not in (0.0, "relative")]
+        # the name alone says that nothing is smoothed, and that smoothing is relative to the class shares
+        plain = (0.0, "relative")
+        shown = [f"{key}={value}" for key, value in self.params if key not in self.fixed and value not in plain]
         name = self.name if self.label is None else f"{self.name}[{self.label}]"
         if self.classes is not None and self.label is None:
             shown.append(f"classes={self.classes}")

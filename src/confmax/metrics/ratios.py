@@ -95,13 +95,14 @@ class Ratios:
 
     def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Ratios:
         """Return the same ratios, whose classes are ``classes`` of a table of K columns, over the whole table."""
-        top, bottom = (_placed(gains, classes, n_classes, n_decisions) for gains in (self.top, self.bottom))
+        top, bottom = (placed(gains, classes, n_classes, n_decisions) for gains in (self.top, self.bottom))
         # a chance agreement by distances vanishes where only other classes are decided
         floor = self.floor if not self.top.power or len(classes) == n_classes else np.zeros_like(self.floor)
         return replace(self, top=top, bottom=bottom, floor=floor)
 
 
-def _placed(gains: Gains, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Gains:
+def placed(gains: Gains, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> Gains:
+    """Return ``gains`` whose classes are ``classes`` of a table of K columns and M decisions, over the whole table."""
     index = np.array(classes)
     if gains.full is not None or gains.power:
         full = np.zeros((len(gains), n_classes, n_decisions))
@@ -122,7 +123,7 @@ def _one(top: tuple[Array, Array], bottom: tuple[Array, Array], *, const: tuple[
     return Ratios(Gains.reduced(*top), Gains.reduced(*bottom), over, under, least, one)
 
 
-def _last(K: int) -> Array:
+def last(K: int) -> Array:
     """Return the unit vector of the class that a metric of one class is of: the last, the positive one of two."""
     one = np.zeros(K)
     one[-1] = 1.0
@@ -140,19 +141,19 @@ def _front(rows: Array) -> Array:
 
 def f_beta(rows: Array, *, beta: float = 1.0) -> Ratios:
     """``(1 + beta^2) D / (beta^2 pi + c)`` of the last class."""
-    unit, zero, floor = _last(len(rows)), np.zeros(len(rows)), beta * beta * float(rows[-1])
+    unit, zero, floor = last(len(rows)), np.zeros(len(rows)), beta * beta * float(rows[-1])
     return _one(((1.0 + beta * beta) * unit, zero), (zero, unit), const=(0.0, floor), floor=floor)
 
 
 def jaccard(rows: Array) -> Ratios:
     """``D / (pi + c - D)`` of the last class; the denominator is at least pi."""
-    unit, zero, floor = _last(len(rows)), np.zeros(len(rows)), float(rows[-1])
+    unit, zero, floor = last(len(rows)), np.zeros(len(rows)), float(rows[-1])
     return _one((unit, zero), (-unit, unit), const=(0.0, floor), floor=floor)
 
 
 def precision(rows: Array) -> Ratios:
     """``D / c`` of the last class; the denominator is not bounded away from zero."""
-    unit, zero = _last(len(rows)), np.zeros(len(rows))
+    unit, zero = last(len(rows)), np.zeros(len(rows))
     return _one((unit, zero), (zero, unit), const=(0.0, 0.0), floor=0.0)
 
 
@@ -186,12 +187,6 @@ def weighted_kappa(rows: Array, *, power: int) -> Ratios:
     top = Gains.reduced(np.full(len(rows), -1.0 / scale), chance, power=power)
     bottom = Gains.reduced(np.zeros(len(rows)), chance, power=power)
     return Ratios(top, bottom, zero, zero, one * chance.min(), one)
-
-
-def linear(_: Array, *, gain: tuple[tuple[float, ...], ...]) -> Ratios:
-    """``<gain, C> / 1``."""
-    G, one = np.array(gain), np.ones(1)
-    return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
 
 
 # --- sums of one ratio per class -------------------------------------------------------------------------------------

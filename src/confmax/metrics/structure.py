@@ -1,16 +1,431 @@
-"""Declared structure held against numbers: on a random segment of confusion matrices with the same row sums.
+"""What is known about a metric's shape over the confusion matrices with the same row sums, and its refutation.
 
-A segment cannot prove a structure. It refutes a wrong one quickly: the structures are statements about segments.
+A structure is an object that carries what it knows: bounds, numerators and denominators, the mean behind a metric of
+the recalls. Solvers ask the object, and `confmax.optimize.auto` chooses the solver by its type. A random segment of
+confusion matrices cannot prove a structure; it refutes a wrong one, because structures are statements about segments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Protocol
+
 import numpy as np
 
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics.ratios import Ratios, placed
 
-STRUCTURES = ("linear", "ratio", "concave", "quasiconvex", "general")
+Statistics = Literal["diagonal", "columns", "matrix"]
+
 STEPS = np.linspace(0.0, 1.0, 33)
+DEPENDENT = 1e-9  # relative error up to which a gain counts as a combination of linear functions
+
+
+class RecallMean(Protocol):
+    """A mean of the recalls ``T`` (..., K) that is an increasing function of ``sum_k phi(T_k)``, phi concave.
+
+    ``phi'(t)`` is ``t^(exponent - 1)``, or ``(1 - t)^(exponent - 1)`` for a mean ``of_misses``.
+    """
+
+    @property
+    def exponent(self) -> float:
+        """The exponent of the power mean; 0 for the geometric mean."""
+
+    @property
+    def of_misses(self) -> bool:
+        """Whether it is one minus the mean of ``1 - T``."""
+
+    def bound(self, weights: Array, heights: Array) -> Array:
+        """Return upper bounds (...) on the mean where ``<weights, T> <= heights``, for ``weights`` (..., K)."""
+
+
+class LinearFunctions(Protocol):
+    """S linear functions of the confusion matrix, whose smallest one is a metric."""
+
+    @property
+    def statistics(self) -> Statistics:
+        """What they read besides the row sums."""
+
+    def values(self, S: Confusion) -> Array:
+        """Return the values (..., S) at a batch of confusions (...)."""
+
+    def combined(self, weights: Array) -> Gains:
+        """Return the gains (B) of the sums of the functions with ``weights`` (B, S)."""
+
+    def weights(self, gains: Gains) -> Array:
+        """Return the weights (B, S), not negative, whose sums of the functions are ``gains`` (B), or come near."""
+
+    def bounds(self, gains: Gains, heights: Array) -> Array:
+        """Return upper bounds (B,) on the smallest function, from ``heights = max <gains, C>`` (B,); inf for none."""
+
+    def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> LinearFunctions:
+        """Return the same functions, whose classes are ``classes`` of a table of K columns, over the whole table."""
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalFunctions:
+    """One function per class, ``C[k, k] / scales_k``: the recalls, and their multiples.
+
+    They take K numbers, where K gains would take K^2.
+
+    Attributes
+    ----------
+    scales : ndarray (S,)
+        Positive denominators at the given row sums.
+    classes : tuple of int or None
+        Columns of the S classes in a table of ``n_classes`` (None: all, in their order).
+    """
+
+    scales: Array
+    classes: tuple[int, ...] | None = None
+    n_classes: int = 0
+    statistics: ClassVar[Statistics] = "diagonal"
+
+    def values(self, S: Confusion) -> Array:
+        """Return the values (..., S) at a batch of confusions (...)."""
+        return np.asarray(S.diagonal[..., self._index] / self.scales)
+
+    def combined(self, weights: Array) -> Gains:
+        """Return the gains (B) of the sums of the functions with ``weights`` (B, S)."""
+        a = np.zeros((len(weights), self.n_classes or len(self.scales)))
+        a[:, self._index] = weights / self.scales
+        return Gains.reduced(a)
+
+    def weights(self, gains: Gains) -> Array:
+        """Return the weights (B, S) whose sums of the functions are ``gains`` (B), which have no offsets."""
+        return np.asarray(gains.pair()[0][:, self._index] * self.scales)
+
+    def bounds(self, gains: Gains, heights: Array) -> Array:
+        """Return ``heights / sum weights`` (B,): ``min T sum w <= <w, T> <= h``."""
+        total = self.weights(gains).sum(axis=-1)
+        return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0.0)
+
+    def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> DiagonalFunctions:
+        """Return the same functions, whose classes are ``classes`` of a table of K columns, over the whole table."""
+        return replace(self, classes=classes, n_classes=n_classes)
+
+    @property
+    def _index(self) -> Any:
+        return slice(None) if self.classes is None else list(self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class AffineFunctions:
+    """Any functions ``<Q_u, C> + constants_u``.
+
+    Attributes
+    ----------
+    gains : Gains
+        The matrices Q_u, a batch of S.
+    constants : ndarray (S,) or None
+        Constants at the given row sums; None for zeros.
+    """
+
+    gains: Gains
+    constants: Array | None = None
+
+    @property
+    def statistics(self) -> Statistics:
+        """The whole matrix, if the gains are not reduced."""
+        return "columns" if self._is_reduced else "matrix"
+
+    def values(self, S: Confusion) -> Array:
+        """Return the values (..., S) at a batch of confusions (...)."""
+        if self._is_reduced:
+            a, b = self.gains.pair()
+            return np.asarray(S.diagonal @ a.T + S.columns @ b.T + self._constants)
+        assert S.matrix is not None
+        return np.asarray(np.tensordot(S.matrix, self.gains.matrices(), axes=((-2, -1), (1, 2))) + self._constants)
+
+    def combined(self, weights: Array) -> Gains:
+        """Return the gains (B) of the sums of the functions with ``weights`` (B, S)."""
+        if self._is_reduced:
+            a, b = self.gains.pair()
+            return Gains.reduced(weights @ a, weights @ b)
+        return Gains.from_matrix(np.tensordot(weights, self.gains.matrices(), axes=1))
+
+    def weights(self, gains: Gains) -> Array:
+        """Return the weights (B, S), not negative, whose sums of the functions come nearest to ``gains`` (B)."""
+        # scipy.optimize takes longer to import than confmax
+        from scipy.optimize import nnls
+
+        system = self.gains.matrices().reshape(len(self.gains), -1).T
+        return np.array([nnls(system, G.reshape(-1))[0] for G in gains.matrices()])
+
+    def bounds(self, gains: Gains, heights: Array) -> Array:
+        """Return upper bounds (B,) as for the recalls; inf for gains that are no sums of the functions."""
+        weights, target = self.weights(gains), gains.matrices()
+        error = np.abs(self.combined(weights).matrices() - target).max(axis=(-2, -1))
+        total = weights.sum(axis=-1)
+        known = (total > 0.0) & (error <= DEPENDENT * np.abs(target).max(axis=(-2, -1)))
+        return np.divide(heights + weights @ self._constants, total, out=np.full(len(total), np.inf), where=known)
+
+    def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> AffineFunctions:
+        """Return the same functions, whose classes are ``classes`` of a table of K columns, over the whole table."""
+        return replace(self, gains=placed(self.gains, classes, n_classes, n_decisions))
+
+    @property
+    def _is_reduced(self) -> bool:
+        return self.gains.full is None and not self.gains.power
+
+    @property
+    def _constants(self) -> Array:
+        return np.zeros(len(self.gains)) if self.constants is None else self.constants
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """A declared shape. The kinds below are final, and each has the ``name`` by which users declare and read it.
+
+    A structure equals the word that is its name, as a word stood in its place in earlier versions.
+
+    Attributes
+    ----------
+    smoother : str or None
+        The parameter of the metric that makes it differentiable everywhere.
+    """
+
+    name: ClassVar[str]
+    may_draw: ClassVar[bool]  # whether a rule that draws can be better than every single rule
+
+    smoother: str | None = field(default=None, kw_only=True)
+
+    def parts(self, rows: Array, **params: Any) -> Ratios | None:
+        """Return the ratios that the metric sums at row sums ``rows`` (K,); None where they are not known."""
+        return None
+
+    def smoothed(self) -> Structure:
+        """Return the structure of the metric with a positive smoothing parameter."""
+        return self
+
+    def n_decisions(self, n_classes: int) -> int:
+        """Return the number of decisions M of the metric for a table of ``n_classes``."""
+        return n_classes
+
+    @property
+    def n_classes(self) -> int | None:
+        """The number of classes that the metric is for; None for any."""
+        return None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether exact answers of an oracle give upper bounds."""
+        return True
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether `parts` knows the ratios."""
+        return False
+
+    @property
+    def hardens(self) -> bool:
+        """Whether the conditional gradient follows it by a smoothing that falls from round to round."""
+        return False
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether the paper has a schedule for its smoothing (Table 2 and Corollary 13)."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.name == other
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Structure):
+    """A linear function: one plug-in step maximises it.
+
+    Attributes
+    ----------
+    gain : tuple of tuples of float, or None
+        The matrix (K, M) of a metric that is such a table.
+    """
+
+    name: ClassVar[str] = "linear"
+    may_draw: ClassVar[bool] = False
+
+    gain: tuple[tuple[float, ...], ...] | None = None
+
+    def parts(self, rows: Array, **params: Any) -> Ratios | None:
+        """Return ``<gain, C> / 1``."""
+        if self.gain is None:
+            return None
+        G, one = np.array(self.gain), np.ones(1)
+        return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether numerator and denominator are known."""
+        return self.gain is not None
+
+    def n_decisions(self, n_classes: int) -> int:
+        """Return the number of columns of the table of gains."""
+        return len(self.gain[0]) if self.gain else n_classes
+
+    @property
+    def n_classes(self) -> int | None:
+        """The number of rows of the table of gains."""
+        return len(self.gain) if self.gain else None
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio(Structure):
+    """A ratio of affine functions at fixed row sums: Dinkelbach's method maximises it.
+
+    Attributes
+    ----------
+    fractions : callable or None
+        Maps row sums (K,) and the metric's parameters to numerator and denominator; None for a user's function.
+    """
+
+    name: ClassVar[str] = "ratio"
+    may_draw: ClassVar[bool] = False
+
+    fractions: Callable[..., Ratios] | None = None
+
+    def parts(self, rows: Array, **params: Any) -> Ratios | None:
+        """Return numerator and denominator as a sum of one ratio."""
+        return None if self.fractions is None else self.fractions(rows, **params)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether numerator and denominator are known."""
+        return self.fractions is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Concave(Structure):
+    """A concave function: the gradient at any point bounds it, and the best rule may draw.
+
+    Attributes
+    ----------
+    recall_mean : RecallMean or None
+        The mean of the recalls that the metric is. An answer to any gain then bounds it, and its master problem is
+        compiled.
+    hardens : bool
+        Whether the conditional gradient follows it by a smoothing that falls from round to round.
+    scheduled : bool
+        Whether the paper has a schedule for its smoothing (Table 2 and Corollary 13).
+    """
+
+    name: ClassVar[str] = "concave"
+    may_draw: ClassVar[bool] = True
+
+    recall_mean: RecallMean | None = None
+    hardens: bool = False
+    scheduled: bool = False
+
+    def smoothed(self) -> Structure:
+        """Return what holds of a smoothed mean: the bounds and the master problem of the mean itself do not."""
+        return replace(self, recall_mean=None)
+
+
+@dataclass(frozen=True, eq=False)
+class MinOfLinear(Structure):
+    """The smallest of linear functions: a linear program mixes rules, and its dual is the next gain.
+
+    Attributes
+    ----------
+    functions : callable
+        Maps row sums (K,) to the functions: `DiagonalFunctions` for multiples of the recalls, else
+        `AffineFunctions`, or plain `Gains`.
+
+    Examples
+    --------
+    >>> import confmax, numpy as np
+    >>> from confmax.metrics.structure import DiagonalFunctions, MinOfLinear
+    >>> weights = np.array([1.0, 0.5])
+    >>> metric = confmax.metrics.from_function(
+    ...     lambda C: np.min(weights * np.diag(C) / C.sum(axis=1)),
+    ...     structure=MinOfLinear(lambda priors: DiagonalFunctions(priors / weights)), n_classes=2)
+    >>> metric.value([[40, 10], [20, 30]])
+    0.3
+    """
+
+    name: ClassVar[str] = "concave"
+    may_draw: ClassVar[bool] = True
+
+    functions: Callable[[Array], Gains | LinearFunctions]
+
+    @property
+    def hardens(self) -> bool:
+        """Yes: it has no gradient where two functions are smallest, and the soft minimum has one."""
+        return True
+
+    def at(self, rows: Array) -> LinearFunctions:
+        """Return the functions at row sums ``rows`` (K,)."""
+        functions = self.functions(rows)
+        return AffineFunctions(functions) if isinstance(functions, Gains) else functions
+
+    def smoothed(self) -> Structure:
+        """Return what holds of the soft minimum, which is smooth."""
+        return Concave(hardens=True, smoother=self.smoother)
+
+
+@dataclass(frozen=True, eq=False)
+class Quasiconvex(Structure):
+    """Largest at an end of every segment: some deterministic rule is optimal.
+
+    Attributes
+    ----------
+    floor : str or None
+        The parameter that keeps the metric finite.
+    """
+
+    name: ClassVar[str] = "quasiconvex"
+    may_draw: ClassVar[bool] = False
+
+    floor: str | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """No; but of two classes all thresholds are compared."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class General(Structure):
+    """Nothing is known, except for sums of ratios the ratios.
+
+    Attributes
+    ----------
+    fractions : callable or None
+        Maps row sums (K,) and the metric's parameters to the ratios that it sums. The sum of their separate maxima
+        bounds it.
+    """
+
+    name: ClassVar[str] = "general"
+    may_draw: ClassVar[bool] = True
+
+    fractions: Callable[..., Ratios] | None = None
+
+    def parts(self, rows: Array, **params: Any) -> Ratios | None:
+        """Return the ratios that the metric sums."""
+        return None if self.fractions is None else self.fractions(rows, **params)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether numerator and denominator are known."""
+        return self.fractions is not None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the ratios are known: the sum of their maxima is a bound."""
+        return self.has_parts
+
+
+# the structures that a word declares, which know nothing but their shape
+BY_WORD: dict[str, Structure] = {kind.name: kind() for kind in (Linear, Ratio, Concave, Quasiconvex, General)}
+STRUCTURES = tuple(BY_WORD)
 
 
 def random_rows(rng: np.random.Generator, n_classes: int) -> Array:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion
+from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import autodiff
-from confmax.metrics.formulas import FirstOrder
-from confmax.metrics.structure import STEPS, random_confusion, random_rows, refutation
+from confmax.metrics.first_order import FirstOrder, Formula
+from confmax.metrics.recalls import smallest
+from confmax.metrics.structure import STEPS, MinOfLinear, random_confusion, random_rows, refutation
 
 Slope = Callable[[Array], Array]
 
@@ -26,6 +28,7 @@ MATRICES = 4  # random matrices at which a gradient is compared with differences
 ENTRIES = 40  # entries of each that are compared
 SEGMENTS = 12  # random segments on which the structure is tested
 TOLERANCE = 1e-4
+AGREES = 1e-9  # relative difference between a function and the structure that determines it
 
 
 class _Unfit(Exception):
@@ -33,7 +36,7 @@ class _Unfit(Exception):
 
 
 @dataclass(frozen=True)
-class UserFormula:
+class UserFormula(Formula):
     """A function of the matrix as a formula.
 
     Parameters
@@ -44,16 +47,19 @@ class UserFormula:
         Maps C to the (K, M) partial derivatives.
     name, structure : str
         For messages and the check.
+    smallest : MinOfLinear or None
+        The linear functions whose smallest one it is declared to be.
     """
 
     psi: Callable[[Array], float]
     gradient: Slope | None
     name: str
     structure: str
+    smallest: MinOfLinear | None = None
     _slopes: dict[tuple[int, ...], Slope] = field(default_factory=dict, compare=False, repr=False)
     _orders: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
 
-    def __call__(self, S: Confusion) -> FirstOrder:
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and gradient at ``S``, one matrix after another."""
         assert S.matrix is not None
         shape = S.matrix.shape[-2:]
@@ -62,7 +68,7 @@ class UserFormula:
         slopes = [slope(C) for C in S.matrix.reshape(-1, *shape)]
         return FirstOrder(self.values(S), matrix=np.array(slopes).reshape(S.matrix.shape))
 
-    def values(self, S: Confusion) -> Array:
+    def values(self, S: Confusion, **_: Any) -> Array:
         """Return the values alone: one call of the function per matrix of the batch."""
         assert S.matrix is not None
         flat = S.matrix.reshape(-1, *S.matrix.shape[-2:])
@@ -124,9 +130,21 @@ class UserFormula:
             if not np.isfinite(found).all():
                 bad = next(value for value in found if not np.isfinite(value))
                 raise _Unfit(f"{self.name} is {bad} on {where} whose entries are all positive; it must be finite there")
+            self._check_smallest(inside)
             slope = self._chosen_slope(inside, rng)
             self._check_structure(rng, K, M)
         self._slopes[K, M] = slope
+
+    def _check_smallest(self, inside: list[Array]) -> None:
+        for C in inside if self.smallest is not None else ():
+            assert self.smallest is not None
+            S = Confusion.from_matrix(C)
+            value, least = self._number(C), float(self.smallest.at(S.rows).values(S).min())
+            if not abs(value - least) <= AGREES * max(1.0, abs(value)):
+                raise ValueError(
+                    f"{self.name} is declared the smallest of linear functions and is not: at a confusion matrix of "
+                    f"{len(C)} classes it is {value:.6g}, and the smallest function {least:.6g}"
+                )
 
     def _check_structure(self, rng: np.random.Generator, K: int, M: int) -> None:
         if self.structure == "general":
@@ -242,6 +260,63 @@ class UserFormula:
             other = self._number(moved)
             slope[index] = (up - other) / (2 * step) if below else (4 * up - 3 * base - other) / (2 * step)
         return slope
+
+
+@dataclass(frozen=True)
+class MinimumFormula(Formula):
+    """The smallest of linear functions, by the functions themselves: exact, and without the K x K matrix.
+
+    Parameters
+    ----------
+    structure : MinOfLinear
+        The functions.
+    checked : UserFormula
+        What the user declared to be their smallest one.
+    """
+
+    structure: MinOfLinear
+    checked: UserFormula
+
+    def __call__(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> FirstOrder:
+        """Return value and derivatives, with ``rho > 0`` of the soft minimum; without those by the row sums."""
+        values, partials, gains = [], [], []
+        for part in self._of_equal_rows(S):
+            functions = self.structure.at(part.rows)
+            value, partial = smallest(functions.values(part), rho)
+            values.append(np.atleast_1d(value))
+            partials.append(np.atleast_2d(partial))
+            gains.append(functions.combined(partials[-1].reshape(-1, partial.shape[-1])))
+        value, slope = np.concatenate(values).reshape(S.diagonal.shape[:-1]), Gains.concatenate(gains)
+        if S.matrix is not None and slope.full is not None:
+            return FirstOrder(value, matrix=slope.full.reshape(S.matrix.shape))
+        a, b = slope.pair()
+        return FirstOrder(value, a.reshape(S.diagonal.shape), b.reshape(S.diagonal.shape), np.zeros(S.diagonal.shape))
+
+    def values(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> Array:
+        """Return the values alone."""
+        parts = [smallest(self.structure.at(part.rows).values(part), rho)[0] for part in self._of_equal_rows(S)]
+        return np.concatenate([np.atleast_1d(part) for part in parts]).reshape(S.diagonal.shape[:-1])
+
+    def admit(self, n_classes: int, n_decisions: int) -> None:
+        """Check the user's function at one shape, once."""
+        self.checked.admit(n_classes, n_decisions)
+
+    def reads_order(self, n_classes: int) -> bool:
+        """Whether the user's function depends on the order of the classes."""
+        return self.checked.reads_order(n_classes)
+
+    @staticmethod
+    def _of_equal_rows(S: Confusion) -> list[Confusion]:
+        """Return a batch as parts of the same row sums (K,), in order: the functions are those of one distribution."""
+        K, matrix = S.rows.shape[-1], S.matrix
+        if (S.rows.reshape(-1, K) == S.rows.reshape(-1, K)[0]).all():
+            return [Confusion(S.rows.reshape(-1, K)[0], S.diagonal, S.columns, matrix)]
+        batch = S.diagonal.shape[:-1]
+        rows, columns = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (S.rows, S.columns))
+        return [
+            Confusion(rows[k], S.diagonal[k], columns[k], None if matrix is None else matrix[k])
+            for k in np.ndindex(*batch)
+        ]
 
 
 def _notice(name: str, error: Exception, shape: tuple[int, ...]) -> str:

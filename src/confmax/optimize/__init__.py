@@ -1,15 +1,14 @@
 """Solvers, and the one loop that runs them."""
 
 from confmax.optimize.auto import SOLVERS, choose
-from confmax.optimize.bayes_cg import BayesCG
+from confmax.optimize.conditional_gradient import FrankWolfe
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.frank_wolfe import FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
-from confmax.optimize.grid import BruteForce
 from confmax.optimize.loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, passes_allowed, run
 from confmax.optimize.minmax import MaxMin
 from confmax.optimize.mixture import Mixture
+from confmax.optimize.paper import BayesCG, BruteForce
 from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch, best_cut
 from confmax.optimize.warm import warm_start

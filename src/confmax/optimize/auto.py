@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from confmax.metrics import Metric
-from confmax.optimize.bayes_cg import BayesCG
+from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
+from confmax.optimize.conditional_gradient import FrankWolfe
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.frank_wolfe import FrankWolfe
 from confmax.optimize.fully_corrective import FullyCorrective
-from confmax.optimize.grid import BruteForce
 from confmax.optimize.loop import Solver
 from confmax.optimize.minmax import MaxMin
+from confmax.optimize.paper import BayesCG, BruteForce
 from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch
 
@@ -30,44 +31,39 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "brute_force": BruteForce,
 }
 
-# (structure, two classes, exact oracle) -> solver. A linear metric needs no search: its rule is known. Of two classes
-# the best single rule is a threshold and the best mixture draws between two: the search of thresholds finds both.
-_TABLE: dict[tuple[str, bool, bool], Callable[[], Solver]] = {
-    ("linear", True, True): FrankWolfe,
-    ("ratio", True, True): ThresholdSearch,
-    ("quasiconvex", True, True): ThresholdSearch,
-    ("general", True, True): Stationary,
-    ("concave", True, True): FullyCorrective,
-    ("linear", True, False): FrankWolfe,
-    ("ratio", True, False): ThresholdSearch,
-    ("quasiconvex", True, False): ThresholdSearch,
-    ("general", True, False): ThresholdSearch,
-    ("concave", True, False): ThresholdSearch,
-    ("linear", False, True): FrankWolfe,
-    ("ratio", False, True): Dinkelbach,
-    ("quasiconvex", False, True): Stationary,
-    ("general", False, True): Stationary,
-    ("concave", False, True): FullyCorrective,
-    ("linear", False, False): FrankWolfe,
-    ("ratio", False, False): Dinkelbach,
-    ("quasiconvex", False, False): Stationary,
-    ("general", False, False): Stationary,
-    ("concave", False, False): FrankWolfe,
-}
-
-# the master problem of FullyCorrective takes about K^3 operations, the linear program of MaxMin keeps K constant rules;
-# above so many classes the conditional gradient gets further in the same time
-MANY_CLASSES = {"min_recall": 500}
-MOST_CLASSES = 2000
-MATRIX_CLASSES = 500  # where the metric reads the whole matrix of each constant rule
-
 # solvers of earlier versions, with what to use in their place: a script that names one gets a sentence, not a list
 _REMOVED = {
     "polished": "use 'auto', which did as well on rows that were not searched, or 'coordinate_search', its search alone"
 }
 
-# metrics that have a solver of their own while they are not smoothed
-_OWN: dict[str, Callable[[], Solver]] = {"min_recall": MaxMin}
+
+class _Row(NamedTuple):
+    """The solvers of a structure: of two classes, whose rules can be sorted, and of more; by the confusion estimate.
+
+    Above ``most_classes`` the conditional gradient takes their place.
+    """
+
+    two_model: Callable[[], Solver]
+    two_labels: Callable[[], Solver]
+    model: Callable[[], Solver]
+    labels: Callable[[], Solver]
+    blend: Callable[[], Solver]
+    most_classes: float = math.inf
+
+
+# A linear metric needs no search: its rule is known. Of two classes the best single rule is a threshold and the best
+# mixture draws between two: the search of thresholds finds both. The master problem of FullyCorrective takes about K^3
+# operations, and the linear program of MaxMin keeps K constant rules: with more classes the conditional gradient gets
+# further in the same time.
+_TABLE: dict[type[Structure], _Row] = {
+    Linear: _Row(FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe),
+    Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach, Dinkelbach),
+    Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary, Stationary),
+    General: _Row(Stationary, ThresholdSearch, Stationary, Stationary, Stationary),
+    Concave: _Row(FullyCorrective, ThresholdSearch, FullyCorrective, FrankWolfe, FrankWolfe, most_classes=2000),
+    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, FrankWolfe, most_classes=500),
+}
+MATRIX_CLASSES = 500  # where a metric with such a limit reads the whole matrix of each constant rule
 
 
 def choose(
@@ -104,16 +100,13 @@ def choose(
     """
     if isinstance(solver, str):
         if solver == "auto":
-            two = n_classes == n_decisions == 2 and not in_parts
-            most = MATRIX_CLASSES if metric.statistics == "matrix" else MANY_CLASSES.get(metric.name, MOST_CLASSES)
-            if metric.structure == "concave" and n_classes > most:
+            row = _TABLE[type(metric.structure)]
+            most = min(row.most_classes, MATRIX_CLASSES) if metric.statistics == "matrix" else row.most_classes
+            if n_classes > most and row.most_classes < math.inf:
                 return FrankWolfe()
-            own = _OWN.get(metric.name) if not dict(metric.params).get("rho") else None
-            if own is not None and blended and not two:
-                return FrankWolfe()
-            if own is not None and (exact or not two):
-                return own()
-            return _TABLE[metric.structure, two, exact]()
+            if n_classes == n_decisions == 2 and not in_parts:
+                return row.two_model() if exact else row.two_labels()
+            return row.model() if exact else row.blend() if blended else row.labels()
         if solver in _REMOVED:
             raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:

@@ -1,5 +1,11 @@
 """Coordinate search: one weight or offset at a time, compared at every place where a decision changes.
 
+With all other coefficients fixed, class j wins a row as soon as its score reaches the best of the others. So each row
+has one breakpoint in the weight or the offset of class j, and the rows change hands one after the other as it rises.
+The sorted breakpoints give every value that the metric can take along the coefficient: the statistics follow by
+increments, in compiled code, and the metric is evaluated on batches of them. The scores are the oracle's own, in the
+table's dtype, and the oracle confirms every change. Breakpoints closer than the dtype's rounding are treated as one.
+
 The metric is evaluated on the chosen confusion estimate. On labels, the search therefore improves what is measured
 there, not what a plug-in gradient predicts. It finds the best of all values of one coefficient. It also fits the labels
 as closely as it can, and small tables do not support so close a fit.
@@ -7,18 +13,28 @@ as closely as it can, and small tables do not support so close a fit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
-from confmax.confusion import Gains
+from confmax.confusion import Array, Confusion, Gains
+from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
-from confmax.optimize.breakpoints import ROUNDING, Coordinate, all_cuts_of, moved, working_gain
 from confmax.optimize.loop import Problem, Status, Step
 from confmax.optimize.mixture import Mixture
+from confmax.oracle import CountingOracle
+from confmax.tables import MemoryTable
+from confmax.tables.precision import gain_coefficients, is_wide
 
 CANDIDATES = 4  # cuts that the oracle confirms, in one pass
+CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache
+ROWS = 1 << 15  # rows per part of the scan
+ROUNDING = 1e-12  # values this close are one value
+BEYOND = 1e100  # stands for an infinite value, so that differences are numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +147,7 @@ def _coordinates(metric: Metric, gain: Gains) -> list[Coordinate]:
 
 def _search(problem: Problem, rule: Mixture, gain: Gains, coordinate: Coordinate) -> Mixture | None:
     """Return the best rule along one coefficient, None if it is no better."""
-    cuts = all_cuts_of(problem.metric, problem.oracle, gain, coordinate)
+    cuts = breakpoints(problem.metric, problem.oracle, gain, coordinate)
     if cuts is None:
         return None
     values = cuts.best(problem.value(rule.confusion), CANDIDATES)
@@ -152,3 +168,280 @@ def _best_of(problem: Problem, rule: Mixture, gains: Gains) -> Mixture | None:
     if not values[k] > problem.value(rule.confusion) + ROUNDING:
         return None
     return Mixture.single(gains[k], answers[k])
+
+
+# --- the breakpoints of one coefficient -------------------------------------------------------------------------------
+
+
+class Coordinate(NamedTuple):
+    """One coefficient of a gain: the weight or the offset of a decision."""
+
+    kind: Literal["weight", "offset"]
+    decision: int
+
+
+@dataclass(frozen=True, eq=False)
+class Breakpoints:
+    """The intervals between adjacent breakpoints of one coefficient, and the metric on each (T,).
+
+    ``low`` is minus infinity (offsets) or zero (weights) for the first and ``high`` infinity for the last.
+    """
+
+    coordinate: Coordinate
+    low: Array
+    high: Array
+    values: Array
+
+    def best(self, above: float, most: int) -> Array:
+        """Return up to ``most`` coefficients, best value first and, of equal values, the widest interval first.
+
+        Adjacent intervals of the same value are one; only values greater than ``above`` count. Intervals without end
+        come after all others of their value.
+        """
+        if not self.values.max() > above + ROUNDING:
+            return np.empty(0)
+        first = np.append(0, np.flatnonzero(np.abs(np.diff(self.values)) > ROUNDING) + 1)
+        value, low, high = self.values[first], self.low[first], self.high[np.append(first[1:] - 1, len(self.high) - 1)]
+        bounded = np.isfinite(low) & np.isfinite(high)
+        width = np.full(len(first), -1.0)
+        if self.coordinate.kind == "weight":
+            bounded &= low > 0
+            width[bounded] = np.log(high[bounded]) - np.log(low[bounded])
+        else:
+            width[bounded] = high[bounded] - low[bounded]
+        order = np.lexsort((-width, -np.round(value, 12)))[:most]
+        order = order[value[order] > above + ROUNDING]
+        return self._between(low[order], high[order])
+
+    def _between(self, low: Array, high: Array) -> Array:
+        """Return a coefficient inside each interval: the middle, on a log scale for weights."""
+        # an interval without end goes on as far as all breakpoints reach (offsets), or by a factor of four (weights)
+        start = np.where(np.isfinite(low) & (low > self.low[0]), low, np.nan)
+        end = np.where(np.isfinite(high), high, np.nan)
+        lowest, highest = float(self.high[0]), float(self.low[-1])
+        if self.coordinate.kind == "weight":
+            upper = np.where(np.isnan(end), 4.0 * np.where(np.isnan(start), highest, start), end)
+            lower = np.where(np.isnan(start), np.fmin(upper, lowest) / 4.0, start)
+            return np.sqrt(lower) * np.sqrt(upper)
+        span = (highest - lowest) or abs(highest) or 1.0
+        upper = np.where(np.isnan(end), np.where(np.isnan(start), highest, start) + span, end)
+        lower = np.where(np.isnan(start), np.fmin(upper, lowest) - span, start)
+        return lower + (upper - lower) / 2.0
+
+
+def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate: Coordinate) -> Breakpoints | None:
+    """Return every way to set one coefficient of a gain; None if it changes no decision. Counts as a pass.
+
+    Parameters
+    ----------
+    metric : Metric
+        What is evaluated, on the labels or, for an exact oracle, on the model confusion.
+    oracle : CountingOracle
+        Its table is read.
+    gain : Gains
+        A batch of one, as `working_gain` returns it.
+    coordinate : Coordinate
+        The coefficient; for a full gain the offset of a column.
+
+    Notes
+    -----
+    O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
+    table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
+    """
+    table = oracle.read_rows("the search of one coefficient")
+    scores, a, b = _score_parts(table, gain)
+    j = coordinate.decision
+    best = np.empty(table.n_rows, scores.dtype)
+    rival = np.empty(table.n_rows, np.int32)
+    run_parts(
+        lambda part: _rivals(scores, a, b, j, part * ROWS, (part + 1) * ROWS, best, rival), -(-table.n_rows // ROWS)
+    )
+    points, slack = _row_breakpoints(coordinate.kind, scores[:, j], a[j], b[j], best, j > rival)
+    order = np.argsort(points, kind="stable")
+    points, slack = points[order], slack[order]
+    always = int(np.searchsorted(points, -np.inf, side="right"))
+    finite = int(np.searchsorted(points, np.inf, side="left"))
+    if finite == always:
+        return None
+    inner = points[always:finite]
+    apart = np.flatnonzero(inner[1:] - inner[:-1] > np.maximum(slack[always : finite - 1], slack[always + 1 : finite]))
+    stops = np.concatenate([[always], always + apart + 1, [finite]])
+    bottom = 0.0 if coordinate.kind == "weight" else -np.inf
+    low = np.concatenate([[bottom], inner[apart], inner[-1:]])
+    high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
+    batches = _confusions(
+        oracle, table, j, order, stops, rival, n_decisions=gain.n_decisions, matrix=metric.statistics == "matrix"
+    )
+    values = np.concatenate([np.broadcast_to(metric.values(S), len(S)) for S in batches])
+    return Breakpoints(coordinate, low, high, np.nan_to_num(values, nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND))
+
+
+def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
+    """Return the same gain (a batch of one) with the coefficients that the oracle uses: scaled, rounded to dtype."""
+    if gain.power:
+        gain = Gains.from_matrix(gain.matrices())
+    first, second = gain_coefficients(gain, np.dtype(np.float64) if is_wide(gain, dtype).any() else dtype)
+    if second is None:
+        return Gains.from_matrix(first.astype(np.float64))
+    return Gains.reduced(first.astype(np.float64), second.astype(np.float64))
+
+
+def moved(gain: Gains, coordinate: Coordinate, values: Array) -> Gains:
+    """Return the batch of gains that have ``values`` (B,) in place of one coefficient.
+
+    In a full gain, the value is added to the column.
+    """
+    j = coordinate.decision
+    if gain.full is not None:
+        full = np.repeat(gain.full, len(values), axis=0)
+        full[:, :, j] += values[:, None]
+        return Gains.from_matrix(full)
+    a, b = (np.repeat(part, len(values), axis=0) for part in gain.pair())
+    (a if coordinate.kind == "weight" else b)[:, j] = values
+    return Gains.reduced(a, b)
+
+
+# --- steps ---------------------------------------------------------------------------------------------------------
+
+
+def _score_parts(table: MemoryTable, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return (X, a, b) with scores ``X_j a_j + b_j``: X the table, or for a full gain the scores (n, M) themselves."""
+    P = table.proba.astype(np.float64) if is_wide(gain, table.proba.dtype).any() else table.proba
+    if gain.full is None:
+        a, b = gain.pair()
+        return P, a[0].astype(P.dtype), b[0].astype(P.dtype)
+    G = gain.full[0].astype(P.dtype)
+    scores = P[:, :1] * G[0]
+    for i in range(1, P.shape[1]):
+        scores += P[:, i : i + 1] * G[i]
+    return scores, np.ones(G.shape[1], P.dtype), np.zeros(G.shape[1], P.dtype)
+
+
+def _row_breakpoints(
+    kind: str, x: NDArray[Any], a: Any, b: Any, best: NDArray[Any], wins_ties: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """Return where each row changes hands (n,), and how far rounding may move it.
+
+    Minus infinity: class j wins for every (positive) coefficient; infinity: for none.
+    """
+    eps, rival = float(np.finfo(x.dtype).eps), best.astype(np.float64)
+    if kind == "offset":
+        own = (x * a).astype(np.float64)
+        return rival - own, eps * (np.abs(rival) + np.abs(own))
+    needed, p = rival - float(b), x.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        points = needed / p
+        slack = 2.0 * eps * (np.abs(rival) + abs(float(b))) / p
+    nothing = p == 0
+    loses = (needed > 0) | ((needed == 0) & ~wins_ties)
+    points = np.where(nothing, np.where(loses, np.inf, -np.inf), points)
+    slack = np.where(nothing, 0.0, slack)
+    return np.where(points <= slack, -np.inf, points), slack
+
+
+def _confusions(
+    oracle: CountingOracle,
+    table: MemoryTable,
+    j: int,
+    order: NDArray[np.intp],
+    stops: NDArray[np.intp],
+    rival: NDArray[np.int32],
+    *,
+    n_decisions: int,
+    matrix: bool,
+) -> Iterator[Confusion]:
+    """Yield, in batches, the confusions of deciding class j on the rows ``order[:stop]``, the rival on the others."""
+    labels = np.empty(0, np.int64) if table.labels is None else table.labels
+    share = oracle.model_share
+    weight = np.empty(0) if table.weight is None else table.weight
+    total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
+    K, M = table.n_classes, n_decisions
+    state = (np.zeros(K), np.zeros(M), np.zeros((K, M) if matrix else (0, 0)))
+    _start(table.proba, share, labels, weight, rival, *state)
+    size, done = max(1, CELLS // (K * M if matrix else K + M)), 0
+    for first in range(0, len(stops), size):
+        here = stops[first : first + size]
+        T = len(here)
+        out = (np.empty((T, K)), np.empty((T, M)), np.empty((T, K, M) if matrix else (T, 0, 0)))
+        _walk(table.proba, share, labels, weight, rival, j, order, done, here, total, *state, *out)
+        done = int(here[-1])
+        diagonal, columns, full = out
+        yield Confusion(oracle.rows, diagonal, columns, full if matrix else None)
+
+
+@njit(cache=True, nogil=True)
+def _rivals(scores, a, b, j, start, stop, best, rival):  # type: ignore[no-untyped-def]
+    n, M = scores.shape
+    for r in range(start, min(stop, n)):
+        k = 1 if j == 0 else 0
+        top = a[k] * scores[r, k] + b[k]
+        winner = k
+        for m in range(k + 1, M):
+            if m != j:
+                score = a[m] * scores[r, m] + b[m]
+                if score >= top:
+                    top = score
+                    winner = m
+        best[r] = top
+        rival[r] = winner
+
+
+@njit(cache=True, nogil=True)
+def _give(proba, share, labels, r, w, k, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    """Add weight w of row r to decision k."""
+    columns[k] += w
+    if share < 1.0:
+        y = labels[r]
+        if y == k:
+            diagonal[k] += w * (1.0 - share)
+        if matrix.size > 0:
+            matrix[y, k] += w * (1.0 - share)
+    if share > 0.0:
+        if k < diagonal.shape[0]:
+            diagonal[k] += w * share * proba[r, k]
+        if matrix.size > 0:
+            for i in range(proba.shape[1]):
+                matrix[i, k] += w * share * proba[r, i]
+
+
+@njit(cache=True, nogil=True)
+def _start(proba, share, labels, weight, rival, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+    for r in range(proba.shape[0]):
+        w = weight[r] if weight.size > 0 else 1.0
+        _give(proba, share, labels, r, w, rival[r], diagonal, columns, matrix)
+
+
+@njit(cache=True, nogil=True)
+def _walk(  # type: ignore[no-untyped-def]
+    proba,
+    share,
+    labels,
+    weight,
+    rival,
+    j,
+    order,
+    done,
+    stops,
+    total,
+    diagonal,
+    columns,
+    matrix,
+    diagonals,
+    sums,
+    matrices,
+):
+    for t in range(stops.shape[0]):
+        for place in range(done, stops[t]):
+            r = order[place]
+            w = weight[r] if weight.size > 0 else 1.0
+            _give(proba, share, labels, r, -w, rival[r], diagonal, columns, matrix)
+            _give(proba, share, labels, r, w, j, diagonal, columns, matrix)
+        done = stops[t]
+        # differences of sums may end a rounding below zero
+        for k in range(diagonal.shape[0]):
+            diagonals[t, k] = max(diagonal[k] / total, 0.0)
+        for k in range(columns.shape[0]):
+            sums[t, k] = max(columns[k] / total, 0.0)
+        for i in range(matrix.shape[0]):
+            for k in range(matrix.shape[1]):
+                matrices[t, i, k] = max(matrix[i, k] / total, 0.0)

@@ -15,6 +15,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
+from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
 
@@ -79,7 +80,7 @@ class Dinkelbach:
         parts = one_ratio(problem)
         if parts is None:
             return self._by_gradient(problem, state)
-        if not problem.oracle.exact and problem.metric.structure == "ratio":
+        if not problem.oracle.exact and isinstance(problem.metric.structure, Ratio):
             return self._over_levels(problem, parts, state)
         level, tol = problem.value(state.rule.confusion), problem.tol
         levels = level + (max(1.0, level) - level) * np.array(AHEAD)
@@ -170,7 +171,7 @@ class Bisection:
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not ratios with a known numerator and denominator."""
         _refuse_others(self.name, metric)
-        if metric.ratios is None:
+        if not metric.structure.has_parts:
             raise ValueError(
                 f"Bisection needs the numerator and the denominator of {metric.name}, which are not known for a "
                 f"function; use solver='dinkelbach'"
@@ -193,7 +194,7 @@ class Bisection:
         met = Mixture.single(gains, answers[0])
         best = max(state.rule, met, key=lambda rule: problem.value(rule.confusion))
         # a metric of the catalogue is at most 1; a linear one is bounded by its first answer
-        highest = 1.0 if problem.metric.structure == "ratio" else level + float(max(excess[0], 0.0))
+        highest = 1.0 if isinstance(problem.metric.structure, Ratio) else level + float(max(excess[0], 0.0))
         high = min(state.high, max(highest, level))
         if problem.oracle.exact:
             high = min(high, float(parts.bounds(levels, excess, parts.doubts(levels, answers))[0]))
@@ -205,7 +206,7 @@ class Bisection:
 
 
 def _refuse_others(solver: str, metric: Metric) -> None:
-    if metric.structure not in ("ratio", "linear"):
+    if not isinstance(metric.structure, (Ratio, Linear)):
         raise ValueError(
             f"{solver} maximises ratios of affine functions, but {metric.name} is declared {metric.structure}; use "
             f"solver='auto'"

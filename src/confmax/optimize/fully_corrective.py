@@ -9,10 +9,11 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Heard, Problem, Status, Step, best_answer
+from confmax.metrics.structure import Concave, Linear, MinOfLinear
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters.generic import best_mix
 from confmax.optimize.points import Points, Space
-from confmax.optimize.query import BETWEEN, Asked, by_differences, newton_gain, off_kinks, surroundings
+from confmax.optimize.query import BETWEEN, DualQueries, by_differences, newton_gain, off_kinks, query_gains
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 BELIEVED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
@@ -26,7 +27,7 @@ class FullyCorrectiveState:
 
     points: Points
     mix: Array
-    asked: Asked
+    asked: DualQueries
     best_gain: Array
     best_point: Array
     best_bound: float = np.inf
@@ -63,8 +64,8 @@ class FullyCorrective:
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared concave, and the smallest recall, which has kinks everywhere."""
-        kinked = metric.name == "min_recall" and not dict(metric.params).get("rho")
-        if metric.structure not in ("concave", "linear") or kinked:
+        kinked = isinstance(metric.structure, MinOfLinear)
+        if kinked or not isinstance(metric.structure, (Concave, Linear)):
             way_out = "solver='max_min'" if kinked else "solver='auto'"
             raise ValueError(
                 f"FullyCorrective needs a concave metric with a gradient and got {metric!r}, declared "
@@ -78,10 +79,10 @@ class FullyCorrective:
         mix = best_mix(points.space, points.x, np.full(A, 1.0 / A))
         centre = points.x[: points.n_fixed].mean(axis=0)
         nothing = np.empty((0, points.x.shape[1]))
-        best, asked, near = (_first_gain(points, centre), centre, np.inf), Asked(nothing, nothing), False
+        best, asked, near = (_first_gain(points, centre), centre, np.inf), DualQueries(nothing, nothing), False
         gains = points.space.vectors_of_gains(points.gains[points.n_fixed :])
-        if gains is not None and problem.heard is not None:
-            asked = _told(problem.heard, points, gains)
+        if gains is not None and problem.sample is not None:
+            asked = _told(problem.sample, points, gains)
             bounds = _bounds(problem, points.space, gains, nothing, points.confusions.part(points.n_fixed, A))
             k = int(np.argmin(bounds))
             near = bool(np.isfinite(bounds[k]))
@@ -131,7 +132,7 @@ class FullyCorrective:
         best = state.best_gain * (size / max(float(np.linalg.norm(state.best_gain)), 1e-300)) if size > 0 else slope
         asked = state.asked if state.round < BELIEVED else replace(state.asked, curvature=None)
         newton = newton_gain(space, asked, best, point, slope)
-        around = surroundings(best, slope, newton, state.round, near=state.near)
+        around = query_gains(best, slope, newton, state.round, near=state.near)
         around = off_kinks(around, ASIDE * problem.tol)
         if problem.metric.bounds_any_gain:
             return around, point[None]
@@ -142,18 +143,18 @@ class FullyCorrective:
         return gains, np.concatenate([point[None], between[fine]])
 
 
-def _told(heard: Heard, points: Points, gains: Array) -> Asked:
+def _told(sample: WarmStart, points: Points, gains: Array) -> DualQueries:
     """Return what was asked of the starting rules, after what a sample answered.
 
     The sample's answers are moved by its error at the one gain that both were asked. Where each weight of that gain
     was moved there too, the changes of the answers are the curvature of the support function.
     """
     space, x = points.space, points.x[points.n_fixed :]
-    asked = Asked(np.empty((0, x.shape[1])), np.empty((0, x.shape[1])))
-    earlier = None if heard.gains is None else space.vectors_of_gains(heard.gains)
-    if earlier is not None and heard.answers is not None:
-        answers, n = space.vectors(heard.answers), heard.n_nudged
-        moved = answers + (x[len(x) - len(heard.rules)] - answers[-1])
+    asked = DualQueries(np.empty((0, x.shape[1])), np.empty((0, x.shape[1])))
+    earlier = None if sample.gains is None else space.vectors_of_gains(sample.gains)
+    if earlier is not None and sample.answers is not None:
+        answers, n = space.vectors(sample.answers), sample.n_perturbed
+        moved = answers + (x[len(x) - len(sample.rules)] - answers[-1])
         asked = asked.joined(earlier[: -1 - n], moved[: -1 - n])
         if n:
             asked = replace(asked, curvature=by_differences(earlier[-1], earlier[-1 - n : -1], answers[-1 - n :]))
@@ -172,10 +173,8 @@ def _bounds(problem: Problem, space: Space, gains: Array, at: Array, answers: Co
     """Return what each answer proves (B,), infinity where it proves nothing."""
     metric, x = problem.metric, space.vectors(answers)
     heights = (gains * x).sum(axis=1)
-    if metric.bounds_any_gain and metric.dual is not None:
-        kept = slice(None) if metric.classes is None else list(metric.classes)
-        weights = (gains[:, : len(space.rows)] * space.rows)[:, kept]
-        return np.nan_to_num(metric.dual(weights, heights), nan=np.inf)
+    if metric.bounds_any_gain:
+        return np.nan_to_num(metric.bounds_of(space.gains(gains), heights, space.rows, space.n_decisions), nan=np.inf)
     bounds = np.full(len(gains), np.inf)
     known = len(at)
     bounds[:known] = space.value(at) + np.maximum(heights[:known] - (gains[:known] * at).sum(axis=1), 0.0)

@@ -17,7 +17,6 @@ from confmax.metrics import Metric
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 
-MIXES = ("concave", "general")  # structures of metrics whose best rule may draw
 DEFAULT_MAX_PASSES = 100
 
 
@@ -64,23 +63,23 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
-    """What a sample of the table told.
+class WarmStart:
+    """The result of a run on a sample of the table's rows.
 
     Attributes
     ----------
     rules : Gains
-        What does well there; the last starting rules of the problem.
+        The best rules of the sample; they are the last starting rules of the problem.
     gains, answers : Gains and Confusion, or None
-        All that was asked there with the sample's answers; the last of them is the first of ``rules``.
-    n_nudged : int
-        So many before the last are the last with one weight after the other moved: K, or none.
+        All gains of that run and their confusions on the sample; the last gain is the first of ``rules``.
+    n_perturbed : int
+        Number of gains before the last that are the last one with a single weight moved: K, or none.
     """
 
     rules: Gains
     gains: Gains | None = None
     answers: Confusion | None = None
-    n_nudged: int = 0
+    n_perturbed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,7 @@ class Problem:
     starts: tuple[Mixture, ...]
     max_passes: int
     tol: float = 1e-6
-    heard: Heard | None = None
+    sample: WarmStart | None = None
 
     @property
     def needs_matrix(self) -> bool:
@@ -229,29 +228,29 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
     Outcome
         The best rules found, the bound, and how the run ended.
     """
-    keeper = _Keeper(problem)
+    incumbent = Incumbent(problem)
     state = solver.init(problem)
     status: Status | None = None
     while True:
-        progress = keeper.record()
+        progress = incumbent.record()
         if callback is not None and callback(progress):
             status = Status.STOPPED
-        elif keeper.is_closed():
+        elif incumbent.is_closed():
             status = Status.CONVERGED
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            mixed = getattr(solver, "mixes", True) or problem.metric.structure not in MIXES
+            mixed = getattr(solver, "mixes", True) or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
-            best = keeper.last if prescribed else keeper.mixture.reduced(problem.metric)
-            return Outcome(best, keeper.single, keeper.bound, status, tuple(keeper.history), mixed, prescribed,
-                           keeper.multipliers)  # fmt: skip
+            best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric)
+            return Outcome(best, incumbent.single, incumbent.bound, status, tuple(incumbent.history), mixed, prescribed,
+                           incumbent.multipliers)  # fmt: skip
         state, step = solver.step(problem, state)
-        keeper.take(step)
+        incumbent.take(step)
         status = step.status
 
 
-class _Keeper:
+class Incumbent:
     """Best rules, best bound and history of one run."""
 
     def __init__(self, problem: Problem) -> None:
@@ -267,6 +266,7 @@ class _Keeper:
         self.multipliers: Array | None = None
 
     def take(self, step: Step) -> None:
+        """Compare the rules and the bound of a step with the best so far."""
         self.last = step.iterate
         if step.multipliers is not None:
             self.multipliers = step.multipliers
@@ -296,8 +296,8 @@ class _Keeper:
         else:
             warnings.warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
-                f"declared structure {self.problem.metric.structure!r} implies: the declaration is wrong, no gap is "
-                f"reported; declare structure='general'",
+                f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
+                f"is reported; declare structure='general'",
                 UserWarning,
                 stacklevel=5,
             )
@@ -308,6 +308,7 @@ class _Keeper:
         return self.bound is not None and self.bound - self.value <= self.problem.tol
 
     def record(self) -> Progress:
+        """Add an entry to the history, and return it."""
         progress = Progress(
             self.problem.oracle.n_passes,
             self.value,

@@ -15,12 +15,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.optimize.breakpoints import Coordinate, all_cuts_of, moved, working_gain
+from confmax.metrics.structure import LinearFunctions, MinOfLinear
+from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.optimize.loop import Problem, Status, Step, best_answer
 from confmax.optimize.points import Points
-from confmax.optimize.query import surroundings
+from confmax.optimize.query import query_gains
 from confmax.tables import Oracle
 
 PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
@@ -49,18 +50,18 @@ class Columns:
     @classmethod
     def of(cls, points: Points) -> Columns:
         """Mix points for the first time, with equal weights on the classes."""
-        value, mix, weights = _mix(_recalls(points, points.confusions))
+        value, mix, weights = _mix(_functions(points).values(points.confusions))
         return cls(points, mix, weights, np.full(len(weights), 1.0 / len(weights)), value=value)
 
     def gains(self, seed: int) -> Array:
         """Return class weights to ask for (B, S), each summing to one."""
         lowest = 1e-12
-        asked = surroundings(np.maximum(self.best_weights, lowest), np.maximum(self.weights, lowest), None, seed)
+        asked = query_gains(np.maximum(self.best_weights, lowest), np.maximum(self.weights, lowest), None, seed)
         return asked / asked.sum(axis=1, keepdims=True)
 
     def joined(self, gains: Gains, answers: Confusion, weights: Array, *, exact: bool) -> Columns:
         """Return the columns with these answers to class weights (B, S), mixed anew."""
-        recalls = _recalls(self.points, answers)
+        recalls = _functions(self.points).values(answers)
         # without bounds the best single rule takes the place of the best bound; ties go to the larger mean recall
         merit = (recalls * weights).sum(axis=1) if exact else -recalls.min(axis=1) - 1e-6 * recalls.mean(axis=1)
         k = int(np.argmin(merit))
@@ -72,7 +73,7 @@ class Columns:
             mix = np.concatenate([self.mix, np.zeros(len(recalls))])
             return Columns(self.points.joined(gains, answers), mix, self.weights, *best, self.value)
         points = _trimmed(self.points, self.mix, self.weights).joined(gains, answers)
-        value, mix, newest = _mix(_recalls(points, points.confusions))
+        value, mix, newest = _mix(_functions(points).values(points.confusions))
         return Columns(points, mix, newest, *best, value)
 
 
@@ -121,9 +122,12 @@ class MaxMin:
     starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Refuse every metric except the unsmoothed ``min_recall``."""
-        if metric.name != "min_recall" or dict(metric.params).get("rho"):
-            raise ValueError(f"MaxMin maximises only the unsmoothed min_recall and got {metric!r}; use solver='auto'")
+        """Refuse every metric except the smallest of linear functions, such as the unsmoothed ``min_recall``."""
+        if not isinstance(metric.structure, MinOfLinear):
+            raise ValueError(
+                f"MaxMin maximises only the unsmoothed min_recall and got {metric!r}, which is not declared the "
+                f"smallest of linear functions; use solver='auto'"
+            )
 
     def init(self, problem: Problem) -> MaxMinState:
         """Start from the constant rules, argmax and p / prior."""
@@ -131,9 +135,9 @@ class MaxMin:
         if problem.oracle.exact:
             return MaxMinState(own)
         oracle = problem.oracle.second_estimate(1.0)
-        answers = oracle.maximize(own.points.gains)
+        answers = oracle.maximize(own.points.gains, matrix=problem.needs_matrix)
         space = replace(own.points.space, rows=oracle.rows)
-        model = Columns.of(replace(own.points, space=space, confusions=answers, x=answers.diagonal))
+        model = Columns.of(replace(own.points, space=space, confusions=answers, x=space.vectors(answers)))
         return MaxMinState(own, model, oracle)
 
     def step(self, problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Step]:
@@ -159,7 +163,7 @@ class MaxMin:
 def _exact_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gains, Confusion]:
     """Follow the program's duals where answers are maximisers."""
     weights = state.own.gains(state.round)
-    gains = _as_gains(state.own.points, weights)
+    gains = _functions(state.own.points).combined(weights)
     answers = problem.ask(gains)
     return MaxMinState(state.own.joined(gains, answers, weights, exact=True), round=state.round + 1), gains, answers
 
@@ -168,8 +172,8 @@ def _model_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gai
     """Generate rules on the model, and mix them on the labels."""
     assert state.model is not None and state.oracle is not None
     weights = state.model.gains(state.round)
-    gains = _as_gains(state.model.points, weights)
-    model = state.model.joined(gains, state.oracle.maximize(gains), weights, exact=True)
+    gains = _functions(state.model.points).combined(weights)
+    model = state.model.joined(gains, state.oracle.maximize(gains, matrix=problem.needs_matrix), weights, exact=True)
     answers = problem.ask(gains)
     own = state.own.joined(gains, answers, _as_weights(state.own.points, gains), exact=False)
     done = model.best_bound - model.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
@@ -185,8 +189,9 @@ def _label_round(problem: Problem, state: MaxMinState) -> tuple[MaxMinState, Gai
     single = int(np.argmax(merits))
     classes = problem.metric.classes or range(len(points.space.rows))
     place = Coordinate("weight", classes[state.round % len(classes)])
-    found = [_as_gains(points, own.gains(state.round))]
-    if _passes_left(problem) >= 2 and problem.oracle.table.is_whole:
+    found = [_functions(points).combined(own.gains(state.round))]
+    gains_are_reduced = points.gains.full is None
+    if _passes_left(problem) >= 2 and problem.oracle.table.is_whole and gains_are_reduced:
         found += _searched(problem, soft, points.gains[single], place, float(merits[single]))
     gains = Gains.concatenate(found)
     answers = problem.ask(gains)
@@ -202,34 +207,22 @@ def _passes_left(problem: Problem) -> int:
 def _searched(problem: Problem, metric: Metric, gain: Gains, place: Coordinate, above: float) -> list[Gains]:
     """Return the gain with the best other values of one weight, empty where none exceeds ``above``; one pass."""
     gain = working_gain(gain, problem.oracle.table.dtype)
-    cuts = all_cuts_of(metric, problem.oracle, gain, place)
+    cuts = breakpoints(metric, problem.oracle, gain, place)
     values = np.empty(0) if cuts is None else cuts.best(above, CANDIDATES)
-    return [Gains.reduced(moved(gain, place, values).pair()[0])] if len(values) else []
+    return [Gains.reduced(*moved(gain, place, values).pair())] if len(values) else []
 
 
 # --- columns and their program ----------------------------------------------------------------------------------------
 
 
-def _recalls(points: Points, confusions: Confusion) -> Array:
-    """Return the recalls (A, S) over the classes that the metric is computed over."""
-    rows = points.space.rows
-    index = np.array(list(points.space.metric.classes or range(len(rows))))
-    return confusions.diagonal[:, index] / np.where(rows > ABSENT, rows, 1.0)[index]
-
-
-def _as_gains(points: Points, weights: Array) -> Gains:
-    """Return class weights (B, S) as gains."""
-    rows = points.space.rows
-    index = np.array(list(points.space.metric.classes or range(len(rows))))
-    scale = np.zeros((len(weights), len(rows)))
-    scale[:, index] = weights / np.where(rows > ABSENT, rows, 1.0)[index]
-    return Gains.reduced(scale)
+def _functions(points: Points) -> LinearFunctions:
+    """Return the functions whose smallest one is the metric, such as the recalls."""
+    return points.space.metric.linear_functions(points.space.rows, points.space.n_decisions)
 
 
 def _as_weights(points: Points, gains: Gains) -> Array:
-    """Return gains as class weights (B, S), each summing to one."""
-    index = np.array(list(points.space.metric.classes or range(len(points.space.rows))))
-    weights = (gains.pair()[0] * points.space.rows)[:, index]
+    """Return gains as weights of the functions (B, S), each summing to one."""
+    weights = _functions(points).weights(gains)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -237,7 +230,7 @@ def _trimmed(points: Points, mix: Array, weights: Array) -> Points:
     """Return the constant rules and the columns with the least reduced costs."""
     if len(points.x) <= MOST_POINTS:
         return points
-    merit = np.where(mix > 1e-12, np.inf, _recalls(points, points.confusions) @ weights)
+    merit = np.where(mix > 1e-12, np.inf, _functions(points).values(points.confusions) @ weights)
     merit[: points.n_fixed] = np.inf
     return points.kept(np.sort(np.argsort(-merit, kind="stable")[:MOST_POINTS]).tolist())
 
@@ -254,7 +247,8 @@ def _mix(recalls: Array) -> tuple[float, Array, Array]:
         b_ub=np.zeros(S),
         A_eq=[np.append(np.ones(A), 0.0)],
         b_eq=[1.0],
-        bounds=[(0, None)] * (A + 1),
+        # recalls are not negative; other functions may be
+        bounds=[(0, None)] * A + [(min(0.0, float(recalls.min())), None)],
         method="highs-ds",
     )
     if result.x is None:

@@ -70,7 +70,7 @@ class Mixture:
         parts = None if self.parts is None else (*self.parts, confusion)
         return Mixture((*self.atoms, gain), np.append(self.weights * (1.0 - step), step), mixed, parts)
 
-    def reduced(self, metric: Metric) -> Mixture:
+    def caratheodory(self, metric: Metric) -> Mixture:
         """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
 
         While more than d + 1 atoms have weight, the weights are moved along a vector that changes no statistic that the

@@ -13,7 +13,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.formulas import FirstOrder
+from confmax.metrics.first_order import FirstOrder
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture, constant_rules
 

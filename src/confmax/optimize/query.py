@@ -29,7 +29,7 @@ SMOOTH = 0.12  # asymmetry of differences below which they are a derivative: sam
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class DualQueries:
     """Gains asked so far with their answers, as vectors: ``gains`` and ``answers`` (N, d), the newest last.
 
     ``curvature`` is the second derivative (d, d) of h near the best gain, for a gain of length one, where it is known.
@@ -39,17 +39,17 @@ class Asked:
     answers: Array
     curvature: Array | None = None
 
-    def joined(self, gains: Array, answers: Array) -> Asked:
+    def joined(self, gains: Array, answers: Array) -> DualQueries:
         """Return these and more; only the last few passes count."""
         keep = 8 * (LEAST + MOST)
-        return Asked(
+        return DualQueries(
             np.concatenate([self.gains, gains])[-keep:],
             np.concatenate([self.answers, answers])[-keep:],
             self.curvature,
         )
 
 
-def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *, near: bool = False) -> Array:
+def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, near: bool = False) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
     Parameters
@@ -66,7 +66,7 @@ def surroundings(best: Array, newest: Array, newton: Array | None, seed: int, *,
     used = (best > 0) & (newest > 0)
     if not used.all() and used.any() and not best[~used].any() and not newest[~used].any():
         # weights of classes that the metric leaves out stay zero
-        part = surroundings(best[used], newest[used], None if newton is None else newton[used], seed, near=near)
+        part = query_gains(best[used], newest[used], None if newton is None else newton[used], seed, near=near)
         whole = np.zeros((len(part), len(best)))
         whole[:, used] = part
         return whole
@@ -104,7 +104,7 @@ def off_kinks(gains: Array, size: float) -> Array:
     return np.asarray(gains * (1.0 + size * moves))
 
 
-def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Array) -> Array | None:
+def newton_gain(space: Space, asked: DualQueries, best: Array, point: Array, slope: Array) -> Array | None:
     """Return the gain g with ``g = f'(z)`` at the point z that it is predicted to be answered by; None if unknown.
 
     With f' linear around ``point`` (d,), where it is ``slope`` (d,), and the answer linear around ``best`` (d,).
@@ -126,19 +126,19 @@ def newton_gain(space: Space, asked: Asked, best: Array, point: Array, slope: Ar
     return g if np.isfinite(g).all() else None
 
 
-def by_differences(gain: Array, nudged: Array, answers: Array) -> Array | None:
+def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | None:
     """Return the second derivative (d, d) of h for a gain of length one; None where h has kinks there.
 
     Parameters
     ----------
     gain : ndarray (d,)
         Where it is wanted.
-    nudged : ndarray (d, d)
+    perturbed : ndarray (d, d)
         The same with one weight after the other moved.
     answers : ndarray (d + 1, d)
         What these were answered by, and ``gain`` last.
     """
-    steps = np.diagonal(nudged - gain)
+    steps = np.diagonal(perturbed - gain)
     changes = answers[:-1] - answers[-1]
     moved = steps != 0
     B = np.divide(changes, steps[:, None], out=np.zeros_like(changes), where=moved[:, None])
@@ -152,7 +152,7 @@ def by_differences(gain: Array, nudged: Array, answers: Array) -> Array | None:
     return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
 
 
-def _second_derivative(asked: Asked, best: Array) -> tuple[Array, Array] | None:
+def _second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | None:
     """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
     unit = np.abs(best) + np.abs(best).mean()
     unit = np.where(unit > 0, unit, 1.0)

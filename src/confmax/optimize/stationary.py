@@ -16,10 +16,10 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.optimize.frank_wolfe import linearised
+from confmax.metrics.structure import Linear, Ratio
+from confmax.optimize.conditional_gradient import line_searches, linearised
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.step_size import line_searches
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
@@ -141,12 +141,12 @@ class Stationary:
 
     def init(self, problem: Problem) -> StationaryState:
         """Lay out the starts."""
-        if problem.heard is not None:
+        if problem.sample is not None:
             # a sample has found more starts, and without bounds the ratios' own maxima are of no other use
             return StationaryState(problem.starts, None, None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
-        one = problem.metric.structure in ("ratio", "linear")
+        one = isinstance(problem.metric.structure, (Ratio, Linear))
         parts = None if many and not one else problem.metric.as_ratios(rows, problem.n_decisions)
         known = parts is not None and parts.top.full is None and not parts.top.power
         levels = Levels.start(parts, problem.starts) if parts is not None and known else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
-from confmax.optimize.loop import Heard, Problem, Solver, baselines, run
+from confmax.optimize.loop import Problem, Solver, WarmStart, baselines, run
 from confmax.oracle import CountingOracle, same_estimate
 from confmax.tables import Oracle
 
@@ -21,8 +21,8 @@ PART = 25  # or such a part of all rows,
 LARGE = 5  # and a table is large that has so many times as many
 MOST_ATOMS = 2
 TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
-NUDGE = 0.1  # how far each weight is moved for the curvature, as a part of itself
-MOST_NUDGED = 4.0  # the gains that this takes cost at most so many times one gain on the full table
+PERTURBATION = 0.1  # how far each weight is moved for the curvature, as a part of itself
+MOST_PERTURBED = 4.0  # the gains that this takes cost at most so many times one gain on the full table
 
 
 class _Recorder(CountingOracle):
@@ -39,7 +39,7 @@ class _Recorder(CountingOracle):
         return answers
 
 
-def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> Heard | None:
+def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> WarmStart | None:
     """Return the result of a run on a sample of the oracle's table, or None if that is not worthwhile.
 
     Parameters
@@ -72,12 +72,12 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     rules += [each for each in found.single.atoms if not any(_equal(each, rule) for rule in rules)]
     slope = metric.gains(metric.at(found.mixture.confusion))
     if not slope.is_finite:
-        return Heard(Gains.concatenate(rules))
-    nudged = _nudged(solver, slope) if table.n_classes * part.n_rows <= MOST_NUDGED * table.n_rows else ()
-    small.maximize(Gains.concatenate([*nudged, slope]), matrix=matrix)
+        return WarmStart(Gains.concatenate(rules))
+    perturbed = _perturbed(solver, slope) if table.n_classes * part.n_rows <= MOST_PERTURBED * table.n_rows else ()
+    small.maximize(Gains.concatenate([*perturbed, slope]), matrix=matrix)
     gains, answers = zip(*small.asked, strict=True)
-    heard = Heard(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))
-    return replace(heard, n_nudged=len(nudged) * table.n_classes)
+    sample = WarmStart(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))
+    return replace(sample, n_perturbed=len(perturbed) * table.n_classes)
 
 
 def _equal(one: Gains, other: Gains) -> bool:
@@ -85,9 +85,9 @@ def _equal(one: Gains, other: Gains) -> bool:
     return one.power == other.power and all(np.array_equal(a, b) for a, b in pairs)  # type: ignore[arg-type]
 
 
-def _nudged(solver: Solver, slope: Gains) -> tuple[Gains, ...]:
+def _perturbed(solver: Solver, slope: Gains) -> tuple[Gains, ...]:
     """Return a gain (a, 0) with each of its K weights moved; nothing for others, or without a use for it."""
     if not getattr(solver, "wants_curvature", False) or slope.full is not None or slope.power:
         return ()
     a, b = slope.pair()
-    return () if b.any() else (Gains.reduced(a * (1.0 + NUDGE * np.eye(a.shape[1]))),)
+    return () if b.any() else (Gains.reduced(a * (1.0 + PERTURBATION * np.eye(a.shape[1]))),)

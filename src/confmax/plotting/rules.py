@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.thresholds import class_cut
+from confmax.calibration.words import UNSEEN, coefficients
 from confmax.confusion import Array, Gains
 from confmax.evaluate.palette import CLASSES
 from confmax.plotting.shared import axes_of, fitted, halves, log_scale, names_of, palette, weights_of
 from confmax.rule import DecisionRule
-from confmax.rule.words import UNSEEN, coefficients
 from confmax.solution import Solution
 from confmax.tables import make_table
 

@@ -5,6 +5,205 @@ evaluates, for each fold, a rule that was tuned on the other folds. A page needs
 the same page.
 """
 
-from confmax.report.writing import write, write_cross_fitted
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.evaluate import check_bootstrap
+from confmax.evaluate.evidence import cross_fitted
+from confmax.metrics import resolve
+from confmax.metrics.alignment import aligned
+from confmax.page.page import check_installed
+from confmax.page.writing import AnyMetric, AnyPath, check_order, finish, table_of, write_evaluated
+from confmax.places import check_place
+from confmax.rule import DecisionRule
+from confmax.solution import Solution, maximize
+from confmax.tables.seed import RandomState, as_seed
 
 __all__ = ["write", "write_cross_fitted"]
+
+
+def write(
+    path: AnyPath,
+    rule: DecisionRule | Solution,
+    proba: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    metric: AnyMetric | None = None,
+    second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    random_state: RandomState = 0,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
+) -> None:
+    """Write a report of a finished rule on labelled rows that it was not tuned on.
+
+    Parameters
+    ----------
+    path : path
+        Where to write the HTML page. It is written whole or not at all.
+    rule : DecisionRule or Solution
+        The rule to evaluate. With a solution, the page also shows gap and convergence, and it warns if the rows are
+        the tuning rows.
+    proba : array-like (n, K)
+        Raw class probabilities, columns in the order of ``rule.classes``.
+    y : array-like (n,)
+        True classes: names or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    metric : str, Metric, callable or None
+        The metric to evaluate; by default the one that the rule was tuned for.
+    second : str, Metric or callable
+        The metric of the trade-off.
+    n_replicates : int
+        Number of bootstrap replicates, as in `confmax.score`.
+    random_state : int, RandomState, Generator or None
+        Seed of the bootstrap, as there.
+    level : float
+        Level of the intervals, as there.
+    source : str
+        What the page calls the rows, such as the name of a file.
+    again : str or None
+        The command that makes the page again, as the page shows it; by default this call.
+    order_known : bool or None
+        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
+        depends on it, too, or if the classes are numbers.
+
+    Raises
+    ------
+    ValueError
+        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
+    ImportError
+        If the extra ``confmax[report]`` is not installed.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
+    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
+    """
+    solution = rule if isinstance(rule, Solution) else None
+    evaluated = rule.rule if isinstance(rule, Solution) else rule
+    if not isinstance(evaluated, DecisionRule):
+        raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
+    write_evaluated(path, evaluated, proba, y, sample_weight, solution=solution, metric=metric, second=second,
+                    n_replicates=n_replicates, level=level, random_state=random_state, source=source, again=again,
+                    order_known=order_known)  # fmt: skip
+
+
+def write_cross_fitted(
+    path: AnyPath,
+    metric: AnyMetric,
+    proba: ArrayLike,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    folds: int = 5,
+    second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    random_state: RandomState = 0,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
+    solution: Solution | None = None,
+    **settings: Any,
+) -> Solution:
+    """Tune a rule on all rows, and write a report that evaluates it by cross-fitting.
+
+    For each fold, a rule is tuned on the other folds and decides the rows of the fold. These rules are of the kind of
+    the rule of all rows: they decide at random only if it does, and they calibrate the probabilities in the same way.
+
+    Parameters
+    ----------
+    path : path
+        Where to write the HTML page. It is written whole or not at all.
+    metric : str, Metric or callable
+        As for `confmax.maximize`.
+    proba : array-like (n, K)
+        Raw class probabilities.
+    y, sample_weight : array-like (n,)
+        True classes; weights, or None.
+    classes : sequence or None
+        Class names in column order.
+    random_state : int, RandomState, Generator or None
+        Seed of draws and folds. None takes one from the operating system.
+    folds : int
+        Number of folds. They are stratified by class, and depend only on the content of the rows and on the seed.
+    second : str, Metric or callable
+        The metric of the trade-off.
+    n_replicates : int
+        Number of bootstrap replicates.
+    level : float
+        Level of the intervals.
+    source : str
+        What the page calls the rows.
+    again : str or None
+        The command that makes the page again, as the page shows it.
+    order_known : bool or None
+        Whether to show metrics that depend on the order of the classes.
+    solution : Solution or None
+        The result of `maximize` on these rows with these settings, if you have it already.
+    **settings
+        Further keywords of `confmax.maximize`, used for all rows and for every fold.
+
+    Returns
+    -------
+    Solution
+        The one of all rows.
+
+    Raises
+    ------
+    ValueError
+        For bad input, and if no rule can be tuned without one of the folds.
+    ImportError
+        If the extra ``confmax[report]`` is not installed.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
+    """
+    check_installed()
+    check_place(Path(path))
+    whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
+    if not (whole and 2 <= folds <= 100):
+        raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
+    check_bootstrap(n_replicates, level)
+    seed = as_seed(random_state)
+    table = table_of(proba, y, sample_weight, classes)
+    chosen, other = (aligned(resolve(each), table.classes) for each in (metric, second))
+    if not (order_known or (order_known is None and classes is not None)):
+        check_order((chosen, other) if solution is None else (other,), table)
+    own = {"classes": table.classes, "random_state": seed, **settings}
+
+    def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
+        assert table.labels is not None
+        weight = None if table.weight is None else table.weight[kept]
+        names = np.array(table.classes, dtype=object)[table.labels[kept]]
+        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**own, **kind})
+
+    found = tune(slice(None), {}) if solution is None else solution
+    evidence = cross_fitted(table, found, tune, n_folds=int(folds), seed=seed)
+    told = [(name, str(value)) for name, value in settings.items() if name != "callback"]
+    pairs = [("metric", repr(found.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *told]
+    given = again or f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
+    finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=seed, source=source,
+            again=given, settings=pairs, order_known=order_known)  # fmt: skip
+    return found

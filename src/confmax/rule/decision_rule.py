@@ -17,14 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.thresholds import cuts
+from confmax.calibration.words import describe
 from confmax.confusion import Array, Confusion, Gains
-from confmax.export.methods import Exports
+from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
-from confmax.rule.words import describe
 from confmax.tables import (
     Calibrator,
+    MemoryTable,
     Oracle,
     TransferredDecisions,
     checked_probabilities,
@@ -38,7 +39,7 @@ from confmax.tables.precision import refuse_unheld
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DecisionRule(Exports):
+class DecisionRule:
     """A rule that turns class probabilities into decisions.
 
     Attributes
@@ -279,6 +280,20 @@ class DecisionRule(Exports):
                 oracle = TransferredDecisions(table.calibrated(own), oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
+    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
+        """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
+
+        Returns
+        -------
+        decisions : ndarray (A, n)
+            Column numbers, a line per atom.
+        shares : ndarray (A,)
+            Probability of each line: `weights`.
+        n_decisions : int
+            M.
+        """
+        return table.decisions(self.gains, self.calibrator), self.weights, self.n_decisions
+
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
         """Return the same rule for columns in the order ``class_names``, which holds the rule's names.
 
@@ -385,6 +400,9 @@ class DecisionRule(Exports):
             return cls.from_json(file.read(Path(path)))
         except ValueError as error:
             raise ValueError(f"{path} is not a rule that can be used: {error}") from None
+
+    # functions of a rule as methods, so that each signature and its long docstring stand once
+    to_sql, to_onnx, to_python = to_sql, to_onnx, to_python
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal if their files are."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.rule.words import coefficients, has_table, headline, printable
+from confmax.calibration.words import coefficients, has_table, headline, printable
 
 MOST_CLASSES, MOST_ATOMS = 20, 4
 

@@ -26,9 +26,8 @@ def guarantee(solution: Any) -> str:
     if gap is None and solution.mode == "model":
         return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
     if gap is None:
-        metric = solution.metric
-        bounded = metric.structure in ("linear", "ratio", "concave") or metric.ratios is not None
-        return f"{ending}; no optimality guarantee on labels" + (", confusion='model' gives one" if bounded else "")
+        way_out = ", confusion='model' gives one" if solution.metric.structure.is_bounded else ""
+        return f"{ending}; no optimality guarantee on labels{way_out}"
     within = "" if gap <= EXACT else f" by more than {gap:.2g}"
     proved = f"proved: no rule has a higher {name} of the confusion matrix expected from these probabilities{within}"
     loss = solution.randomization_loss or 0.0

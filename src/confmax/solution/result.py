@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
+from confmax.metrics.structure import MinOfLinear
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
 from confmax.rule.html import solution_table
 from confmax.solution.guarantee import guarantee
-from confmax.solution.report_method import Reports
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution(Reports):
+class Solution:
     """The result of `confmax.maximize`: the rule, its value, what is proved about it, and how it was tuned.
 
     Attributes
@@ -112,12 +113,12 @@ class Solution(Reports):
         """
         if self.confusion is None:
             return None
-        if self.metric.name == "min_recall" and not dict(self.metric.params).get("rho"):
+        if isinstance(self.metric.structure, MinOfLinear):
             if self.multipliers is None:
                 return None
-            rows = self.statistics.rows
-            weights = np.divide(self.multipliers, rows, out=np.zeros(len(rows)), where=rows > 0)
-            return np.asarray(np.eye(*self.confusion.shape) * weights[:, None])
+            # over all classes: those that are left out have the multiplier zero
+            functions = self.metric.structure.at(self.statistics.rows)
+            return np.asarray(functions.combined(self.multipliers[None]).matrices()[0])
         gain = np.asarray(self.metric.gradient(self.confusion))
         return gain if np.isfinite(gain).all() else None
 
@@ -139,6 +140,55 @@ class Solution(Reports):
         ['yes']
         """
         return self.rule.predict(proba, keys=keys)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        proba: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **settings: Any,
+    ) -> None:
+        """Write one HTML page that says what the rule gains, what it costs, and whether to trust it.
+
+        The page needs no network. Its first line says whether the rule is better than argmax and than p/prior on these
+        rows. Below that it shows the metrics with bootstrap intervals and paired differences, the rule in words,
+        confusion matrices, the trade-off with another metric, gap and calibration, and warnings.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the page. It is written whole or not at all.
+        proba : array-like (n, K)
+            Raw class probabilities of rows that the rule was not tuned on. The page warns if these are the tuning rows.
+            If you have no other rows, use `confmax.report.write_cross_fitted`.
+        y : array-like (n,)
+            True classes: names or column numbers.
+        sample_weight : array-like (n,) or None
+            Non-negative weights.
+        **settings
+            Further keywords of `confmax.report.write`: ``second``, the metric of the trade-off ("accuracy"),
+            ``metric``, ``n_replicates``, ``level``, ``random_state``, ``source``.
+
+        Raises
+        ------
+        ValueError
+            For bad input, in one sentence.
+        ImportError
+            If the extra ``confmax[report]`` is not installed.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+        >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
+        >>> solution.report("report.html", P[1::2], y[1::2])  # doctest: +SKIP
+        """
+        from confmax.page.writing import write_evaluated  # which loads much that tuning does not need
+
+        write_evaluated(path, self.rule, proba, y, sample_weight, solution=self, **settings)
 
     def _repr_html_(self) -> str:
         return solution_table(self)

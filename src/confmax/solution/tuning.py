@@ -14,9 +14,9 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
-from confmax.metrics.alignment import aligned, extra_names, or_its_name, with_positive
+from confmax.metrics.alignment import aligned, extra_names, fit_metric, with_positive
 from confmax.optimize import (
     Mixture,
     Outcome,
@@ -30,11 +30,10 @@ from confmax.optimize import (
     run,
     warm_start,
 )
-from confmax.optimize.loop import MIXES
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Table, TransferredDecisions, make_table, refuse_too_few_classes
+from confmax.tables import Table, TransferredDecisions, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
@@ -45,15 +44,6 @@ __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "t
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
-MAX_MATRIX_CLASSES = 1000
-MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
-SHOWN = 20  # names of absent classes
-# metrics of one class that a rule without use makes largest
-TRIVIAL = {
-    "recall": "every row is decided as it",
-    "specificity": "no row is decided as it",
-    "precision": "only its surest row is decided as it",
-}
 
 
 def maximize(
@@ -188,33 +178,32 @@ def tune(
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
-    chosen, judged = _finite(metric, raw), raw.in_memory() if out_of_fold is None else out_of_fold
+    chosen, judged = metric.finite(raw.n_rows), raw.in_memory() if out_of_fold is None else out_of_fold
     confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
     found = choose_calibration(judged, calibration, seed=random_state)
     mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
     table = oracle.table
-    gain = dict(chosen.params).get("gain")
-    n_decisions = table.n_classes if gain is None else len(gain[0])
+    n_decisions = chosen.n_decisions(table.n_classes)
     ways = {"exact": oracle.exact, "blended": mode == "blend"}
     in_parts = not table.is_whole
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
     priors = _priors(table)
-    heard = warm_start(method, chosen, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if heard is None else heard.rules)
+    sample = warm_start(method, chosen, oracle, n_decisions, tol)
+    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         plain = baselines(CountingOracle(TransferredDecisions(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     two = table.n_classes == n_decisions == 2
-    if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure in MIXES):
+    if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
         starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, heard)
+    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, sample)
     outcome = run(method, problem, callback)
     solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
     if mode == "blend":
@@ -286,55 +275,6 @@ def _priors(table: Table) -> list[Array]:
     return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
 
 
-def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
-    """Return ``metric`` for ``table``, without the absent classes if it divides by priors.
-
-    ``explicit`` says whether the order of the classes was given. Raise a ValueError if the metric depends on it and it
-    was not given.
-    """
-    present = refuse_too_few_classes(table)
-    gain = dict(metric.params).get("gain")
-    n_decisions = table.n_classes if gain is None else len(gain[0])
-    if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
-        raise ValueError(
-            f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
-            f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
-            f"column sums such as macro_f1, or merge classes"
-        )
-    metric.check_table(table.n_classes, n_decisions)
-    metric = aligned(metric, table.classes)
-    named = not explicit and any(isinstance(name, str) for name in table.classes)
-    if named and metric.depends_on_order(table.n_classes):
-        shown = ", ".join(map(repr, table.classes[:6]))
-        raise ValueError(
-            f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
-            f"names in column order (for two classes: the negative, then the positive, or pos_label= with the latter)"
-            f"{or_its_name(metric, table.classes)}"
-        )
-    used = metric.divided_by(table.n_classes)
-    kept = [k for k in used if present[k]]
-    if len(kept) == len(used):
-        return metric
-    missing = [str(table.classes[k]) for k in used if not present[k]]
-    absent = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
-    source = "y" if table.has_labels else "proba"
-    if metric.one_class:
-        raise ValueError(
-            f"{metric!r} divides by the size of class {absent}, of which {source} has no weight; take rows that "
-            f"include this class, or another metric"
-        )
-    if len(kept) < 2:
-        raise ValueError(
-            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
-            f"classes must be present"
-        )
-    warn(
-        f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
-        f"over the {len(kept)} classes that are present"
-    )
-    return replace(metric, classes=tuple(kept))
-
-
 def _raw_table(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None) -> tuple[Table, bool, bool]:
     """Return the checked table, whether the order of the classes was stated, and whether its columns may be sorted."""
     order = stated_order(y, proba) if classes is None else classes
@@ -356,21 +296,13 @@ def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool)
 
 def warn_of_trivial(metric: Metric) -> None:
     """Warn of a ``metric`` of one class that says nothing about the other decisions, so that its optimum is no use."""
-    if metric.one_class is None or metric.name not in TRIVIAL:
+    if metric.trivial_rule is None:
         return
     name = "" if metric.label is None else f"[{metric.label}]"
     warn(
-        f"{metric.name} of one class alone is largest if {TRIVIAL[metric.name]}; maximise f1{name} or f_beta{name}, or "
+        f"{metric.name} of one class alone is largest if {metric.trivial_rule}; maximise f1{name} or f_beta{name}, or "
         f"for all classes min_recall, and read {metric.name}{name} with confmax.score"
     )
-
-
-def _finite(metric: Metric, table: Table) -> Metric:
-    """Return AMS with a floor of half a row under its background, where it would be infinite; others as they are."""
-    params = dict(metric.params)
-    if metric.name != "ams" or params["b_reg"] or params["b_min"]:
-        return metric
-    return replace(metric, structure="general", params=(("b_reg", 0.0), ("b_min", 0.5 / table.n_rows)))
 
 
 def _finish(
@@ -401,9 +333,8 @@ def _finish(
     if table.has_labels:
         label_value = value
         if oracle.model_share > 0.0:
-            on_labels = CountingOracle(make_oracle(table, "labels"))
-            label_value = float(metric.values(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")))
-            oracle.n_passes += on_labels.n_passes
+            on_labels = rule.evaluate(oracle.second_estimate(0.0), matrix=metric.statistics == "matrix")
+            label_value = float(metric.values(on_labels))
     bound = outcome.upper_bound
     # the last digit of a closed gap is rounding
     upper = None if bound is None else max(bound, value)
@@ -414,8 +345,10 @@ def _finish(
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
     multipliers = None
     if outcome.multipliers is not None:
-        multipliers = np.zeros(table.n_classes)
-        multipliers[list(metric.classes or range(table.n_classes))] = outcome.multipliers
+        multipliers = outcome.multipliers
+        if metric.classes is not None:
+            multipliers = np.zeros(table.n_classes)
+            multipliers[list(metric.classes)] = outcome.multipliers
     return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history, statistics, label_value, base,
                     metric, mode, oracle.model_share, multipliers=multipliers)  # fmt: skip
 

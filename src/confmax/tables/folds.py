@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +14,8 @@ from confmax.tables.draws import uniform
 from confmax.tables.table import MemoryTable
 
 FOLDS = b"confmax fold"
+Part = TypeVar("Part")
+Fitted = TypeVar("Fitted")
 
 
 def row_draws(hashes: NDArray[np.uint64], seed: int) -> Array:
@@ -68,3 +74,46 @@ def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.in
             "evaluate the rule on other rows"
         )
     return fold.reshape(-1).astype(np.int64)
+
+
+def cross_fit(fit: Callable[[Part], Fitted], parts: Iterable[Part]) -> Iterator[tuple[Part, Fitted]]:
+    """Yield every part of the rows with what ``fit`` makes of the other rows.
+
+    Parameters
+    ----------
+    fit : callable
+        Maps the rows to leave out to what is fitted on the others.
+    parts : iterable
+        The rows of every part, such as `masks` of folds, or the test rows of a splitter.
+
+    Examples
+    --------
+    >>> size = np.array([2.0, 4.0, 9.0])
+    >>> fitted = cross_fit(lambda part: float(size[~part].mean()), masks(np.array([0, 0, 1])))
+    >>> [(part.tolist(), mean) for part, mean in fitted]
+    [([True, True, False], 9.0), ([False, False, True], 3.0)]
+    """
+    for part in parts:
+        yield part, fit(part)
+
+
+def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
+    """Return ``tune`` without its warnings of classes that the rows lack.
+
+    A warning about all rows is given where the rule of all rows is tuned. What only the other rows of a part lack shows
+    in the rule that is tuned on them.
+    """
+
+    def tuned(part: Part) -> Fitted:
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
+            )
+            return tune(part)
+
+    return tuned
+
+
+def masks(fold: NDArray[np.integer]) -> list[NDArray[np.bool_]]:
+    """Return the rows of every fold, as masks (n,), from the folds (n,) of the rows."""
+    return [fold == k for k in np.unique(fold)]

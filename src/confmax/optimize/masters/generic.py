@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from confmax.confusion import Array
+from confmax.metrics.structure import Concave
 from confmax.optimize.masters.least_norm import least_norm
-from confmax.optimize.masters.recall_means import KINDS, best_mix_of_recalls
+from confmax.optimize.masters.recall_means import best_mix_of_recalls
 from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
@@ -22,11 +23,12 @@ COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 
 def best_mix(space: Space, x: Array, mix: Array) -> Array:
     """Maximise the metric of ``mix @ x`` over the simplex, from ``mix`` (A,), for points x (A, d)."""
-    kind = KINDS.get(space.metric.transform or "") if space.metric.bounds_any_gain else None
-    if kind is not None:
+    structure = space.metric.structure
+    mean = structure.recall_mean if isinstance(structure, Concave) else None
+    if mean is not None:
         kept = slice(None) if space.metric.classes is None else list(space.metric.classes)
         recalls = np.ascontiguousarray(x[:, kept] / space.rows[kept])
-        return np.asarray(best_mix_of_recalls(recalls, mix, kind))
+        return np.asarray(best_mix_of_recalls(recalls, mix, float(mean.exponent), mean.of_misses))
     # gains that lie close together often get one answer: equal points would make the least squares singular
     _, first, group = np.unique(np.round(x, 12), axis=0, return_index=True, return_inverse=True)
     shares = np.bincount(group.reshape(-1), weights=mix, minlength=len(first)).astype(np.float64)

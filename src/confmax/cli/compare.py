@@ -1,0 +1,303 @@
+"""`confmax compare`: what tuning for each of several metrics gains, and what it costs in the others.
+
+For every metric a rule is tuned and judged on rows that it was not tuned on: five folds by the content of the rows,
+each decided by the rule tuned on the other four. So every row has one decision per metric, all are counted on the same
+rows, and the bootstrap compares them in pairs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from confmax import metrics as catalogue
+from confmax.calibration.column_order import doubt_of_order
+from confmax.cli import app
+from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
+from confmax.cli.metrics import not_applicable, order_needed, positive_of
+from confmax.cli.report import with_commas
+from confmax.cli.score import bootstrap_document
+from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_frame
+from confmax.evaluate import Score
+from confmax.evaluate.evidence import pooled
+from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned
+from confmax.rule import DecisionRule
+from confmax.solution import maximize
+from confmax.tables import MemoryTable, make_table
+from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+
+N_FOLDS = 5
+SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
+OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
+
+
+@app.confmax.command("compare")
+@click.argument("file", type=app.PATH)
+@click.option("--label", metavar="COL", required=True, shell_complete=app.column_names, help="Column of true classes.")
+@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=app.metric_names,
+              help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the "
+                   "classes.")  # fmt: skip
+@app.PARAM
+@click.option("--rule", "rules", type=app.PATH, multiple=True, metavar="RULE", shell_complete=app.rule_files,
+              help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
+@app.table_options
+@app.bootstrap_options
+@app.AS_JSON
+def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
+    """Tune for several metrics and evaluate every rule by each of them.
+
+    The rows of FILE are split into five folds. Each fold is decided by a rule tuned on the other four, so no rule is
+    evaluated on rows that it was tuned on. These rules are called 'for NAME'. Rules given with --rule are applied as
+    they are, so FILE should hold other rows than those they were tuned on.
+
+    \b
+    Example:
+      confmax compare validation.csv --label truth
+      confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
+      confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
+    """
+    names, params, rules = more.pop("names"), more.pop("params"), more.pop("rules")
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    settings = {"n_replicates": more.pop("replicates"), "seed": more.pop("seed")}
+    settings |= {key: more.pop(key) for key in ("level", "stratified")}
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    for name in names:
+        catalogue.get(name, **params) if name != "linear" else _refuse_linear()
+    if len(set(rules)) < len(rules):
+        raise click.UsageError("--rule names a file twice; name each rule once")
+    loaded, asked = {str(path): app.load_rule(path) for path in rules}, Asked(**more)
+    with Bar("comparing", "rules") as bar:
+        document = comparison(
+            read_frame(file, asked.sep), asked, names, params, loaded, progress=bar.update, **settings
+        )
+    print_document(document, as_json, partial(_show, again=_tune(file, asked)))
+
+
+def _refuse_linear() -> None:
+    raise ValueError("compare has no table of costs for linear; confmax tune --costs shows its values")
+
+
+# --- the comparison --------------------------------------------------------------------------------------------------
+
+
+def comparison(
+    frame: Frame,
+    asked: Asked,
+    names: Sequence[str],
+    params: Mapping[str, Any],
+    rules: Mapping[str, DecisionRule],
+    *,
+    progress: Callable[[int, int], Any] | None = None,
+    **settings: Any,
+) -> Document:
+    """Return every rule's value by every metric, on rows that it was not tuned on.
+
+    Parameters
+    ----------
+    frame, asked
+        The file, and which columns of it are meant.
+    names : sequence of str
+        Metrics to tune for; none for those that suit the classes.
+    params : mapping
+        Parameters of the metric, if there is one only.
+    rules : mapping
+        Further rules, by the names of their files.
+    progress : callable or None
+        Takes the number of rules that were tuned, and of all.
+    **settings
+        Of the bootstrap, as `uncertainty.compare` takes them.
+    """
+    first = next(iter(rules.values()), None)
+    known = (None, ()) if first is None else (positive_of(first), first.class_names[: first.n_classes])
+    rows = read_rows(frame, asked, known[1], known[0])
+    for note in rows.notes:
+        app.warn(note)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
+    _warn_of_rare(table)
+    doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
+    if doubt:
+        app.warn(doubt)
+    chosen = _chosen(names, params, rows)
+    judges = _judges(chosen, rows)
+    judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
+    tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
+    for path, rule in rules.items():
+        judged[path], tuned_for[path] = _placed(path, rule, rows.classes), rule.metric
+    found = compare(table, judges, judged, **settings)
+    for sentence in doubts(found, judges, undefined=False):
+        app.warn(sentence)
+    return {
+        **source_document(frame, asked, rows),
+        "folds": N_FOLDS,
+        "metrics": list(found.metrics),
+        "rules": [
+            _told(found, name, tuned_for.get(name), cross_fitted=name.startswith("for ")) for name in found.rules
+        ],
+        "best": _best(found),
+        "intervals": bootstrap_document(found),
+    }
+
+
+def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict[str, Metric]:
+    """Return the metrics to tune for."""
+    if not names:
+        fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
+        usual = [each for each in fitting if not not_applicable(each, rows, order_known=rows.order_known)]
+        return {repr(each): each for each in usual}
+    chosen = [aligned(catalogue.get(name, **params), rows.classes) for name in names]
+    for metric in chosen:
+        why = not_applicable(metric, rows, order_known=rows.order_known)
+        if why:
+            raise ValueError(order_needed(metric, rows) if "order" in why else f"{metric.name} does not apply: {why}")
+    if len({repr(each) for each in chosen}) < len(chosen):
+        raise ValueError("--metric names a metric twice; name each once")
+    return {repr(each): each for each in chosen}
+
+
+def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
+    """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
+    further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
+    fitting = {repr(each): each for each in further if not not_applicable(each, rows, order_known=rows.order_known)}
+    return {**chosen, **{name: each for name, each in fitting.items() if name not in chosen}}
+
+
+def _cross_fitted(
+    table: MemoryTable, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+) -> dict[str, Any]:
+    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
+    folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
+    assert labels is not None
+    decided: dict[str, Any] = {}
+    done = 0
+    for name, metric in chosen.items():
+
+        def fit(part: Any, metric: Metric = metric) -> DecisionRule:
+            nonlocal done
+            if progress is not None:
+                progress(done, N_FOLDS * len(chosen))
+            done += 1
+            weight = None if rows.weight is None else rows.weight[~part]
+            return maximize(
+                metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
+                random_state=seed,
+            ).rule  # fmt: skip
+
+        try:
+            rules = [rule for _, rule in cross_fit(quietly(fit), masks(folds))]
+        except ValueError as error:
+            raise ValueError(
+                f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
+            ) from None
+        decided[f"for {name}"] = pooled(rules, table, folds)
+    return decided
+
+
+def _warn_of_rare(table: MemoryTable) -> None:
+    """Warn of classes that some fold, or all rows, are without."""
+    assert table.labels is not None
+    counts = np.bincount(table.labels, minlength=table.n_classes)
+    absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
+    if absent:
+        app.warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes leave it out")
+    if rare:
+        app.warn(f"few rows have the label {listed(rare)}: rules tuned without one fold have seen hardly any of them")
+
+
+def _placed(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+    own = rule.class_names[: rule.n_classes]
+    if set(own) != set(classes):
+        raise ValueError(
+            f"the rule {path} decides between {listed(own)} and the classes here are {listed(classes)}; compare rules "
+            f"of the same classes"
+        )
+    return rule if own == classes else rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
+
+
+def _told(found: Score, rule: str, tuned_for: str | None, *, cross_fitted: bool) -> Document:
+    """Return one rule's values, with replicates also intervals and differences to argmax."""
+    entries = {metric: rules[rule] for metric, rules in found.to_dict()["metrics"].items()}
+    told: Document = {
+        "rule": rule,
+        "tuned_for": tuned_for,
+        "cross_fitted": cross_fitted,
+        "values": {metric: entry["value"] for metric, entry in entries.items()},
+    }
+    if found.n_replicates:
+        told["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if rule != "argmax":
+        told["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
+    return told
+
+
+def _best(found: Score) -> dict[str, list[str]]:
+    """Return the rules with the largest value, by metric."""
+    best = {}
+    for metric, values in zip(found.metrics, found.values, strict=True):
+        known = values[np.isfinite(values)]
+        top = known.max() if len(known) else np.nan
+        best[metric] = [rule for rule, value in zip(found.rules, values, strict=True) if value == top]
+    return best
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _tune(file: Path, asked: Asked) -> str:
+    """Return the command that tunes on the same columns, but for its metric."""
+    words = ["confmax", "tune", str(file)]
+    for option in ASKED:
+        given = getattr(asked, option)
+        if given:
+            words += [f"--{option}", given if isinstance(given, str) else with_commas(given)]
+    return shlex.join(words)
+
+
+def _show(page: Page, document: Document, again: str) -> None:
+    show_source(page, document)
+    page.say()
+    names = document["metrics"]
+    page.say("Values; * is the best of its column", "bold")
+    page.table(["rule", *names], [[each["rule"], *_values(each, document["best"])] for each in document["rules"]])
+    intervals = document["intervals"]
+    page.say()
+    if intervals is not None:
+        page.say("Difference to argmax, with its interval", "bold")
+        others = [each for each in document["rules"] if "minus_argmax" in each]
+        page.table(["rule", *names], [[each["rule"], *_differences(each)] for each in others])
+        page.say()
+    page.say(
+        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
+        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows."
+    )
+    if any(not each["cross_fitted"] and each["tuned_for"] is not None for each in document["rules"]):
+        page.say(
+            "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
+            "optimistic."
+        )
+    if any(value is None for each in document["rules"] for value in each["values"].values()):
+        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
+    if intervals is not None:
+        page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
+    page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
+
+
+def _values(told: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
+    return [number(value) + ("*" if told["rule"] in best[metric] else " ") for metric, value in told["values"].items()]
+
+
+def _differences(told: Document) -> list[str]:
+    return [
+        "-" if minus["value"] is None else f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"
+        for minus in told["minus_argmax"].values()
+    ]

@@ -1,0 +1,381 @@
+"""`confmax explain`: what a rule does, in words, as a table, and step by step on one row.
+
+A rule is a few numbers per class. People ask three things of them: from which probability on a class is decided, what
+one class counts for against another, and why a particular row was decided as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration.words import UNSEEN, coefficients, in_words, one_class, plain_words, probability
+from confmax.cli import app
+from confmax.cli.columns import listed
+from confmax.cli.show import Document, Page, number, print_document
+from confmax.confusion import Array
+from confmax.evaluate.thresholds import class_thresholds
+from confmax.rule import DecisionRule
+from confmax.tables import apply_calibrator
+from confmax.tables.arrays import ROW_SUM_TOLERANCE
+
+FEATURES = ("probability", "mean distance", "mean squared distance")
+SHOWN = 20  # classes in words and tables
+RIVALS = 4  # of a class, in words
+SHOWN_PARTS = 4  # of a rule that draws
+WIDEST = 12  # a table of gains
+
+
+def _numbers(_context: click.Context, _option: click.Parameter, value: str | None) -> list[float] | None:
+    if value is None:
+        return None
+    try:
+        return [float(cell) for cell in value.split(",")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a list of numbers with commas between them, such as 0.2,0.5,0.3"
+        ) from None
+
+
+@app.confmax.command()
+@click.argument("rule", type=app.PATH, shell_complete=app.rule_files)
+@click.option("--proba", callback=_numbers, metavar="P,P,...",
+              help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
+@app.AS_JSON
+def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
+    """Show how RULE decides, and why it decides a row as it does.
+
+    A rule computes a score for every class from its probability, and decides the class with the largest score; ties go
+    to the last class.
+
+    \b
+    Example:
+      confmax explain rule.json
+      confmax explain rule.json --proba 0.2,0.5,0.3
+      confmax explain rule.json --json
+    """
+    document = explanation(app.load_rule(rule), proba, str(rule))
+    print_document(document, as_json, _show)
+
+
+# --- what it does ----------------------------------------------------------------------------------------------------
+
+
+def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) -> Document:
+    """Return what a rule does, as a document that JSON can hold, for one row of probabilities (K,) also its steps.
+
+    Raises
+    ------
+    ValueError
+        If ``proba`` is not one row of K probabilities.
+    """
+    names = [str(name) for name in rule.class_names]
+    thresholds = _thresholds(rule)
+    return {
+        "rule_file": path,
+        "tuned_for": rule.metric,
+        "classes": list(rule.class_names[: rule.n_classes]),
+        "decisions": list(rule.class_names),
+        "randomized": rule.is_randomized,
+        "seed": rule.seed,
+        "calibration": _calibration(rule),
+        "score_of": "gain table" if rule.gains.full is not None else FEATURES[rule.gains.power],
+        "parts": _parts(rule),
+        "one_class": _one_class(rule),
+        "decided_from": None
+        if thresholds is None
+        else {
+            name: {other: _finite(row[k]) for k, other in enumerate(names) if other != name}
+            for name, row in zip(names, thresholds, strict=True)
+        },
+        "words": _words(rule, thresholds),
+        "example": None if proba is None else _example(rule, proba),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _thresholds(rule: DecisionRule) -> Array | None:
+    """Return the smallest probability (K, K) at which each class is decided if only one other class has the rest.
+
+    Rows are classes, columns the other one; the diagonal means nothing. None for many classes, for rules with more
+    decisions than classes, and where decisions depend on distances between classes: there a class may be decided at any
+    probability.
+    """
+    K = rule.n_classes
+    if rule.gains.power or rule.n_decisions != K or K > SHOWN:
+        return None
+    return np.column_stack([class_thresholds([rule], np.eye(K)[other])[0] for other in range(K)])
+
+
+def _calibration(rule: DecisionRule) -> Document | None:
+    own = rule.calibrator
+    if isinstance(own, Temperature):
+        return {"kind": "temperature", "temperature": own.temperature, "floor": own.floor}
+    if isinstance(own, VectorScaling):
+        return {"kind": "vector", "powers": own.a.tolist(), "offsets": own.b.tolist(), "floor": own.floor}
+    return None
+
+
+def _one_class(rule: DecisionRule) -> Document | None:
+    """Return the class that is decided by its probability alone, and from where on: 0 always, None never."""
+    one = one_class(rule)
+    if one is None:
+        return None
+    k, cut = one
+    return {"class": str(rule.class_names[k]), "threshold": None if cut > 1.0 else max(cut, 0.0)}
+
+
+def _parts(rule: DecisionRule) -> list[Document]:
+    """Return what is drawn with which share: weights and offsets, or the table of gains."""
+    if rule.gains.full is not None:
+        return [
+            {"share": float(share), "gains": table.tolist()}
+            for share, table in zip(rule.weights, rule.gains.full, strict=True)
+        ]
+    a, b = coefficients(rule.gains)
+    return [
+        {"share": float(share), "weights": weights.tolist(), "offsets": offsets.tolist()}
+        for share, weights, offsets in zip(rule.weights, a, b, strict=True)
+    ]
+
+
+def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
+    """Return what the rule does with each class, a sentence each."""
+    names, K = [str(name) for name in rule.class_names[: rule.n_classes]], rule.n_classes
+    told = []
+    sentence = in_words(rule)
+    if sentence is not None:
+        plain = plain_words(rule)
+        told.append(sentence if plain is None else f"{sentence} ({plain})")
+    elif thresholds is not None:
+        told = [_when(k, names, row) for k, row in enumerate(thresholds)]
+        if K > 2:
+            told.append(
+                "(threshold in a two-way contest: p needed when all remaining probability is on the other class; "
+                "argmax: 0.500)"
+            )
+    elif rule.gains.power:
+        told.append("the score of a class is the expected distance of the true class from it; near classes score high")
+    elif rule.gains.full is not None:
+        told.append("each decision has a gain for each true class; the rule decides the largest expected gain")
+    weights_only = rule.gains.full is None and not rule.gains.power and not coefficients(rule.gains)[1].any()
+    if weights_only and not rule.is_randomized and (K == 2 or sentence is None):
+        w = coefficients(rule.gains)[0][0]
+        low, high = int(np.argmin(w)), int(np.argmax(w))
+        if w[low] > 0 and w[high] > w[low]:
+            calibrated = "" if rule.calibrator is None else "calibrated "
+            told.append(
+                f"{names[high]} is favoured most: its {calibrated}probability counts {w[high] / w[low]:.3g} times that "
+                f"of {names[low]}"
+            )
+    if rule.is_randomized:
+        told.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below")
+    return told
+
+
+def _when(k: int, names: Sequence[str], thresholds: Array) -> str:
+    """Return when class k is decided, against the classes that it wins against most easily first."""
+    name, others = names[k], [j for j in np.argsort(thresholds, kind="stable").tolist() if j != k]
+    if len(names) == 2:
+        return f"{name} is decided {_from(thresholds[others[0]])} (argmax: 0.500)"
+    against = [f"{_from(thresholds[j])} against {names[j]}" for j in others[:RIVALS]]
+    more = f", ... {len(others) - RIVALS} more" if len(others) > RIVALS else ""
+    return f"{name} is decided {', '.join(against)}{more}"
+
+
+def _from(threshold: float) -> str:
+    if not math.isfinite(threshold):
+        return "never"
+    return "always" if threshold == 0 else f"from {threshold:.3f}"
+
+
+# --- one row ---------------------------------------------------------------------------------------------------------
+
+
+def _example(rule: DecisionRule, proba: Sequence[float]) -> Document:
+    """Return the steps of a decision: calibrated probabilities, what scores are made of, scores, decision."""
+    row = np.array([proba], dtype=np.float64)
+    if row.shape[1] != rule.n_classes:
+        raise ValueError(
+            f"--proba gives {row.shape[1]} probabilities and the rule has {rule.n_classes} classes "
+            f"({listed(rule.class_names[: rule.n_classes])}); give one for each, in this order"
+        )
+    if not (row >= 0).all() or not abs(row.sum() - 1) <= ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"--proba gives numbers that sum to {row.sum():.6g}; give probabilities, none negative, that sum to 1"
+        )
+    checked = rule.checked(row)
+    P = np.asarray(apply_calibrator(rule.calibrator, checked))
+    x, scores = _scores(rule, P[0])
+    decided = rule.decision_probabilities(row)[0]
+    names = [str(name) for name in rule.class_names]
+    return {
+        "proba": checked[0].tolist(),
+        "calibrated": None if rule.calibrator is None else P[0].tolist(),
+        "scored": x.tolist(),
+        "parts": [
+            {"share": float(share), "scores": each.tolist(), "decision": names[_last_largest(each)]}
+            for share, each in zip(rule.weights, scores, strict=True)
+        ],
+        "decision_probabilities": dict(zip(names, decided.tolist(), strict=True)),
+        "decision": names[int(rule.predict_index(row)[0])],
+    }
+
+
+def _scores(rule: DecisionRule, p: Array) -> tuple[Array, Array]:
+    """Return what scores are made of (K,), and the scores (A, M) by the coefficients that the table shows."""
+    if rule.gains.full is not None:
+        return p, np.einsum("i,aij->aj", p, rule.gains.full)
+    distance = np.abs(np.subtract.outer(np.arange(len(p)), np.arange(len(p))))
+    x = p @ distance**rule.gains.power if rule.gains.power else p
+    a, b = coefficients(rule.gains)
+    return x, a * x + b
+
+
+def _last_largest(scores: NDArray[Any]) -> int:
+    return len(scores) - 1 - int(np.argmax(scores[::-1]))
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _show(page: Page, document: Document) -> None:
+    classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
+    items = [("rule", document["rule_file"]), ("tuned for", document["tuned_for"] or "an unnamed metric")]
+    items.append(("classes", listed(classes, SHOWN)))
+    if len(names) > len(classes):
+        items.append(("also", f"decides {listed(names[len(classes) :], SHOWN)}"))
+    items += [("calibrates", _calibrates(document["calibration"])), ("decides", _decides(document))]
+    if document["randomized"]:
+        items.append(("draws", f"between {len(document['parts'])} parts, by seed {document['seed']} and row"))
+    page.items(items)
+    if document["words"]:
+        page.say()
+        page.say("In words", "bold")
+        for sentence in document["words"]:
+            page.say(sentence)
+    vector = document["calibration"] is not None and document["calibration"]["kind"] == "vector"
+    if document["one_class"] is None or vector:
+        page.say()
+        _show_numbers(page, document, classes, names)
+    if document["example"] is not None:
+        page.say()
+        _show_example(page, document, classes, names)
+
+
+def _calibrates(calibration: Document | None) -> str:
+    if calibration is None:
+        return "no, it uses the probabilities as they are"
+    if calibration["kind"] == "temperature":
+        return f"first: each probability to the power 1/{calibration['temperature']:.4g}, then divided by their sum"
+    return "first: each probability to the power of its class, times its factor, then divided by their sum"
+
+
+def _decides(document: Document) -> str:
+    first = document["parts"][0]
+    p = "calibrated probability" if document["calibration"] else "probability"
+    if "gains" in first:
+        return f"the largest of the {len(document['decisions'])} scores sum_i {p}_i * gain[i, decision]".replace(
+            "probability_i", "probability of i"
+        )
+    if document["one_class"] is not None:
+        return f"by the {p} of {document['one_class']['class']} alone"
+    what = p if document["score_of"] == "probability" else f"{document['score_of']} of the true class, by {p},"
+    offsets = any(any(part["offsets"]) for part in document["parts"])
+    return f"the largest of weight * {what}" + (" + offset" if offsets else "")
+
+
+def _show_numbers(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
+    """Print the numbers of a rule: a line per class."""
+    calibration, parts = document["calibration"], document["parts"]
+    for part in parts[:SHOWN_PARTS]:
+        if document["randomized"]:
+            page.say(f"Drawn with probability {part['share']:.1%}", "bold")
+        if "gains" in part:
+            if len(names) > WIDEST:
+                page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
+                continue
+            table = [
+                [name, *(f"{gain + 0.0:.4g}" for gain in row)] for name, row in zip(classes, part["gains"], strict=True)
+            ]
+            page.table(["true class", *names], table)
+            continue
+        heads, columns = ["class"], [list(classes)]
+        if calibration is not None and calibration["kind"] == "vector":
+            heads += ["power", "factor"]
+            columns.append([f"{power:.4g}" for power in calibration["powers"]])
+            columns.append([f"{math.exp(min(offset, 700.0)):.4g}" for offset in calibration["offsets"]])
+        if document["one_class"] is None:
+            heads.append("weight")
+            columns.append([f"{weight:.4g}" for weight in part["weights"]])
+        if document["one_class"] is None and any(any(each["offsets"]) for each in parts):
+            heads.append("offset")
+            columns.append([f"{offset:.4g}" for offset in part["offsets"]])
+        page.table(heads, list(zip(*columns, strict=True))[:SHOWN])
+        if len(classes) > SHOWN:
+            page.say(f"... {len(classes) - SHOWN} more classes; --json shows all.")
+    if len(parts) > SHOWN_PARTS:
+        page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
+
+
+def _show_example(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
+    """Print the steps of the decision on one row."""
+    found = document["example"]
+    page.say(f"The row {','.join(f'{p:.4g}' for p in found['proba'])}, step by step", "bold")
+    size = max(len(classes), len(names))
+    heads, columns = ["class", "probability"], [list(names), [f"{p:.4f}" for p in found["proba"]]]
+    if found["calibrated"] is not None:
+        heads.append("calibrated")
+        columns.append([f"{p:.4f}" for p in found["calibrated"]])
+    if document["score_of"] not in ("probability", "gain table"):
+        heads.append("distance")
+        columns.append([f"{x:.4f}" for x in found["scored"]])
+    if document["one_class"] is not None:
+        more, reason = _one_class_steps(document)
+        page.table([*heads, "threshold", "decided"], list(zip(*columns, *more, strict=True)))
+        page.say()
+        page.say(f"Decided: {found['decision']}, {reason}")
+        return
+    for k, part in enumerate(found["parts"][:SHOWN_PARTS]):
+        heads.append(f"score {k + 1}" if document["randomized"] else "score")
+        columns.append([number(score) + ("*" if name == part["decision"] else " ")
+                        for name, score in zip(names, part["scores"], strict=True)])  # fmt: skip
+    cells = [column + [""] * (size - len(column)) for column in columns]
+    page.table(heads, list(zip(*cells, strict=True)))
+    page.say()
+    if document["randomized"]:
+        shares = [f"{name} {share:.1%}" for name, share in found["decision_probabilities"].items() if share]
+        page.say(f"Decided: {', '.join(shares)}; drawn by the probabilities of this row: {found['decision']}")
+    else:
+        page.say(f"Decided: {found['decision']}, the largest score (*)")
+
+
+def _one_class_steps(document: Document) -> tuple[list[list[str]], str]:
+    """Return two columns for a rule of one class, its threshold and what is decided, and why that is."""
+    found, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
+    names = [str(each) for each in document["decisions"]]
+    yes, k = found["decision"] == name, names.index(name)
+    scores = np.array(found["scored"])
+    scores[k] = -1.0
+    other = _last_largest(scores)
+    cells = ["" for _ in names]
+    cells[k], cells[other] = "yes" if yes else "no", "most probable other class"
+    shown = "never" if cut is None else "always" if cut <= UNSEEN else probability(cut)
+    p = "probability" if found["calibrated"] is None else "calibrated probability"
+    if not yes:
+        reason = "the most probable other class"
+    elif shown == "always":
+        reason = "as in every row"
+    else:
+        reason = f"its {p} reaches the threshold"
+    return [[shown if j == k else "" for j in range(len(names))], cells], reason

@@ -1,0 +1,130 @@
+"""`confmax metrics`: the catalogue; and which metric applies to the classes of a file or a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from confmax import metrics as catalogue
+from confmax.cli import app
+from confmax.cli.columns import Rows, listed
+from confmax.cli.show import Document, Page, print_document
+from confmax.confusion import MAX_MATRIX_CLASSES
+from confmax.evaluate.applicable import named
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned, or_its_name
+from confmax.rule import DecisionRule
+
+
+@app.confmax.command()
+@app.AS_JSON
+def metrics(as_json: bool) -> None:
+    """List the metrics: names, structure, parameters.
+
+    \b
+    Example:
+      confmax metrics
+    """
+    document = every_metric()
+    print_document(document, as_json, _show)
+
+
+def every_metric() -> Document:
+    """Return the metrics with what there is to know of each."""
+    entries = []
+    for name in catalogue.names():
+        metric = catalogue.get("linear", cost=np.zeros((2, 2))) if name == "linear" else catalogue.get(name)
+        free = {key: value for key, value in metric.params if key not in metric.fixed}
+        entries.append(
+            {
+                "name": name,
+                "aliases": sorted(alias for alias, target in catalogue.aliases().items() if target == name),
+                "structure": metric.structure.name,
+                "parameters": free,
+                "two_classes": metric.binary,
+                "one_class": metric.one_class is not None,
+                "needs_order": metric.ordered,
+                "description": metric.description,
+            }
+        )
+    return {"metrics": entries}
+
+
+def _show(page: Page, document: Document) -> None:
+    """Print the catalogue."""
+    body = []
+    for entry in document["metrics"]:
+        told = entry["description"]
+        if entry["parameters"]:
+            told += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
+        if entry["aliases"]:
+            told += "; also called " + ", ".join(entry["aliases"])
+        needs = "two classes" if entry["two_classes"] else ("class order" if entry["needs_order"] else "")
+        needs += ", or [NAME]" if entry["one_class"] else ""
+        body.append([entry["name"], entry["structure"], needs, told])
+    page.table(["name", "structure", "needs", "what it is"], body, right=False)
+    page.say()
+    page.say(
+        "linear, ratio and concave metrics come with an optimality guarantee (confmax tune --confusion model). 'needs' "
+        "shows what else to give: --positive or --classes. A metric of one class takes its name in brackets, as in "
+        "'recall[yes]'. Set parameters with --param; linear takes --costs."
+    )
+
+
+# --- which metric applies --------------------------------------------------------------------------------------------
+
+
+def not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
+    """Return why a metric has no value on these rows, nothing if it has."""
+    K = len(rows.classes)
+    if metric.binary and K != 2:
+        of_one = f"; for one class write {metric.name}[NAME]" if metric.one_class else ""
+        return f"for two classes; the file has {K}{of_one}"
+    if metric.statistics == "matrix" and K > MAX_MATRIX_CLASSES:
+        return f"the confusion matrix of {K} classes is too large"
+    if order_known or not metric.ordered:
+        return ""
+    positive = ", or name the positive class with --positive" if K == 2 else ""
+    return f"the order of the classes is not known; give it with --classes{positive}"
+
+
+def order_needed(metric: Metric, rows: Rows) -> str:
+    """Return the sentence that refuses a metric whose order of classes is not known."""
+    found = listed(rows.classes)
+    positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
+    return (
+        f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
+        f"with --classes{positive}{or_its_name(metric, rows.classes)}"
+    )
+
+
+def positive_of(rule: DecisionRule) -> Any:
+    """Return the positive class of a rule of two classes, None where its metric has none.
+
+    Of a metric that names its class, such as ``f1[yes]``, it is this class.
+    """
+    own = rule.class_names[: rule.n_classes]
+    metric = tuned_metric(rule, own)
+    if metric is None or len(own) != 2 or not (metric.binary or metric.one_class):
+        return None
+    return own[(metric.classes or (0, 1))[-1]]
+
+
+def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
+    """Return the metric that a rule was tuned for, over its classes in this order; None where its file does not say."""
+    own = rule.class_names[: rule.n_classes]
+    metric = named(rule.metric)
+    try:
+        metric = metric and aligned(metric, own)
+    except ValueError:  # a rule whose classes were renamed
+        return None
+    if metric is None or metric.classes is None:
+        return metric
+    if max(metric.classes) >= len(own):
+        return None
+    places = tuple(list(classes).index(own[k]) for k in metric.classes)
+    in_order = metric.label is None and places == tuple(range(len(own)))
+    return replace(metric, classes=None if in_order else places)

@@ -1,0 +1,494 @@
+"""Tables in files: CSV, Parquet and NPZ are read into named columns, and written whole or not at all.
+
+What a file is named, what its first bytes say and what is in it must agree; a damaged file is refused with a reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import io
+import shlex
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from confmax.cli.csvs import (
+    STANDARD,
+    Source,
+    as_names,
+    csv_bytes,
+    is_number,
+    numbers_of,
+    opened,
+    read_cells_of,
+    read_csv,
+    refuse_repeated,
+    short,
+    typed_column,
+    with_points,
+)
+from confmax.places import check_place, is_stream, same_place, write_whole
+from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
+
+PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
+DECISION = "decision"
+EXTENSIONS = (".csv", ".tsv", ".txt", ".parquet", ".npz")
+_TEXT = (".csv", ".tsv", ".txt")  # all read and written as CSV
+
+# first bytes of files that are often misnamed, with what they are
+_MAGIC = {
+    b"PAR1": (".parquet", "a Parquet file"),
+    b"PK\x03\x04": (".npz", "a zip archive such as NPZ"),
+    b"PK\x05\x06": (".npz", "an empty zip archive"),
+    b"\x93NUMPY": (".npy", "one NumPy array (.npy)"),
+    b"\x1f\x8b": (".gz", "a gzip archive"),
+}
+# what zipfile, zlib and NumPy raise on a damaged archive
+_DAMAGE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The columns of one file.
+
+    Attributes
+    ----------
+    path : Path
+        Where it came from.
+    columns : dict of str to pyarrow.ChunkedArray
+        One-dimensional columns, in file order.
+    arrays : dict of str to ndarray
+        For NPZ, every array of the file; its one-dimensional ones are in ``columns`` too.
+    table : pyarrow.Table or None
+        The table as it was read, None for NPZ.
+    separator : str or None
+        Of CSV, the mark between cells; None for other formats. All columns of CSV are text, with decimal points.
+    """
+
+    path: Path
+    columns: Mapping[str, pa.ChunkedArray]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    table: pa.Table | None = None
+    separator: str | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether cells are text whose type is not known: CSV."""
+        return self.separator is not None
+
+    @cached_property
+    def blocks(self) -> dict[str, NDArray[Any]]:
+        """The tables of numbers with at least two columns: arrays of NPZ, and the column `probability` of lists."""
+        names = [*self.arrays, *([] if PROBABILITY in self.arrays else [PROBABILITY])]
+        found = {name: self.block(name) for name in names}
+        return {name: block for name, block in found.items() if block is not None}
+
+    def block(self, name: str) -> NDArray[Any] | None:
+        """Return a two-dimensional array, or a column of lists of K numbers, as (n, K) with K >= 2; None if it is none.
+
+        Raises
+        ------
+        ValueError
+            If the lists are not all of one length.
+        """
+        if name in self.arrays:
+            array = self.arrays[name]
+            return array if array.ndim == 2 and array.shape[1] >= 2 and array.dtype.kind in "fiu" else None
+        column = self.columns.get(name)
+        if column is None or not is_list(column.type):
+            return None
+        lists = array_of_lists(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        if lists is None:
+            raise ValueError(
+                f"column {name!r} of {self.path} does not hold the same number of probabilities in every row"
+            )
+        return lists if lists.shape[1] >= 2 else None
+
+    def is_numeric(self, name: str) -> bool:
+        """Return whether a column holds numbers; for text its first cell that is not empty decides."""
+        column = self.columns[name]
+        if self.is_text:
+            cell = next((text for text in column.slice(0, 1000).to_pylist() if text.strip()), "")
+            return is_number(cell)
+        return _is_number_type(column.type)
+
+    def is_whole(self, name: str) -> bool:
+        """Return whether a numeric column holds whole numbers only: a label, a key or a count, not a probability."""
+        numbers = self.numbers(name)
+        return bool((np.isnan(numbers) | (numbers == np.floor(numbers))).all())
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """Return a column (n,) as float32 or float64, empty cells of typed files as NaN.
+
+        Raises
+        ------
+        ValueError
+            If a cell is not a number; the sentence names the first such row.
+        """
+        column = self.columns[name]
+        if self.is_text:
+            return numbers_of(column, name, self.path)
+        if not self.is_numeric(name):
+            raise ValueError(
+                f"column {name!r} of {self.path} holds {column.type}, not numbers; choose the columns of probabilities "
+                f"with --columns"
+            )
+        kept = column.type in (pa.float32(), pa.float16())
+        values = column if kept else pc.cast(column, pa.float64(), safe=False)
+        return np.asarray(values.to_numpy())
+
+    def names_in(self, name: str, role: str) -> NDArray[Any]:
+        """Return a column (n,) of labels or keys: strings, integers or (not whole) floats.
+
+        Raises
+        ------
+        ValueError
+            If a cell is empty, or the column holds neither strings nor numbers.
+        """
+        column = self.columns[name]
+        kind = column.type
+        inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+        text = is_text(inner)
+        if not (text or _is_number_type(inner) or pa.types.is_boolean(inner)):
+            raise ValueError(f"{role} {name!r} of {self.path} holds {kind}; it must hold strings or numbers")
+        if inner != kind or str(kind) == "string_view":
+            column = pc.cast(column, pa.string() if text else inner)
+        kind = inner
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            column = pc.cast(column, pa.float64(), safe=False)
+        distinct = column.combine_chunks().dictionary_encode()
+        distinct = distinct.combine_chunks() if isinstance(distinct, pa.ChunkedArray) else distinct
+        seen = distinct.dictionary.to_pylist()
+        empty = np.array([value is None or value != value or (text and not value.strip()) for value in seen], bool)
+        codes = distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        missing = codes < 0 if not empty.any() else (codes < 0) | empty[codes]
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise ValueError(
+                f"row {row} of {role} {name!r} of {self.path} is empty; drop such rows, or leave the option out"
+            )
+        if not self.is_text:
+            return _whole(np.array(seen))[codes]
+        return as_names([cell.strip() for cell in seen])[codes]
+
+
+def no_column(name: str, frame: Frame, option: str) -> ValueError:
+    """Return the error of a column that is not there, with the nearest names that are."""
+    known = [*frame.columns, *(frame.blocks if frame.arrays else ())]
+    near = difflib.get_close_matches(name, known, 3, 0.5)
+    near += [other for other in known if other.lower() == name.lower() and other not in near]
+    more = ", ..." if len(known) > 12 else ""
+    hint = f"nearest: {', '.join(near)}" if near else f"it has {', '.join(known[:12])}{more}"
+    return ValueError(f"{frame.path} has no column {name!r} ({hint}); correct {option}")
+
+
+def _is_number_type(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole floats as integers."""
+    if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.floor(values)).all():
+        return values.astype(np.int64)
+    return values
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_frame(path: Path, separator: str | None = None) -> Frame:
+    """Return the columns of a CSV, Parquet or NPZ file, or of CSV text from a stream.
+
+    Parameters
+    ----------
+    path : Path
+        The file; ``-`` for standard input. Devices and pipes hold CSV unless their names say otherwise.
+    separator : str or None
+        The mark between the cells of CSV; None: what its first rows show.
+
+    Raises
+    ------
+    ValueError
+        If the file is not there, is not what its name says, or is damaged; the sentence says which.
+    OSError
+        If it cannot be read.
+    """
+    _check_readable(path)
+    extension = ".csv" if path == STANDARD else format_of(path)
+    if separator is not None and extension != ".csv":
+        raise ValueError(f"--sep is for CSV files and {path} is none; leave --sep out")
+    source = opened(path)
+    _check_bytes(source, extension)
+    if extension == ".csv":
+        table, mark = read_csv(source, separator)
+        names = [name.strip() for name in table.column_names]
+        frame = Frame(source.path, dict(zip(names, with_points(table, mark), strict=True)), table=table, separator=mark)
+    else:
+        frame = _read_parquet(source) if extension == ".parquet" else _read_npz(source)
+    if extension != ".npz" and not any(len(column) for column in frame.columns.values()):
+        raise ValueError(f"{source.path} has column names but no rows; give at least one row of probabilities")
+    return frame
+
+
+def read_cells(path: Path) -> list[list[str]]:
+    """Return the cells of a small CSV file, such as a table of costs; errors as for `read_frame`."""
+    _check_readable(path)
+    if path != STANDARD and format_of(path) != ".csv":
+        raise ValueError(f"{path} does not end in {', '.join(_TEXT)}; save the table as CSV")
+    source = opened(path)
+    _check_bytes(source, ".csv")
+    return read_cells_of(source)
+
+
+def _check_readable(path: Path) -> None:
+    """Refuse what is not there, and what is no single file."""
+    if path == STANDARD:
+        return
+    if path.is_dir():
+        raise ValueError(
+            f"{path} is a directory, and only 'confmax tune' reads the Parquet files of one; name one file"
+        )
+    if path.exists() or path.is_symlink():
+        return
+    if glob.has_magic(str(path)):
+        raise ValueError(f"{path} is a pattern, and only 'confmax tune' reads several files; name one file")
+    raise ValueError(f"there is no file {path}; check the name and the folder")
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a name says, as an extension; streams whose names say none hold CSV."""
+    extension = path.suffix.lower()
+    if extension in EXTENSIONS:
+        return ".csv" if extension in _TEXT else extension
+    if is_stream(path):
+        return ".csv"
+    if extension == ".gz":
+        raise ValueError(f"{path} is named like a gzip archive, which confmax neither reads nor writes; {_piped(path)}")
+    shown = f"the extension {path.suffix!r}" if path.suffix else "no extension"
+    raise ValueError(f"{path} has {shown}; tables are read and written as {', '.join(EXTENSIONS)}")
+
+
+def _piped(path: Path) -> str:
+    """Return how a compressed file can be used."""
+    if not path.exists():
+        return "write to standard output and compress that: confmax ... -o - | gzip > FILE"
+    return f"unpack it, or pipe it: zcat {shlex.quote(str(path))} | confmax ... -"
+
+
+def _check_bytes(source: Source, extension: str) -> None:
+    """Refuse a file that is empty, or not what its name says."""
+    path = source.path
+    with source.open() as file:
+        head = file.read(4096)
+    if not head.strip():
+        raise ValueError(f"{path} is empty; give a table with column names and rows")
+    found, what = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), (".csv", "text"))
+    if found == ".csv" and b"\0" in head:
+        found, what = "", "unknown binary data, or text that is not UTF-8"
+    if found == extension:
+        return
+    if source.data is not None:
+        raise ValueError(f"{path} holds {what}; only CSV is read from a stream: name the file")
+    way_out = f"rename it to end in {found}" if found in EXTENSIONS else f"save the table as {extension} again"
+    way_out = _piped(path) if found == ".gz" and extension == ".csv" else way_out
+    raise ValueError(f"{path} is named {path.suffix.lower() or extension} but holds {what}; {way_out}")
+
+
+def _read_parquet(source: Source) -> Frame:
+    path = source.path
+    try:
+        with source.open() as file:
+            table = pq.ParquetFile(file).read()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is a damaged Parquet file: {short(error)}; write it again") from None
+    refuse_repeated(table.column_names, path)
+    return Frame(path, dict(zip(table.column_names, table.columns, strict=True)), table=table)
+
+
+def _read_npz(source: Source) -> Frame:
+    path = source.path
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        # opened here, because np.load leaves a damaged file open
+        with source.open() as file, np.load(file, allow_pickle=False) as archive:
+            refuse_repeated(archive.files, path)
+            for name in archive.files:
+                arrays[name] = archive[name]
+    except _DAMAGE as error:
+        why = "it holds pickled objects, which are never loaded" if "pickle" in str(error) else short(error)
+        way_out = "save arrays of numbers or strings with numpy.savez"
+        raise ValueError(f"{path} cannot be read as NPZ: {why}; {way_out}") from None
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    if not arrays:
+        raise ValueError(f"{path} holds no arrays; save them with numpy.savez")
+    flat = {name: array for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "fiubUS"}
+    columns = {name: _as_column(array) for name, array in flat.items()}
+    return Frame(path, columns, arrays)
+
+
+def _as_column(array: NDArray[Any]) -> pa.ChunkedArray:
+    native = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind == "S":
+        native = np.char.decode(array, "utf-8", "replace")
+    elif array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        native = array.astype(np.float32 if array.dtype.itemsize == 2 else np.float64)
+    return pa.chunked_array([pa.array(native)])
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def check_output(path: Path, extensions: Sequence[str] = ()) -> None:
+    """Refuse a place that nothing can be written to, before any work is done.
+
+    Raises
+    ------
+    ValueError
+        If the folder does not exist or is not writable, the path is a directory, or the extension is unknown.
+    """
+    if extensions:
+        format_of(path)
+    check_place(path)
+
+
+def refuse_same(path: Path, given: Path, option: str = "-o") -> None:
+    """Refuse to write to the file that is read, under whatever name; ``option`` is what names the output."""
+    if path.exists() and given.exists() and same_place(path, given):
+        raise ValueError(f"{option} {path} is the input file; choose another name for the output")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in one sentence why ``path`` could not be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename != str(path):
+            raise
+        raise ValueError(f"{path} cannot be written ({error.strerror}); choose another place") from None
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a result to where an option says.
+
+    Raises
+    ------
+    ValueError
+        If that fails, with the path.
+    """
+    with writing(path):
+        write_whole(path, data)
+
+
+def write_decisions(
+    path: Path, frame: Frame, decisions: NDArray[Any], *, block: str | None = None, block_names: Sequence[str] = ()
+) -> list[str]:
+    """Write the columns of ``frame`` and the column `DECISION`, in the format that the name of ``path`` says.
+
+    Parameters
+    ----------
+    path : Path
+        Where to; the file appears whole or not at all.
+    frame : Frame
+        What was read.
+    decisions : ndarray (n,)
+        One decision per row, as names.
+    block : str or None
+        The two-dimensional array that was decided on; its columns are called ``block_names`` in a table.
+    block_names : sequence of str
+        Names of the block's columns.
+
+    Returns
+    -------
+    list of str
+        Arrays of an NPZ file that have no place in a table of n rows and were left out.
+    """
+    extension = format_of(path)
+    if DECISION in frame.columns or DECISION in frame.arrays:
+        raise ValueError(f"{frame.path} already has a column {DECISION!r}; rename or remove it")
+    left_out: list[str] = []
+    table = frame.table
+    if table is None and extension != ".npz":
+        named = {} if block is None else {block: list(block_names)}
+        table, left_out = _as_table(frame, len(decisions), named)
+        if DECISION in table.column_names:
+            raise ValueError(f"a class is named {DECISION!r}, like the column of decisions; write .npz instead")
+    if table is None:
+        data = _npz_bytes({**frame.arrays, DECISION: decisions})
+    elif extension == ".csv":
+        separator = "\t" if path.suffix.lower() == ".tsv" else frame.separator or ","
+        data = csv_bytes(table.append_column(DECISION, pa.array(decisions)), separator)
+    else:
+        if frame.is_text:
+            # names as the file has them, also with spaces around
+            columns = map(typed_column, frame.columns.values())
+            table = pa.table(dict(zip(table.column_names, columns, strict=True))).combine_chunks()
+        typed = table.append_column(DECISION, pa.array(decisions))
+        data = _parquet_bytes(typed) if extension == ".parquet" else _npz_bytes(_as_arrays(typed))
+    write_whole(path, data)
+    return left_out
+
+
+def _parquet_bytes(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return an NPZ archive; the same arrays give the same bytes (numpy.savez stamps the time of day)."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            member = zipfile.ZipInfo(f"{name}.npy")
+            member.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(member, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _as_table(frame: Frame, n: int, named: Mapping[str, Sequence[str]]) -> tuple[pa.Table, list[str]]:
+    """Return the arrays of n rows as a table, and the names of the others."""
+    columns: dict[str, Any] = {}
+    left_out = []
+    for name, array in frame.arrays.items():
+        if name in frame.columns and len(array) == n:
+            columns[name] = frame.columns[name]
+        elif name in frame.blocks and len(array) == n:
+            names = named.get(name) or [f"{name}_{k}" for k in range(array.shape[1])]
+            columns.update(zip(names, (np.ascontiguousarray(column) for column in array.T), strict=True))
+        else:
+            left_out.append(name)
+    return pa.table(columns), left_out
+
+
+def _as_arrays(table: pa.Table) -> dict[str, NDArray[Any]]:
+    arrays = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        array = np.asarray(column.to_numpy())
+        if array.dtype == object:  # pickled objects are never written
+            array = np.array(["" if value is None else str(value) for value in array])
+        arrays[name] = array
+    return arrays

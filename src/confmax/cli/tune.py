@@ -1,0 +1,333 @@
+"""`confmax tune`: the rule that maximises a metric on the rows of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from confmax import metrics
+from confmax.calibration import Calibration
+from confmax.cli import app
+from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
+from confmax.cli.csvs import is_number
+from confmax.cli.large import SHARE, Large, large
+from confmax.cli.metrics import order_needed
+from confmax.cli.report import check_tune, write_cross_fitted_page
+from confmax.cli.show import Bar, Document, Page, finite, number, print_document, show_source, source_document
+from confmax.cli.tables import Frame, read_cells, read_frame, refuse_same
+from confmax.metrics import Metric
+from confmax.optimize import Progress
+from confmax.rule import DecisionRule
+from confmax.solution import Solution, maximize
+from confmax.tables.columns import find, table_order
+
+
+@app.confmax.command()
+@click.argument("file", type=app.PATH)
+@click.option("--label", metavar="COL", shell_complete=app.column_names,
+              help="Column of true classes. Without it, only the probabilities are used.")  # fmt: skip
+@click.option(
+    "--metric",
+    metavar="NAME",
+    shell_complete=app.metric_names,
+    help="What to maximise; 'confmax metrics' lists the names.",
+)
+@app.PARAM
+@click.option("--costs", type=app.PATH, metavar="FILE.csv",
+              help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
+                   "or column of names is matched to the classes; without names the order is that of --classes. "
+                   "Further columns are further decisions, such as abstaining.")  # fmt: skip
+@app.table_options
+@click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
+              show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
+                                      "with an optimality guarantee), counted on the labels, or a blend of both; "
+                                      "auto: a blend if there are labels.")  # fmt: skip
+@click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
+              show_default=True, help="How the probabilities are corrected first, using the labels; auto: the kind "
+                                      "that cross-validated log loss favours. The rule applies it.")  # fmt: skip
+@click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=app.solver_names,
+              help="Algorithm; auto chooses by the metric.")  # fmt: skip
+@click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
+              help="Whether the rule may decide at random; auto: only if that gains more than 0.001.")  # fmt: skip
+@click.option(
+    "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
+)
+@click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers.")
+@click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
+              help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
+                   "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
+                   "--label and --weight naming .npy files.")  # fmt: skip
+@app.rule_output
+@click.option("--report", type=app.OUT, metavar="PAGE.html",
+              help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
+                   "that was tuned without its fold, one of five.")  # fmt: skip
+@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=app.metric_names,
+              help="Second metric of the page's trade-off.")  # fmt: skip
+@app.AS_JSON
+def tune(
+    file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
+) -> None:
+    """Find the rule that maximises a metric on the rows of FILE.
+
+    FILE is a table (CSV, Parquet, NPZ, or '-' for CSV on standard input) with one row per case and one column of
+    probabilities per class, or for two classes a single one (--score). Tables larger than memory are read in parts. The
+    rule is printed; -o also writes it.
+
+    \b
+    Example:
+      confmax tune scores.csv --label truth --metric g_mean -o rule.json
+      confmax tune scores.csv --label truth --metric f1 --positive yes
+      confmax tune scores.csv --label truth --metric f1 --score p --positive yes
+      confmax tune scores.csv --label truth --metric linear --costs costs.csv
+      confmax tune 'scores/*.parquet' --label truth --metric macro_f1
+      confmax tune scores.csv --label truth --metric g_mean --report report.html
+    """
+    metric, params, costs = (more.pop(key) for key in ("metric", "params", "costs"))
+    if metric is None and costs is None:
+        raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
+    named_metric(metric or "linear", params, costs)
+    read = [path for path in (file, costs) if path is not None]
+    if out is not None:
+        for path in read:
+            refuse_same(out, path)
+    app.check_rule_output(out, force)
+    app.one_result(as_json, out, report)
+    asked = Asked(**{key: more.pop(key) for key in ASKED})
+    if not 0 <= more["seed"] < 2**63:
+        raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
+    if more["confusion"] in ("labels", "blend") and asked.label is None:
+        raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
+    if more["calibration"] in ("temperature", "vector") and asked.label is None:
+        raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
+    check_tune(report, out, asked.label, second, read)
+    settings = {
+        "confusion": more["confusion"],
+        "calibration": None if more["calibration"] == "none" else more["calibration"],
+        "solver": more["solver"],
+        "randomized": {"auto": "auto", "yes": True, "no": False}[more["randomized"]],
+        "tol": more["tol"],
+        "max_passes": more["max_passes"],
+        "random_state": more["seed"],
+    }
+    with Bar("tuning", "passes") as bar:
+        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, asked.sep)
+        kept: list[Any] = []  # solution and rows
+        rule, document = tune_rows(
+            frame, asked, metric or "linear", params, costs, callback=bar.step, found=kept.extend, **settings
+        )
+    document["rule_file"] = app.save_rule(rule, out, force)
+    if report is not None:
+        try:
+            write_cross_fitted_page(report, frame.path, *kept, second=second, settings=settings)
+        except ValueError as error:
+            written = "" if out is None else f"the rule is written to {out}, the report is not: "
+            raise ValueError(f"{written}{error}") from None
+        document["report_file"] = str(report)
+    document["guarantee"] = app.in_words_of_options(document["guarantee"])
+    print_document(document, as_json, partial(_show, rule=rule), out, report)
+
+
+# --- the work --------------------------------------------------------------------------------------------------------
+
+
+def tune_rows(
+    frame: Frame | Large,
+    asked: Asked,
+    metric: str,
+    params: Mapping[str, Any],
+    costs: Path | None,
+    *,
+    callback: Callable[[Progress], Any] | None = None,
+    found: Callable[[tuple[Solution, Rows]], Any] | None = None,
+    **settings: Any,
+) -> tuple[DecisionRule, Document]:
+    """Return the rule that maximises a metric on a file's rows, and what is to be told of it.
+
+    Parameters
+    ----------
+    frame, asked
+        The file, and which columns of it are meant.
+    metric : str
+        Name or alias.
+    params : mapping
+        Parameters of the metric.
+    costs : Path or None
+        Table of costs of the metric ``linear``.
+    callback : callable or None
+        Takes each step's `Progress`.
+    found : callable or None
+        Takes the solution and the rows, for those who want more than the document.
+    **settings
+        Further keywords of `maximize`.
+    """
+    chosen = named_metric(metric, params, costs)
+    rows = frame.rows(asked) if isinstance(frame, Large) else read_rows(frame, asked)
+    extra: tuple[str, ...] = ()
+    order_known = rows.order_known
+    if costs is not None:
+        table, extra, by_name = read_costs(costs, rows.classes)
+        chosen, order_known = metrics.get("linear", cost=table), order_known or by_name
+    if chosen.binary:
+        chosen.check_table(len(rows.classes), len(rows.classes))  # with more classes no order helps
+    if chosen.ordered and not order_known:
+        raise ValueError(order_needed(chosen, rows))
+    for note in rows.notes:
+        app.warn(note)
+    solution = maximize(
+        chosen, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, callback=callback, **settings
+    )
+    rule = solution.rule
+    if extra:
+        rule = replace(rule, class_names=(*rows.classes, *extra))
+    if found is not None:
+        found((replace(solution, rule=rule), rows))
+    return rule, {**source_document(frame, asked, rows), **_found(solution, costs), "rule": json.loads(rule.to_json())}
+
+
+def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
+    """Return a metric by name or alias; the table of ``linear`` comes later, when the classes are known."""
+    if costs is None and name != "linear":
+        return metrics.get(name, **params)
+    if name != "linear":
+        raise ValueError(f"--costs is for the metric linear; got {name}: leave one of them out")
+    if params:
+        raise ValueError(f"linear takes its table from --costs, not --param {next(iter(params))}")
+    if costs is None:
+        raise ValueError("the metric linear needs a table of costs; give it with --costs FILE.csv")
+    return metrics.get("linear", cost=np.zeros((2, 2)))
+
+
+def _found(solution: Solution, costs: Path | None) -> Document:
+    """Return values, gap and status of a solution."""
+    metric, base = solution.metric, solution.baselines
+    return {
+        "metric": repr(metric),
+        "unit": None if costs is None else "minus the mean cost of a row",
+        "confusion": solution.mode,
+        "model_share": solution.model_share,
+        "argmax": finite(base["argmax"]),
+        "p_prior": finite(base["p/prior"]),
+        "tuned": finite(solution.value),
+        "tuned_on_labels": finite(solution.label_value),
+        "upper_bound": finite(solution.upper_bound),
+        "gap": finite(solution.gap),
+        "randomization_loss": finite(solution.randomization_loss),
+        "status": solution.status.name.lower(),
+        "guarantee": solution.guarantee,
+        "passes": solution.n_passes,
+        "calibration": None if solution.calibration is None else _calibration(solution.calibration),
+    }
+
+
+def _calibration(found: Calibration) -> Document:
+    """Return what was done to the probabilities, with log losses in nats."""
+    return {
+        "kind": found.kind,
+        "log_loss_before": finite(found.log_loss_before),
+        "log_loss_after": finite(found.log_loss_after),
+        "cv_log_loss_before": finite(found.cv_log_loss_before),
+        "cv_log_loss_after": finite(found.cv_log_loss_after),
+        "told": str(found).removeprefix("calibration "),
+    }
+
+
+# --- the table of costs ----------------------------------------------------------------------------------------------
+
+
+def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], tuple[str, ...], bool]:
+    """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names told the order.
+
+    The file has one row per true class and one column per decision. A first row of names, and a first column of
+    names, are matched to the classes; with one of them alone, the other axis follows its order.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a table.
+    """
+    names = [str(name) for name in classes]
+    cells = read_cells(path)
+    header = None
+    named = bool(cells) and _names(cells[0], classes)
+    if cells and (not all(map(is_number, cells[0][1:])) or (named and len(cells) > len(names))):
+        header, cells = cells[0], cells[1:]
+    row_names = None
+    corner = header is not None and len(header) > len(names) and _names(header[1:], classes)
+    if cells and (not is_number(cells[0][0]) or corner):
+        row_names, cells = [row[0] for row in cells], [row[1:] for row in cells]
+        if header is not None and len(header) > len(cells[0]):
+            header = header[1:]
+    width = len(cells[0]) if header is None else len(header)
+    for k, row in enumerate(cells):
+        bad = next((cell for cell in row if not is_number(cell)), None)
+        if len(row) != width or bad is not None:
+            what = f"has {len(row)} costs, not {width}" if bad is None else f"holds {bad!r}, which is not a number"
+            raise ValueError(f"row {k} of the cost table {path} {what}; give one number per decision")
+    if len(cells) != len(names) or width < len(names):
+        raise ValueError(
+            f"the cost table {path} has {len(cells)} rows and {width} columns for {len(names)} classes "
+            f"({listed(names)}); give one row per true class and one column per decision"
+        )
+    axes = (f"first column of the cost table {path}", f"first row of the cost table {path}")
+    lines, columns = table_order(row_names, header, (len(cells), width), classes, axes=axes)
+    table = [[float(cells[i][j]) for j in columns] for i in lines]
+    extra = () if header is None else tuple(header[j] for j in columns[len(names) :])
+    return table, extra, header is not None or row_names is not None
+
+
+def _names(cells: Sequence[str], classes: Sequence[Any]) -> bool:
+    """Return whether cells name all classes."""
+    return find(cells, classes, whole=False, affix=False).places is not None
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _show(page: Page, document: Document, rule: DecisionRule) -> None:
+    """Print what `tune` found."""
+    on_labels = document["confusion"] == "labels"
+    show_source(page, document)
+    page.say()
+    how = {
+        "labels": "counted on the labels",
+        "model": "expected from the probabilities themselves",
+        "blend": _blended(document["model_share"]),
+    }[document["confusion"]]
+    unit = f", {document['unit']}" if document["unit"] else ""
+    page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
+    rows = [
+        (name, number(document[key]))
+        for name, key in (("argmax", "argmax"), ("p/prior", "p_prior"), ("tuned", "tuned"))
+    ]
+    if not on_labels and document["tuned_on_labels"] is not None:
+        rows.append(("on labels", number(document["tuned_on_labels"])))
+    if document["calibration"] is not None:
+        rows.append(("calibration", document["calibration"]["told"]))
+    page.items([*rows, ("guarantee", document["guarantee"]), ("passes", str(document["passes"]))])
+    page.say()
+    page.block(str(rule))
+    page.say()
+    out = document["rule_file"]
+    written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
+    page.say(
+        f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
+        f"other rows."
+    )
+    if "report_file" in document:
+        page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
+
+
+def _blended(share: float | None) -> str:
+    """Return how much of a blend is the model, in words."""
+    percent = round(100 * (share or 0.0))
+    if percent in (0, 100):
+        return "expected from the probabilities (the labels agree)" if percent else "counted on the labels"
+    return f"{percent}% expected from the probabilities, the rest counted on the labels"

@@ -1,0 +1,205 @@
+"""What a report judges: labelled rows, and what is decided for each of them by a rule that was not tuned on it.
+
+Either a finished rule is judged on rows that are said to be others than those it was tuned on, or every row is decided
+by the rule that was tuned without its fold (cross-fitting). Of rules that draw, the expectation is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.evaluate.protocols import Rule, Tuned, with_gain
+from confmax.evaluate.tuning_rows import tuned_on
+from confmax.evaluate.uncertainty import Decided
+from confmax.metrics import Metric
+from confmax.tables import MemoryTable, apply_calibrator, decide
+from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Rows and decisions.
+
+    Attributes
+    ----------
+    table : MemoryTable
+        Raw probabilities (n, K) with labels.
+    metric : Metric
+        What the rule was tuned for, or what it is to be judged by.
+    rule : DecisionRule
+        The rule that is reported on.
+    decided : Decided
+        What is decided for the rows.
+    kept : Decided
+        What ``rule`` decides for the rows, which differs from ``decided`` where the figures are cross-fitted.
+    single : Decided or None
+        What is decided if the most frequent of a randomised rule's rules is always taken.
+    proba : ndarray (n, K)
+        Probabilities after the calibration that belongs to the rule that decides the row.
+    solution : Solution or None
+        How the rule was found.
+    fold : ndarray (n,) or None
+        The fold of every row, where the figures are cross-fitted.
+    solutions : tuple of Solution
+        Of the folds: each tuned on all rows but those of its fold.
+    seen : bool
+        Whether the rows are those that the rule was tuned on.
+    """
+
+    table: MemoryTable
+    metric: Metric
+    rule: Rule
+    decided: Decided
+    kept: Decided
+    single: Decided | None
+    proba: NDArray[Any]
+    solution: Tuned | None = None
+    fold: NDArray[np.int64] | None = None
+    solutions: tuple[Tuned, ...] = ()
+    seen: bool = False
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """True classes as column numbers (n,)."""
+        assert self.table.labels is not None
+        return self.table.labels
+
+    @property
+    def weight(self) -> Array:
+        """Weights of the rows (n,)."""
+        return np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that decide the rows: one per fold, or the rule itself."""
+        return tuple(each.rule for each in self.solutions) or (self.rule,)
+
+    @property
+    def which(self) -> NDArray[np.int64]:
+        """Which of `rules` decides each row (n,)."""
+        return np.zeros(self.table.n_rows, np.int64) if self.fold is None else self.fold
+
+    def counts(self, decided: Decided) -> Array:
+        """Return the weights (K, M) of rows by true class and decision."""
+        K, M = self.table.n_classes, decided.n_decisions
+        found = np.zeros(K * M)
+        for line, share in zip(decided.decisions, decided.shares, strict=True):
+            found += share * np.bincount(self.labels * M + line, weights=self.weight, minlength=K * M)
+        return found.reshape(K, M)
+
+
+def judged(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
+    """Return the evidence of a finished rule on the rows of a table."""
+    decided = Decided(*rule.decided(table))
+    single = _most_frequent(rule)
+    alone = None if single is rule else Decided(*single.decided(table))
+    seen = solution is not None and tuned_on(solution, table)
+    proba = apply_calibrator(rule.calibrator, table.proba)
+    return Evidence(table, metric, rule, decided, decided, alone, proba, solution, seen=seen)
+
+
+def cross_fitted(
+    table: MemoryTable,
+    solution: Tuned,
+    tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned],
+    *,
+    n_folds: int,
+    seed: int,
+) -> Evidence:
+    """Return the evidence in which every row is decided by the rule tuned without its fold.
+
+    Folds are stratified and depend on the content of the rows and the seed, never on their order. The rules of the
+    folds are of the kind of the solution's rule, see `kind_of`: other rules than the one that is kept would be judged,
+    if every fold chose between drawing and not, and between calibrations, anew.
+
+    Parameters
+    ----------
+    table : MemoryTable
+        All rows, labelled.
+    solution : Solution
+        What was found on all of them.
+    tune : callable
+        Maps which rows to use (n,), and settings of `maximize`, to the `Solution` found on these rows with these.
+    n_folds : int
+        Number of folds.
+    seed : int
+        Seed of the folds.
+
+    Raises
+    ------
+    ValueError
+        If nothing can be tuned without one of the folds.
+    """
+    fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
+    n_folds = int(fold.max()) + 1
+    found: list[Tuned] = []
+    try:
+        for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):
+            found.append(one)
+    except ValueError as error:
+        raise ValueError(
+            f"no rule can be tuned without fold {len(found) + 1} of {n_folds} ({error}); evaluate the rule on other "
+            f"rows instead, or pass more rows"
+        ) from None
+    rules = [each.rule for each in found]
+    singles = [_most_frequent(rule) for rule in rules]
+    same = all(one is other for one, other in zip(rules, singles, strict=True))
+    proba = np.empty_like(table.proba)
+    for k, rule in enumerate(rules):
+        proba[fold == k] = apply_calibrator(rule.calibrator, table.proba[fold == k])
+    return Evidence(
+        table,
+        solution.metric,
+        solution.rule,
+        pooled(rules, table, fold),
+        Decided(*solution.rule.decided(table)),
+        None if same else pooled(singles, table, fold),
+        proba,
+        solution,
+        fold,
+        tuple(found),
+    )
+
+
+def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) -> Decided:
+    """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
+
+    Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each
+    piece every fold has one deterministic rule.
+    """
+    ends = [np.cumsum(rule.weights) / rule.weights.sum() for rule in rules]
+    edges = np.unique(np.concatenate(ends).round(12))
+    shares = np.diff(np.concatenate([[0.0], edges[:-1], [1.0]]))
+    middles = np.concatenate([[0.0], edges[:-1]]) + shares / 2
+    out = np.empty((len(shares), table.n_rows), np.int64)
+    for k, (rule, end) in enumerate(zip(rules, ends, strict=True)):
+        mine = which == k
+        lines = np.asarray(decide(apply_calibrator(rule.calibrator, table.proba[mine]), rule.gains))
+        atom = np.minimum(np.searchsorted(end, middles), len(lines) - 1)
+        out[:, mine] = lines[atom]
+    return Decided(out, shares, max(rule.n_decisions for rule in rules))
+
+
+def kind_of(solution: Tuned) -> dict[str, Any]:
+    """Return the settings of `maximize` that make rules of a solution's kind: deterministic or not, and calibrated how.
+
+    A calibrator that was given is not in them: the caller's own setting fits it again. A rule that draws allows the
+    rules of the folds to draw; where that gains nothing there, they do not.
+    """
+    settings: dict[str, Any] = {"randomized": solution.rule.is_randomized}
+    kind = None if solution.calibration is None else solution.calibration.kind
+    return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
+
+
+def _most_frequent(rule: Rule) -> Rule:
+    """Return the rule that a randomised rule draws most often; a deterministic one itself."""
+    if not rule.is_randomized:
+        return rule
+    gain = rule.gains[int(np.argmax(rule.weights))]
+    return with_gain(rule, gain)

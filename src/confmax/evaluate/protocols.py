@@ -1,0 +1,108 @@
+"""What evaluation reads of a rule and of a solution: `DecisionRule` and `Solution` stand above and fit these.
+
+The fields of the dataclass are part of `Rule`, so that `dataclasses.replace` makes another rule of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.calibration import Calibration
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics import Metric
+from confmax.tables import Calibrator, MemoryTable, Oracle
+
+
+@runtime_checkable
+class Decides(Protocol):
+    """What `score` reads of a rule; `confmax.DecisionRule` is one, and so is any class with these members."""
+
+    @property
+    def class_names(self) -> tuple[Any, ...]:
+        """Names of the K columns, in order, and of further decisions."""
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+
+    @property
+    def metric(self) -> str:
+        """The metric that the rule was tuned for, or an empty text."""
+
+    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
+        """Return the decisions (A, n) of its atoms on the raw probabilities of ``table``, their shares (A,), and M."""
+
+    def reordered(self, class_names: Sequence[Any]) -> Decides:
+        """Return the same rule for columns in the order ``class_names``."""
+
+
+class Rule(Decides, Protocol):
+    """A rule that is evaluated, see `confmax.DecisionRule`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def gains(self) -> Gains: ...
+    @property
+    def weights(self) -> Array: ...
+    @property
+    def calibrator(self) -> Calibrator | None: ...
+    @property
+    def n_decisions(self) -> int: ...
+    @property
+    def is_randomized(self) -> bool: ...
+    @property
+    def threshold(self) -> float | None: ...
+    def decision_probabilities(self, proba: ArrayLike) -> Array: ...
+    def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion: ...
+    def predict_index(self, proba: ArrayLike) -> NDArray[Any]: ...
+    def to_json(self) -> str: ...
+
+
+class Tuned(Protocol):
+    """How a rule was found, see `confmax.Solution`."""
+
+    @property
+    def rule(self) -> Rule: ...
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def label_value(self) -> float | None: ...
+    @property
+    def upper_bound(self) -> float | None: ...
+    @property
+    def gap(self) -> float | None: ...
+    @property
+    def status(self) -> Any: ...
+    @property
+    def n_passes(self) -> int: ...
+    @property
+    def history(self) -> Sequence[Any]: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def model_share(self) -> float: ...
+    @property
+    def tuned_on(self) -> str: ...
+    @property
+    def calibration(self) -> Calibration | None: ...
+    @property
+    def statistics(self) -> Confusion: ...
+
+
+def with_gain(rule: Rule, gain: Gains) -> Rule:
+    """Return the deterministic rule of one ``gain`` that is like ``rule`` otherwise."""
+    return replace(rule, gains=gain, weights=np.ones(1))
+
+
+def plain_rule(rule: Rule) -> Rule:
+    """Return argmax of the raw probabilities for the classes of ``rule``."""
+    K = rule.n_classes
+    return replace(with_gain(rule, Gains.reduced(np.ones(K))), class_names=rule.class_names[:K], calibrator=None)

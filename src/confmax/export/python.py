@@ -1,0 +1,129 @@
+"""A rule as the source text of a Python function, which needs nothing but Python."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.export.plan import Exportable, Plan, plan_of
+from confmax.tables.arrays import ROW_SUM_TOLERANCE
+
+
+def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -> str:
+    """Return the rule as the source text of a Python function that needs nothing but Python.
+
+    Parameters
+    ----------
+    rule : DecisionRule
+        The rule to write. `DecisionRule.to_python` passes itself.
+    name : str
+        Name of the function. It takes a sequence of K probabilities in class order and returns the decided index.
+        Like `predict`, it raises `ValueError` if they are not probabilities.
+    labels : bool
+        Whether the function returns the class's name instead of its index.
+
+    Raises
+    ------
+    ValueError
+        If the rule is randomised, its calibration is an object that confmax does not provide, ``name`` cannot name
+        a function, or a class name cannot be written as a label.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    >>> exec(rule.to_python())
+    >>> decide([0.7, 0.3]), decide([0.8, 0.2])
+    (1, 0)
+    >>> exec(rule.to_python(labels=True))
+    >>> decide([0.7, 0.3]), decide([0.8, 0.2])
+    ('yes', 'no')
+    """
+    plan = plan_of(rule, "to_python", labels=labels)
+    plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
+    if not plain or hasattr(builtins, name) or name == "math":
+        raise ValueError(f"{name!r} cannot name a Python function; give a name such as 'decide'")
+    K, M = plan.n_classes, plan.n_decisions
+    tolerance, rounding = ROW_SUM_TOLERANCE, 8 * float(np.finfo(np.float64).eps)
+    # ascii() leaves no line break in a name, so that no name of a stranger's rule can leave its comment
+    tuned = f"Tuned for {ascii(plan.metric)[1:-1]}; decisions" if plan.metric else "Decisions"
+    returned = f"decided index, 0 to {M - 1}," if plan.labels is None else "label of the decided class"
+    lines = [
+        *(["import math", "", ""] if plan.scaling else []),
+        f"# {tuned}, by index: {list(plan.names[:M])!a}",
+        f"def {name}(proba):",
+        f'    """Return the {returned} from a sequence of {K} probabilities."""',
+        "    p = [float(value) for value in proba]",
+        f"    if len(p) != {K}:",
+        f'        raise ValueError(f"this rule decides on {K} probabilities; got {{len(p)}}")',
+        "    total = 0.0",
+        "    for value in p:",
+        "        total += value",
+        f"    if not (min(p) >= 0.0 and abs(total - 1.0) <= {tolerance!r}):",
+        '        raise ValueError(f"pass finite probabilities that sum to one, none negative; these sum to {total}")',
+        f"    if abs(total - 1.0) > {rounding!r}:",
+        "        p = [value / total for value in p]",
+        *(_python_calibration(*plan.scaling) if plan.scaling else []),
+        *(_python_scores(plan)),
+        "    best = 0",
+        f"    for j in range(1, {M}):",
+        "        if scores[j] >= scores[best]:  # ties go to the largest index",
+        "            best = j",
+        "    return best" if plan.labels is None else f"    return {plan.labels!a}[best]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str]:
+    return [
+        f"    powers = {powers.tolist()}",
+        f"    offsets = {offsets.tolist()}",
+        f"    z = [a * math.log(value + {floor!r}) + b for a, value, b in zip(powers, p, offsets)]",
+        "    top = max(z)",
+        "    p = [math.exp(value - top) for value in z]",
+        "    total = 0.0",
+        "    for value in p:",
+        "        total += value",
+        "    p = [value / total for value in p]",
+    ]
+
+
+def _python_scores(plan: Plan) -> list[str]:
+    if plan.full is not None:
+        rows = [f"        {row}," for row in plan.full.tolist()]
+        return [
+            "    gains = [",
+            *rows,
+            "    ]",
+            f"    scores = [0.0] * {plan.n_decisions}",
+            "    for value, row in zip(p, gains):",
+            "        scores = [score + value * gain for score, gain in zip(scores, row)]",
+        ]
+    a, b = plan.coefficients()
+    scores = f"    scores = [value * a + b for value, a, b in zip(p, {a.tolist()}, {b.tolist()})]"
+    return [*_python_distances(plan.power), scores]
+
+
+def _python_distances(power: int) -> list[str]:
+    """Return the lines that put the expected distances of the classes, as `features` of the oracles, in place of p."""
+    if power == 0:
+        return []
+    sums = [
+        "    total, mean, square = p[0], 0.0, 0.0",
+        "    for i in range(1, len(p)):",
+        "        total, mean, square = total + p[i], mean + p[i] * i, square + p[i] * (i * i)",
+    ]
+    if power == 2:
+        return [*sums, "    p = [(square + total * (j * j)) - mean * (2 * j) for j in range(len(p))]"]
+    return [
+        *sums,
+        "    below, distances = 0.0, []",
+        "    for value in p:",
+        "        distances.append(mean)",
+        "        below += value",
+        "        mean += below + below - total",
+        "    p = distances",
+    ]

@@ -1,0 +1,67 @@
+"""What a formula returns: values and first derivatives of a metric, as functions of a confusion matrix's statistics.
+
+With row sums r, diagonal D and column sums c, a metric ``psi(r, D, c)`` has the gradient
+``G[i, j] = [i = j] dpsi/dD_i + dpsi/dr_i + dpsi/dc_j``. The part that is constant within a row does not change a
+decision, so the reduced gain is ``a = dpsi/dD``, ``b = dpsi/dc``. A formula maps a `Confusion` (possibly a batch) to a
+`FirstOrder`. At 0/0 the value is scikit-learn's ``zero_division=0`` with all labels listed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion
+
+TINY = 1e-150  # what is smaller is zero: its reciprocal, squared, could not be held
+
+
+class FirstOrder(NamedTuple):
+    """A metric near one confusion matrix: its value and its partial derivatives.
+
+    ``matrix`` (..., K, M) is None for metrics of the statistics alone; for the others it is the whole gradient. Then
+    ``columns`` and ``rows`` (..., K) are the derivatives by the column and row sums, for where C is a part of a larger
+    matrix whose sums count; or empty.
+    """
+
+    value: Array
+    diagonal: Array = np.empty(0)
+    columns: Array = np.empty(0)
+    rows: Array = np.empty(0)
+    matrix: Array | None = None
+
+
+class Formula(ABC):
+    """A formula that is more than a function of the statistics: its values take less than its derivatives, or it has
+    to be checked before it is used.
+    """
+
+    @abstractmethod
+    def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
+        """Return value and derivatives at the statistics ``S``, which may be a batch."""
+
+    @abstractmethod
+    def values(self, S: Confusion, **params: Any) -> Array:
+        """Return the values (B,) alone, the same bytes."""
+
+    def admit(self, n_classes: int, n_decisions: int) -> None:  # noqa: B027
+        """Refuse, by a ValueError, tables of ``n_classes`` and ``n_decisions`` for which the function does not work."""
+
+    def reads_order(self, n_classes: int) -> bool:
+        """Whether the value depends on the order of that many classes."""
+        return False
+
+
+def safe_ratio(numerator: Array, denominator: Array) -> Array:
+    """Return ``numerator / denominator``, 0 where the denominator is 0 (or below `TINY`)."""
+    shape = np.broadcast(numerator, denominator).shape
+    return np.divide(numerator, denominator, out=np.zeros(shape), where=np.abs(denominator) > TINY)
+
+
+def reciprocal(x: Array) -> Array:
+    """Return ``1 / x``, 0 where x is 0 (or below `TINY`)."""
+    present = np.abs(x) > TINY
+    # a division with a mask is not vectorised
+    return 1.0 / x if np.all(present) else np.divide(1.0, x, out=np.zeros(np.shape(x)), where=present)

@@ -1,0 +1,183 @@
+"""What a reader must know before trusting the figures, each as one plain sentence and only where it is true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from confmax.evaluate.figures import Figures
+from confmax.evaluate.names import labels
+from confmax.optimize import Status
+from confmax.page.format import capital, listed, number, percent, rows, threshold
+
+FEW = 30  # rows of a class below which its figures are loose
+MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
+LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
+SMALL = 0.005  # a loss of the metric below this is not worth a word
+COPIES = 0.1  # share of rows that have a twin
+DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
+
+
+def warnings_of(figures: Figures) -> tuple[str, ...]:
+    """Return the sentences, the gravest first."""
+    found = [told for check in CHECKS for told in [check(figures)] if told]
+    return tuple(found)
+
+
+def seen_rows(figures: Figures) -> str:
+    """The rows are those of the tuning."""
+    if not figures.evidence.seen:
+        return ""
+    return (
+        "These are the rows that the rule was tuned on, so every figure of the tuned rule is optimistic. Evaluate it "
+        "on other rows, or use 'confmax tune --report', which cross-fits."
+    )
+
+
+def tuned_on_training_rows(figures: Figures) -> str:
+    """The rule was tuned on the final model's probabilities of its own training rows."""
+    solution = figures.evidence.solution
+    if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
+        return ""
+    name = figures.main.label
+    return (
+        f"Many training rows are alike, so the rule was tuned on the final model's probabilities of its training rows. "
+        f"Its {name} there is {number(solution.value)}, which is in-sample. With out-of-fold probabilities, on the "
+        f"labels, it is {number(solution.label_value)}."
+    )
+
+
+def absent(figures: Figures) -> str:
+    """Classes without rows."""
+    names = _names(figures, [row.n_rows == 0 for row in figures.classes])
+    if not names:
+        return ""
+    one = len(names) == 1
+    return (
+        f"No row has the label {listed(names)}. The page cannot say anything about "
+        f"{'this class' if one else 'these classes'}, and metrics that divide by class sizes leave "
+        f"{'it' if one else 'them'} out."
+    )
+
+
+def few_rows(figures: Figures) -> str:
+    """Classes with few rows."""
+    few = [0 < row.n_rows < FEW for row in figures.classes]
+    if not any(few):
+        return ""
+    told = [f"{row.name} ({row.n_rows})" for row, mine in zip(figures.classes, few, strict=True) if mine]
+    return (
+        f"Too few rows of {listed(told)}: with fewer than {FEW} rows of a class, its precision, recall and threshold "
+        f"depend on single rows. So do metrics that weight all classes equally."
+    )
+
+
+def lost_classes(figures: Figures) -> str:
+    """Classes that bootstrap replicates lack."""
+    tail = (1 - figures.score.level) / 2
+    lost = {str(name): share for name, share in figures.score.absent.items() if share > tail}
+    if not lost:
+        return ""
+    name, share = max(lost.items(), key=lambda item: item[1])
+    return (
+        f"Class {labels([name])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of it. "
+        f"In these replicates, means of recalls and the smallest recall leave the class out, and macro F1 and similar "
+        f"metrics count it as zero. The intervals of these metrics are unreliable and may not contain the value itself."
+    )
+
+
+def over_fitting(figures: Figures) -> str:
+    """The gain on the tuning rows is not found on other rows."""
+    solution, main = figures.evidence.solution, figures.main
+    if solution is None or solution.label_value is None or figures.evidence.fold is None:
+        return ""
+    inside = solution.label_value - main.argmax.value
+    outside = main.tuned.value - main.argmax.value
+    drop = inside - outside
+    if not math.isfinite(drop) or inside <= 0 or drop < SMALL or drop < LOST * inside:
+        return ""
+    return (
+        f"Over-fitting: on its tuning rows the rule reaches {number(solution.label_value)} in {main.label} "
+        f"({number(inside, sign=True)} compared with argmax), on held-out rows {number(main.tuned.value)} "
+        f"({number(outside, sign=True)}). Expect the value on held-out rows."
+    )
+
+
+def unstable(figures: Figures) -> str:
+    """Thresholds differ between folds."""
+    loose = [row.folds is not None and row.spread > MUCH for row in figures.classes]
+    names = _names(figures, loose)
+    if not names:
+        return ""
+    row = max((row for row, mine in zip(figures.classes, loose, strict=True) if mine), key=lambda row: row.spread)
+    assert row.folds is not None
+    low, high = map(threshold, row.folds)
+    others = {1: "", 2: "one more class"}.get(len(names), f"{len(names) - 1} more classes")
+    return (
+        f"The rule varies between folds: the threshold of {row.name} ranges from {low} to {high}"
+        + (f", and those of {others} vary as much" if others else "")
+        + ". More rows would make it stable, and so would a metric that depends less on rare classes."
+    )
+
+
+def miscalibrated(figures: Figures) -> str:
+    """The probabilities that the rule uses are off."""
+    used = figures.calibrated
+    if not used.is_off:
+        return ""
+    after = "even after the rule's own calibration, " if used is not figures.raw else ""
+    return (
+        f"The probabilities are poorly calibrated: {after}the most probable class is correct "
+        f"{100 * used.ece:.1f} percentage points more or less often than stated, on average (with calibrated "
+        f"probabilities, about {100 * used.ece_by_chance:.1f}). A better calibrated model would improve the rule."
+    )
+
+
+def useless_draws(figures: Figures) -> str:
+    """A randomised rule that gains nothing by its draws."""
+    if figures.single is None:
+        return ""
+    gain = figures.single
+    if gain.value > DRAWS and (gain.low is None or gain.low > 0):
+        return ""
+    return (
+        f"The rule decides at random with no clear benefit: {number(gain.value, sign=True)} compared with always "
+        f"applying the rule that it draws most often. Tune with randomized=False (--randomized no)."
+    )
+
+
+def copies(figures: Figures) -> str:
+    """Rows that are equal."""
+    hashes = figures.evidence.table.row_hashes()
+    _, inverse, often = np.unique(hashes, return_inverse=True, return_counts=True)
+    twins = float(np.mean(often[inverse.reshape(-1)] > 1))
+    if twins <= COPIES:
+        return ""
+    return (
+        f"{percent(twins)} of rows have the same probabilities as another row ({rows(len(often))} are distinct). If "
+        f"these are copies of the same cases, the intervals are too narrow."
+    )
+
+
+def unfinished(figures: Figures) -> str:
+    """The search ended early."""
+    solution = figures.evidence.solution
+    early = (Status.TRUNCATED, Status.STOPPED)
+    if solution is None:
+        return ""
+    # on labels there is no bound to reach, and a budget that is used up says nothing
+    if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.mode != "model"):
+        return ""
+    return f"The search for the rule ended early, and a better rule may exist. {capital(solution.status.value)}."
+
+
+def _names(figures: Figures, which: list[bool]) -> list[str]:
+    return [row.name for row, mine in zip(figures.classes, which, strict=True) if mine]
+
+
+CHECKS: tuple[Callable[[Figures], str], ...] = (
+    seen_rows, tuned_on_training_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated,
+    useless_draws, copies, unfinished,
+)  # fmt: skip

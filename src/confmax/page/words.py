@@ -1,0 +1,403 @@
+"""What the figures mean, in sentences for readers who know no optimisation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from confmax.calibration.words import coefficients, in_words, printable
+from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
+from confmax.evaluate.names import metric_name
+from confmax.evaluate.uncertainty import Difference
+from confmax.page.format import (
+    capital,
+    count,
+    interval,
+    listed,
+    number,
+    percent,
+    probability,
+    rows,
+    threshold,
+)
+
+MOST_PRICES = 4
+
+
+def confidence(figures: Figures) -> str:
+    """Return the level of the intervals."""
+    return f"{100 * figures.score.level:.4g} %"
+
+
+def basis(figures: Figures) -> str:
+    """Return which rows the figures describe, as the end of a sentence."""
+    evidence = figures.evidence
+    n = rows(figures.score.n_rows)
+    if evidence.fold is not None:
+        folds = len(evidence.solutions)
+        return (
+            f"on {n}, cross-fitted in {folds} folds: each row is decided by a rule that was tuned on the other folds "
+            f"(the rule that is kept is tuned on all rows)"
+        )
+    if evidence.seen:
+        return f"on the {n} that the rule was tuned on"
+    return f"on the {n} given. Make sure that the rule was not tuned on them"
+
+
+def headline(figures: Figures) -> str:
+    """Return what to make of the rule, without a number; numbers follow once."""
+    main = figures.main
+    name = capital(main.label)
+    if decides_as_argmax(figures):
+        # other rows may be too few to show where the rule differs from argmax
+        tuning = figures.evidence.fold is not None or figures.evidence.seen
+        return f"{name}: " + (
+            "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
+        )
+    if main.verdict == "unknown":
+        return f"{name} of a tuned decision rule"
+    if main.verdict == "worse":
+        return f"{name}: the tuned rule is worse than argmax"
+    if is_as_good(main.difference):
+        return f"{name}: argmax is {_as_good(main.difference)} as the tuned rule"
+    if verdict_of(main.to_prior) == "worse":
+        return f"{name}: p/prior is better than the tuned rule"
+    if is_as_good(main.to_prior):
+        return f"{name}: p/prior is {_as_good(main.to_prior)} as the tuned rule"
+    if main.verdict == "better":
+        return f"{name}: the tuned rule is better than argmax"
+    return f"{name}: too few rows to say whether the tuned rule beats argmax"
+
+
+def verdict(figures: Figures) -> tuple[str, str]:
+    """Return one of "better", "worse", "unclear", and what to make of the difference to argmax in plain words."""
+    main = figures.main
+    minus, kind = main.difference, main.verdict
+    told = difference(minus, "argmax")
+    if decides_as_argmax(figures):
+        return "unclear", _as_argmax(figures)
+    if kind == "unknown" and not math.isfinite(minus.value):
+        return "unclear", "The difference to argmax is not finite on these rows, so the two cannot be compared."
+    if kind == "unknown":
+        return "unclear", "Without intervals, this page cannot say whether the difference to argmax is noise."
+    if kind == "same":
+        return "unclear", "The tuned rule scores exactly as argmax does on these rows. Use argmax."
+    if kind == "better":
+        return "better", f"The tuned rule is better than argmax: {told} is more than chance explains."
+    if kind == "worse":
+        return "worse", (
+            f"The tuned rule is WORSE than argmax on these rows: {told} is more than chance explains. Do not use the "
+            f"rule as it is."
+        )
+    if is_as_good(minus):
+        return "unclear", f"argmax is {_as_good(minus)}: {_in_noise(told, minus)} Use argmax, which needs no tuning."
+    side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
+    if abs(minus.value) <= ROUNDING:
+        side = "scores as argmax does"
+    if minus.low is not None and minus.high is not None and (minus.low > ROUNDING or minus.high < -ROUNDING):
+        return "unclear", (
+            f"The tuned rule {side}. {capital(told)} has an unusable interval: many bootstrap replicates lack rare "
+            f"classes, so the interval does not contain the value itself."
+        )
+    return "unclear", (
+        f"The tuned rule {side}, but the difference could be noise: {told} has an interval that contains zero. More "
+        f"rows would show."
+    )
+
+
+def difference(minus: Difference, other: str) -> str:
+    """Return the difference of the tuned rule and another one, with its interval, as the subject of a sentence."""
+    span = interval(minus.low, minus.high, sign=True)
+    return f"the difference (tuned rule minus {other}) of {number(minus.value, sign=True)}{f' {span}' if span else ''}"
+
+
+def decides_as_argmax(figures: Figures) -> bool:
+    """Return whether the rule, in cross-fitted figures the one that is kept, decides every row as argmax does."""
+    return not figures.changed
+
+
+def _as_argmax(figures: Figures) -> str:
+    """Return the verdict on a rule that decides as argmax, and where the figures differ from those of argmax."""
+    if not figures.changed_by_folds:
+        return "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
+    return (
+        f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
+        f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are theirs, "
+        f"so they differ from those of argmax."
+    )
+
+
+def _as_good(minus: Difference) -> str:
+    """Return how good another rule is that `is_as_good`."""
+    return "at least as good" if middle(minus) < -AS_GOOD else "as good"
+
+
+def _in_noise(told: str, minus: Difference) -> str:
+    below = "below zero" if middle(minus) < -AS_GOOD else f"below {AS_GOOD:g}"
+    return f"{told} has an interval that contains zero, and its middle is {below}."
+
+
+def against_prior(figures: Figures) -> str:
+    """Return how the rule compares with dividing by the class sizes, which needs no tuning."""
+    main, minus = figures.main, figures.main.to_prior
+    if minus.low is None or minus.high is None or not math.isfinite(minus.value):
+        return ""
+    if decides_as_argmax(figures) and figures.changed_by_folds:
+        return ""  # the difference is that of the rules of the folds, and none of them is kept
+    told, kind = difference(minus, "p/prior"), verdict_of(minus)
+    # where argmax does as well, it is simpler still
+    advice = "" if main.verdict == "worse" or is_as_good(main.difference) else " Use p/prior, which needs no tuning."
+    what = "p/prior, which only divides each probability by its class size,"
+    if kind == "better":
+        also = "also " if main.verdict == "better" else ""
+        return f"The rule is {also}better than {what[:-1]}: {told} is more than chance explains."
+    if kind == "same":
+        return f"{what} scores exactly as the tuned rule does.{advice}"
+    if kind == "worse":
+        return f"{what} is better than the tuned rule on these rows: {told} is more than chance explains.{advice}"
+    if is_as_good(minus):
+        return f"{what} is {_as_good(minus)}: {_in_noise(told, minus)}{advice}"
+    return f"These rows cannot show whether the rule beats {what[:-1]}: {told} has an interval that contains zero."
+
+
+def price(figures: Figures) -> str:
+    """Return which metrics got worse."""
+    others = figures.metrics[1:]
+    if not figures.score.n_replicates or decides_as_argmax(figures):
+        return ""
+    worse = sorted((row for row in others if row.verdict == "worse"), key=lambda row: row.difference.value)
+    maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
+    if worse:
+        shown = listed([_change(row) for row in worse[:MOST_PRICES]], MOST_PRICES)
+        more = len(worse) - MOST_PRICES
+        rest = f"; {more} more under 'All metrics'" if more > 0 else ""
+        told = f"Significantly lower: {shown}{rest}."
+    else:
+        told = "No other metric is significantly lower."
+    if maybe:
+        told += f" Slightly lower (within noise): {listed([row.label for row in maybe], MOST_PRICES)}."
+    return told
+
+
+def _change(row: MetricRow) -> str:
+    return f"{row.label} from {number(row.argmax.value)} to {number(row.tuned.value)}"
+
+
+# --- the rule --------------------------------------------------------------------------------------------------------
+
+
+def how_it_decides(figures: Figures) -> list[str]:
+    """Return how the rule decides, in a few sentences."""
+    rule = figures.evidence.rule
+    told = []
+    if rule.is_randomized:
+        told.append(
+            f"The rule decides at random: it draws one of {len(rule.weights)} rules for each row, the most "
+            f"frequent one with a probability of {percent(float(rule.weights.max()))}. A threshold below is the "
+            f"probability from which the class is decided at least half of the time."
+        )
+    if rule.calibrator is not None:
+        told.append(
+            f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
+            f"probabilities of your model."
+        )
+    sentence = in_words(rule)
+    if sentence is not None:
+        told.append(f"It {sentence}.")
+    elif rule.gains.full is not None:
+        told.append(
+            "It decides the class with the largest score, where each score mixes the probabilities of all classes."
+        )
+    elif rule.gains.power:
+        told.append(
+            "It decides by the expected distance between the true class and the decided one on their ordered scale."
+        )
+    else:
+        offsets = bool(coefficients(rule.gains)[1].any())
+        told.append(
+            "It multiplies each probability by a weight"
+            + (", adds an offset" if offsets else "")
+            + " and decides the class with the largest result."
+        )
+    told.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
+    K, total = len(figures.classes), figures.after.sum()
+    for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
+        told.append(f"It decides {name}, which is not a class, for {percent(float(column.sum() / total))} of rows.")
+    return told
+
+
+def class_sentences(figures: Figures) -> list[str]:
+    """Return what the rule does for every class, of two classes for the positive one: the other one follows."""
+    shown = range(len(figures.classes)) if figures.curve is None else [figures.positive]
+    return [class_sentence(figures, k) for k in shown]
+
+
+def class_sentence(figures: Figures, k: int) -> str:
+    """Return what the rule does for class k."""
+    row = figures.classes[k]
+    name, least = row.name, row.threshold
+    of_two = len(figures.classes) == 2
+    if row.between is not None:
+        low, high = map(probability, row.between)
+        told = f"{name} is decided when its probability lies between {low} and {high}"
+        return f"{told}; above that, another decision has the larger expected gain."
+    if least == 0 or not math.isfinite(least):
+        told = f"{name} is {'never' if least else 'always'} decided, whatever its probability"
+        return f"{told}{'' if of_two else ', when the other classes share the rest as they do on average'}."
+    told = f"{name} is decided when its probability exceeds {probability(least)}"
+    if of_two:
+        return f"{told} (argmax: 0.500), and {figures.classes[1 - k].name} otherwise."
+    if row.threshold_plain > 0 and math.isfinite(row.threshold_plain):
+        told += f" (argmax: {probability(row.threshold_plain)})"
+    ratio = _ratio_to_largest(figures, k)
+    return told + (f"; {ratio}." if ratio else ".")
+
+
+def _ratio_to_largest(figures: Figures, k: int) -> str:
+    """Return the share of the most frequent class's probability that suffices, of rules that are weights alone."""
+    rule = figures.evidence.rule
+    if rule.is_randomized or rule.calibrator is not None or rule.gains.full is not None or rule.gains.power:
+        return ""
+    a, b = coefficients(rule.gains)
+    largest = int(np.argmax([row.share for row in figures.classes]))
+    if b.any() or not (a > 0).all() or a[0, k] == a[0, largest]:
+        return ""
+    name = figures.classes[largest].name
+    ratio = float(a[0, largest] / a[0, k])
+    if ratio > 1:
+        return f"against {name} alone, it needs {number(ratio)} times the probability of {name}"
+    return f"against {name} alone, {number(ratio)} of the probability of {name} is enough"
+
+
+def fold_range(row: ClassRow) -> str:
+    """Return between what the threshold lies in the folds."""
+    if row.folds is None:
+        return ""
+    low, high = map(threshold, row.folds)
+    return low if low == high else f"{low} to {high}"
+
+
+def outside_folds(figures: Figures) -> str:
+    """Return what the range of the folds' thresholds shows, and for which classes the rule's own lies outside it."""
+    out = [
+        row.name
+        for row in figures.classes
+        if row.folds is not None and not row.folds[0] <= row.threshold <= row.folds[1]
+    ]
+    told = (
+        "The folds' rules are of the same kind as the tuned rule (random or not, and calibrated in the same way). They "
+        "share most of their rows, so their range is narrower than the uncertainty of a threshold. They change the "
+        f"decision for {percent(figures.changed_by_folds)} of rows, compared with argmax."
+    )
+    return told + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
+
+
+def curve_basis(figures: Figures) -> str:
+    """Return which rows the line of a metric against the threshold is counted on."""
+    evidence, main = figures.evidence, figures.main
+    n = rows(figures.score.n_rows)
+    told = f"The line is counted on the labels of the {n} of this report; thresholds are on the raw probabilities."
+    if evidence.fold is not None:
+        told += (
+            f" The tuned rule was tuned on these rows, so its point on the line is optimistic. Cross-fitted, its "
+            f"{main.label} is the value at the top of the page."
+        )
+    elif evidence.seen:
+        told += " The tuned rule was tuned on these rows, so its point on the line is optimistic."
+    if evidence.rule.is_randomized:
+        told += " The tuned rule draws between several thresholds, so its value need not lie on the line."
+    return told
+
+
+# --- trust -----------------------------------------------------------------------------------------------------------
+
+
+def certificate(figures: Figures) -> str:
+    """Return what is proved of the rule, or why nothing is."""
+    solution, metric = figures.evidence.solution, figures.evidence.metric
+    name = metric_name(repr(metric if solution is None else solution.metric))  # it may be judged by another one
+    if solution is None:
+        return (
+            "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
+            "above are the evidence here."
+        )
+    if solution.gap is not None and solution.upper_bound is not None:
+        return (
+            f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the "
+            f"confusion matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
+            f"{number(solution.gap)} is missing, if the probabilities are right."
+        )
+    if solution.mode == "model":
+        return (
+            f"Nothing is proved about how much better another rule could be: for {name} no bound is known, so the "
+            f"search tries several starts and keeps the best."
+        )
+    source = "labels" if solution.mode == "labels" else "labels and probabilities together"
+    evidence = "; here the evidence is what the rule does on rows that it was not tuned on"
+    return (
+        f"Nothing is proved about how much better another rule could be: the rule was tuned on {source}, and labels "
+        f"are only a sample. Most metrics have a proof under confusion='model', which trusts the probabilities alone"
+        f"{'' if figures.evidence.seen else evidence}."
+    )
+
+
+def calibrated(figures: Figures) -> str:
+    """Return whether the probabilities mean what they say."""
+    raw, used = figures.raw, figures.calibrated
+    told = (
+        f"On average, the stated probability of the most probable class is off by {number(raw.ece)} (expected "
+        f"calibration error in {len(raw.said)} bins). Perfectly calibrated probabilities would show about "
+        f"{number(raw.ece_by_chance)} with this many rows."
+    )
+    if used is raw:
+        return told + " The rule uses the probabilities as they are."
+    told += (
+        f" The rule calibrates the probabilities first. After that the calibration error is {number(used.ece)}, and "
+        f"the log loss goes from {number(raw.log_loss)} to {number(used.log_loss)}."
+    )
+    folds = figures.evidence.fold is not None
+    return told + (" Each row is calibrated by the rule that was tuned without its fold." if folds else "")
+
+
+def held_out(figures: Figures) -> str:
+    """Return the value of the kept rule on its tuning rows beside that of the rules of the folds on held-out rows."""
+    main, solution = figures.main, figures.evidence.solution
+    assert solution is not None
+    seen = solution.label_value
+    flatter = seen is not None and seen > main.tuned.value
+    return (
+        f"On its tuning rows (all rows), the rule that is kept reaches {number(seen)} in {main.label}. On held-out "
+        f"rows, the rules of the folds reach {number(main.tuned.value)}."
+        + (" The difference estimates how optimistic values on tuning rows are." if flatter else "")
+    )
+
+
+def intervals_shown(figures: Figures) -> str:
+    """Return the level of the intervals, or that there are none, in three words."""
+    return f"{confidence(figures)} intervals" if figures.score.n_replicates else "no intervals"
+
+
+def intervals(figures: Figures) -> str:
+    """Return what the intervals are, and what a dash in place of a metric means."""
+    told, folds = "This report was made without intervals (0 replicates).", figures.evidence.fold is not None
+    if figures.score.n_replicates:
+        told = (
+            f"Brackets are {confidence(figures)} percentile intervals from {figures.score.n_replicates:,} bootstrap "
+            f"replicates. Each replicate draws the rows with replacement, and all rules are evaluated on the same "
+            f"draw. The intervals cover the sampling of the evaluation rows. They do not cover the tuning of the rule"
+            + ("; the spread between the folds' rules shows that. " if folds else ". ")
+            + "p/prior takes the class sizes from these same rows."
+        )
+    values = [it.value for row in figures.metrics for it in (row.argmax, row.tuned, row.prior)]
+    if all(map(math.isfinite, values)):
+        return told
+    return f"{told} A dash means that the metric is not finite, or not defined for more decisions than classes."
+
+
+def weight_note(figures: Figures) -> str:
+    """Return the number of rows and the weight."""
+    evidence = figures.evidence
+    if evidence.table.weight is None:
+        return rows(figures.score.n_rows)
+    return f"{rows(figures.score.n_rows)} with a total weight of {count(float(evidence.weight.sum()))}"

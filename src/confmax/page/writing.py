@@ -1,0 +1,165 @@
+"""From a rule and rows to the file of a page: the checks, and the writing.
+
+The functions read a rule and a solution by their protocols, so that `Solution.report` can call them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax._version import __version__
+from confmax.confusion import MAX_MATRIX_CLASSES, Array
+from confmax.evaluate.applicable import named
+from confmax.evaluate.evidence import Evidence, judged
+from confmax.evaluate.figures import figures
+from confmax.evaluate.protocols import Rule, Tuned
+from confmax.evaluate.uncertainty import check_bootstrap
+from confmax.metrics import Metric, get, resolve
+from confmax.metrics.alignment import aligned
+from confmax.page.page import Made, check_installed, page
+from confmax.places import check_place, write_whole
+from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
+from confmax.tables.seed import RandomState, as_seed
+
+AnyMetric = str | Metric | Callable[[Array], float]
+AnyPath = str | os.PathLike[str]
+
+
+def write_evaluated(
+    path: AnyPath,
+    rule: Rule,
+    proba: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    solution: Tuned | None = None,
+    metric: AnyMetric | None = None,
+    second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    random_state: RandomState = 0,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
+) -> None:
+    """Write a report of a finished rule; `confmax.report.write` describes the arguments.
+
+    ``solution`` is what the rule was found as, if that is known.
+    """
+    check_installed()
+    check_place(Path(path))
+    chosen, other = _metric_of(rule, solution, metric), resolve(second)
+    check_bootstrap(n_replicates, level)
+    seed = as_seed(random_state)
+    table = table_of(proba, y, sample_weight, rule.class_names[: rule.n_classes], stated=False)
+    chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
+    tuned_for = named(rule.metric) if solution is None else solution.metric
+    if not (order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
+        check_order((chosen, other), table)
+    evidence = judged(table, chosen, rule, solution)
+    call = "solution.report({})" if solution is not None else "confmax.report.write({})"
+    first = "" if solution is not None else ", rule"
+    settings: list[tuple[str, str]] = [("rule", f"tuned for {rule.metric or 'a metric it does not name'}")]
+    finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=seed, source=source,
+           again=again or call.format(f"{os.fspath(path)!r}{first}, proba, y"), settings=settings,
+           order_known=order_known)  # fmt: skip
+
+
+def _metric_of(rule: Rule, solution: Tuned | None, given: AnyMetric | None) -> Metric:
+    if given is not None:
+        return resolve(given)
+    if solution is not None:
+        return solution.metric
+    metric = named(rule.metric)
+    if metric is None and rule.metric == "linear":
+        raise ValueError(
+            "the rule was tuned for costs, which a rule does not store; pass metric=, what to evaluate it by"
+        )
+    if metric is None:
+        raise ValueError(
+            f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which is not in the "
+            f"catalogue; pass metric=, what to evaluate it by"
+        )
+    return metric
+
+
+def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
+    """Refuse metrics that depend on an order of the classes that nobody has given."""
+    for metric in metrics:
+        if metric.structure.n_classes is None:
+            metric.check_table(table.n_classes, table.n_classes)
+    ordered = [metric for metric in metrics if metric.depends_on_order(table.n_classes)]
+    if ordered and any(isinstance(name, str) for name in table.classes):
+        shown = ", ".join(map(str, table.classes[:6]))
+        raise ValueError(
+            f"{ordered[0].name} depends on the order of the classes and these have names ({shown}); pass "
+            f"order_known=True if the columns are in order"
+        )
+
+
+def _check_metric(metric: Metric, K: int, M: int) -> None:
+    """Refuse a metric that has no value for M decisions between K classes."""
+    metric.check_table(K, metric.n_decisions(K))
+    if M > K and metric.statistics != "diagonal" and metric.n_decisions(K) != M:
+        raise ValueError(
+            f"{metric.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
+            f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
+        )
+
+
+def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> MemoryTable:
+    """Return the labelled table of a report, its rows in memory."""
+    if y is None:
+        raise ValueError("a report counts labels; pass y, the true class of every row")
+    refuse_elsewhere(
+        proba, "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
+    )
+    table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
+    if table.n_classes > MAX_MATRIX_CLASSES:
+        raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
+                         f"confmax.score compares rules on more")  # fmt: skip
+    refuse_too_few_classes(table)
+    return table
+
+
+def finish(
+    path: AnyPath,
+    evidence: Evidence,
+    second: Metric,
+    *,
+    n_replicates: int,
+    level: float,
+    seed: int,
+    source: str,
+    again: str,
+    settings: list[tuple[str, str]],
+    order_known: bool | None,
+) -> None:
+    """Compute the figures and write the page; ``second`` is the metric of the trade-off."""
+    table, metric = evidence.table, evidence.metric
+    for each in (metric, second):
+        _check_metric(each, table.n_classes, evidence.decided.n_decisions)
+    if repr(second) == repr(metric):
+        # the trade-off shows what the tuned metric costs in another one
+        is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
+        second = get("accuracy" if is_balanced else "balanced_accuracy")
+    known = order_known
+    if known is None:
+        known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
+    found = figures(evidence, second, order_known=known, n_replicates=int(n_replicates), level=level, seed=int(seed))
+    pairs = [
+        *settings,
+        ("bootstrap", f"{n_replicates:,} replicates of rows, level {level:g}"),
+        ("seed", str(seed)),
+        ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
+    ]
+    made = Made(source, __version__, pairs, again, evidence.rule.to_json())
+    write_whole(Path(path), page(found, made).encode())

@@ -1,0 +1,47 @@
+"""Every pattern and path in the settings of the tools matches a file: one that matches nothing has no effect."""
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+TOOLS = PROJECT["tool"]
+
+
+def unmatched(patterns, folder=ROOT):
+    """Return the patterns that match no file."""
+    return [pattern for pattern in patterns if not any(path.is_file() for path in folder.glob(pattern))]
+
+
+def test_patterns_of_pyproject_match_files():
+    (data,) = TOOLS["setuptools"]["package-data"].values()
+    assert unmatched(data, ROOT / "src" / "confmax") == []
+    assert unmatched(TOOLS["ruff"]["lint"]["per-file-ignores"]) == []
+    assert unmatched(f"{folder}/**/*.py" for folder in TOOLS["pytest"]["ini_options"]["testpaths"]) == []
+    assert unmatched(f"{folder}/**/*.py" for folder in TOOLS["mypy"]["files"]) == []
+
+
+def test_everything_that_is_no_python_is_in_a_pattern_of_the_package_data():
+    """The wheel holds the files that the patterns match."""
+    package = ROOT / "src" / "confmax"
+    (data,) = TOOLS["setuptools"]["package-data"].values()
+    others = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    others -= set(package.rglob("*.py"))
+    assert sorted(others - {path for pattern in data for path in package.glob(pattern)}) == []
+
+
+def test_modules_left_out_of_the_doctests_exist():
+    assert unmatched(runpy.run_path(str(ROOT / "conftest.py"))["NEEDED"]) == []
+
+
+def test_files_that_ci_names_exist():
+    script = (ROOT / ".ci" / "run").read_text()
+    named = re.findall(r"\b[\w-]+\.(?:md|txt|toml|py)\b", script)
+    assert {"README.md", "constraints-oldest.txt"} <= set(named)
+    assert unmatched(set(named)) == []
+
+
+def test_a_pattern_without_a_file_would_be_found():
+    assert unmatched(["src/confmax/*.py", "src/confmax/none/*.py", "src"]) == ["src/confmax/none/*.py", "src"]
