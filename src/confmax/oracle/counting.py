@@ -67,7 +67,7 @@ class CountingOracle:
         return table
 
     def second_estimate(self, model_share: float) -> Oracle:
-        """Return the oracle of another estimate of the confusion on the same table; its scans are counted here."""
+        """Return the oracle of the estimate with another ``model_share``, on the same table; scans are counted here."""
         return CountingOracle(self.table.oracle(model_share), counter=self)
 
     def _count(self) -> None:

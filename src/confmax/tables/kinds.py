@@ -304,7 +304,7 @@ def decide(proba: Any, gains: Gains) -> NDArray[Any]:
 
 
 def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: float, *, identity: bool) -> Any:
-    """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K) of given probabilities, in their dtype, where they are.
+    """Return ``softmax(a_k log(p_k + floor) + b_k)`` of unchecked ``proba`` (n, K), in their dtype, where they are.
 
     ``parameters`` takes K and returns a and b (K,), or refuses it. With ``identity`` the numbers stay as they are.
     """
@@ -315,17 +315,20 @@ def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: 
 
 
 def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
-    """Return the decisions (n,) of a rule on given probabilities, where the rows are, lazily where they are lazy."""
+    """Return the decisions (n,) of a ``rule`` on unchecked ``proba`` (n, K), where these are; lazy for lazy ones.
+
+    A randomised rule draws from ``keys`` (n,), or from the rows where there are none.
+    """
     return kind_for(proba).predict_index(rule, proba, keys)
 
 
 def decision_probabilities(rule: Rule, proba: Any) -> Any:
-    """Return the probability of every decision of a rule (n, M), in the same place as `predict_index`."""
+    """Return the probability of every decision (n, M) of a ``rule`` on ``proba`` (n, K), where `predict_index` does."""
     return kind_for(proba).decision_probabilities(rule, proba)
 
 
 def named(names: NDArray[Any], decisions: Any) -> Any:
-    """Return the names (n,) of decisions (n,), in the dtype of ``names`` (M,): lazy for lazy ones, tensors for tensors.
+    """Return the ``names`` (M,) of ``decisions`` (n,), in their dtype: lazy for lazy ones, tensors for tensors.
 
     Raises
     ------
@@ -338,7 +341,7 @@ def named(names: NDArray[Any], decisions: Any) -> Any:
 
 
 def host_array(values: Any) -> NDArray[Any]:
-    """Return ``values`` of any kind as an array in host memory, half precision of a tensor as float32."""
+    """Return ``values`` (n,) or (n, K) of any kind as an array in host memory, a tensor's half precision as float32."""
     return kind_for(values).host(values)
 
 
@@ -348,7 +351,7 @@ def here(work: Callable[..., T], *values: Any) -> T | None:
 
 
 def refuse_elsewhere(proba: Any, sentence: str) -> None:
-    """Refuse probabilities whose rows are not in memory.
+    """Refuse ``proba`` (n, K) whose rows are not in memory.
 
     Raises
     ------

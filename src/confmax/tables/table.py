@@ -64,6 +64,13 @@ class Table(ABC):
         Names of the columns; 0..K-1 when nothing else is known.
     calibrator : Calibrator or None
         What made the probabilities from those that were given; None for the table as it was given.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table([[0.75, 0.25], [0.5, 0.5]], ["no", "yes"])
+    >>> table.backend, table.n_rows, table.mean_probability()
+    ('numba', 2, array([0.625, 0.375]))
     """
 
     classes: tuple[Any, ...]
@@ -132,13 +139,13 @@ class Table(ABC):
 
     @abstractmethod
     def oracle(self, model_share: float) -> Oracle:
-        """Return the oracle over these rows, for a confusion with this part of the model."""
+        """Return the oracle over these rows, for a confusion with this ``model_share``."""
 
     @abstractmethod
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions (batch of B) of decisions on this table, by the truth that ``oracle`` counts with.
+        """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with.
 
-        The oracle is over another table of the same rows, in the same place.
+        The oracle is over another table of the same rows, in the same place. ``matrix`` asks for whole matrices.
         """
 
     @property
@@ -343,20 +350,20 @@ class MemoryTable(Table):
         return kept
 
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
-        """Return the same rows, ``proba``, in another storage."""
+        """Return the same rows as ``proba`` (n, K) in another ``storage``."""
         return MemoryTable(storage, proba, self.labels, self.weight, self.classes, hashes=self.hashes,
                            unordered=self.unordered)  # fmt: skip
 
     def with_rows(self, proba: Any, labels: NDArray[np.int64] | None, weight: Array | None) -> MemoryTable:
-        """Return other rows of the same classes, checked and held alike, with their labels and weights."""
+        """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
         return MemoryTable(self.storage, proba, labels, weight, self.classes)
 
     def oracle(self, model_share: float) -> Oracle:
-        """Return the oracle over these rows, for a confusion with this part of the model."""
+        """Return the oracle over these rows, for a confusion with this ``model_share``."""
         return self.storage.oracle(self, model_share)
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions (batch of B) of decisions on this table, by the truth that ``oracle`` counts with."""
+        """Return the confusions of ``gains``, with their ``matrix`` if asked, by the truth of ``oracle``."""
         return self.storage.counted_by(self, oracle, gains, matrix=matrix)
 
     def row_hashes(self) -> NDArray[np.uint64]:
@@ -424,7 +431,7 @@ class MemoryTable(Table):
         return self.storage.probability_of(self.proba, decision)
 
     def decisions(self, gains: Gains, calibrator: Calibrator | None = None) -> NDArray[Any]:
-        """Return the decisions (B, n) of every gain under a calibrator of these probabilities, in host memory."""
+        """Return the decisions (B, n) of all ``gains`` under a ``calibrator`` of these rows, in host memory."""
         if calibrator is None:
             return self.storage.decide(self.proba, gains)
         found = self.storage.calibrated(calibrator, self.proba)
