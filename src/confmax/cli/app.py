@@ -31,6 +31,7 @@ from confmax.cli.columns import shortened
 from confmax.cli.csvs import STANDARD, Source, first_cells, sniffed
 from confmax.cli.show import clean
 from confmax.cli.tables import EXTENSIONS, check_output, format_of, write_file
+from confmax.evaluate.uncertainty import check_bootstrap
 from confmax.optimize import SOLVERS
 from confmax.places import is_stdout, replaces
 from confmax.rule import DecisionRule
@@ -362,6 +363,17 @@ def one_result(as_json: bool, *outputs: Path | None) -> None:
         raise click.UsageError(
             "two results cannot both go to standard output; name a file for one, or leave --json out"
         )
+
+
+def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]:
+    """Take the names of metrics, their parameters and the settings of the bootstrap out of a command's options."""
+    names, params = options.pop("names"), options.pop("params")
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    settings = {key: options.pop(key) for key in ("seed", "level", "stratified")}
+    settings["n_replicates"] = options.pop("replicates")
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    return names, params, settings
 
 
 def load_rule(path: Path) -> DecisionRule:

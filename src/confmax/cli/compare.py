@@ -19,15 +19,15 @@ import numpy as np
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
-from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
-from confmax.cli.metrics import not_applicable, order_needed, positive_of
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined
+from confmax.cli.metrics import not_applicable, order_needed, over, rows_for
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
-from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
+from confmax.evaluate.uncertainty import compare, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
@@ -65,26 +65,20 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
       confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
       confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
     """
-    names, params, rules = more.pop("names"), more.pop("params"), more.pop("rules")
-    if params and len(names) != 1:
-        raise click.UsageError("--param belongs to one --metric; give exactly one")
-    settings = {"n_replicates": more.pop("replicates"), "seed": more.pop("seed")}
-    settings |= {key: more.pop(key) for key in ("level", "stratified")}
-    check_bootstrap(settings["n_replicates"], settings["level"])
+    names, params, settings = app.metrics_and_bootstrap(more)
+    rules = more.pop("rules")
     for name in names:
-        catalogue.get(name, **params) if name != "linear" else _refuse_linear()
+        if name == "linear":
+            raise ValueError("compare has no table of costs for linear; confmax tune --costs shows its values")
+        catalogue.get(name, **params)
     if len(set(rules)) < len(rules):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    loaded, asked = {str(path): app.load_rule(path) for path in rules}, Asked(**more)
+    loaded, options = {str(path): app.load_rule(path) for path in rules}, TableOptions(**more)
     with Bar("comparing", "rules") as bar:
         document = comparison(
-            read_frame(file, asked.sep), asked, names, params, loaded, progress=bar.update, **settings
+            read_frame(file, options.sep), options, names, params, loaded, progress=bar.update, **settings
         )
-    print_document(document, as_json, partial(_show, again=_tune(file, asked)))
-
-
-def _refuse_linear() -> None:
-    raise ValueError("compare has no table of costs for linear; confmax tune --costs shows its values")
+    print_document(document, as_json, partial(_show, again=_tune(file, options)))
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
@@ -92,7 +86,7 @@ def _refuse_linear() -> None:
 
 def comparison(
     frame: Frame,
-    asked: Asked,
+    options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
     rules: Mapping[str, DecisionRule],
@@ -104,7 +98,7 @@ def comparison(
 
     Parameters
     ----------
-    frame, asked
+    frame, options
         The file, and which columns of it are meant.
     names : sequence of str
         Metrics to tune for; none for those that suit the classes.
@@ -117,11 +111,7 @@ def comparison(
     **settings
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
-    first = next(iter(rules.values()), None)
-    known = (None, ()) if first is None else (positive_of(first), first.class_names[: first.n_classes])
-    rows = read_rows(frame, asked, known[1], known[0])
-    for note in rows.notes:
-        app.warn(note)
+    rows = rows_for(next(iter(rules.values()), None), frame, options)
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     _warn_of_rare(table)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
@@ -132,12 +122,12 @@ def comparison(
     judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
     tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
     for path, rule in rules.items():
-        judged[path], tuned_for[path] = _placed(path, rule, rows.classes), rule.metric
+        judged[path], tuned_for[path] = _of_same_classes(path, rule, rows.classes), rule.metric
     found = compare(table, judges, judged, **settings)
     for sentence in doubts(found, judges, undefined=False):
         app.warn(sentence)
     return {
-        **source_document(frame, asked, rows),
+        **source_document(frame, options, rows),
         "folds": N_FOLDS,
         "metrics": list(found.metrics),
         "rules": [
@@ -148,7 +138,7 @@ def comparison(
     }
 
 
-def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict[str, Metric]:
+def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to tune for."""
     if not names:
         fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
@@ -164,7 +154,7 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict
     return {repr(each): each for each in chosen}
 
 
-def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
+def _judges(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
     further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
     fitting = {repr(each): each for each in further if not not_applicable(each, rows, order_known=rows.order_known)}
@@ -172,7 +162,11 @@ def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
 
 
 def _cross_fitted(
-    table: MemoryTable, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+    table: MemoryTable,
+    rows: FileRows,
+    chosen: Mapping[str, Metric],
+    seed: int,
+    progress: Callable[[int, int], Any] | None,
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
@@ -209,19 +203,19 @@ def _warn_of_rare(table: MemoryTable) -> None:
     absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
     if absent:
-        app.warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes leave it out")
+        app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
     if rare:
-        app.warn(f"few rows have the label {listed(rare)}: rules tuned without one fold have seen hardly any of them")
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
 
 
-def _placed(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+def _of_same_classes(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
     own = rule.class_names[: rule.n_classes]
     if set(own) != set(classes):
         raise ValueError(
-            f"the rule {path} decides between {listed(own)} and the classes here are {listed(classes)}; compare rules "
+            f"the rule {path} decides between {joined(own)} and the classes here are {joined(classes)}; compare rules "
             f"of the same classes"
         )
-    return rule if own == classes else rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
+    return over(rule, classes)
 
 
 def _told(found: Score, rule: str, tuned_for: str | None, *, cross_fitted: bool) -> Document:
@@ -253,11 +247,11 @@ def _best(found: Score) -> dict[str, list[str]]:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _tune(file: Path, asked: Asked) -> str:
+def _tune(file: Path, options: TableOptions) -> str:
     """Return the command that tunes on the same columns, but for its metric."""
     words = ["confmax", "tune", str(file)]
-    for option in ASKED:
-        given = getattr(asked, option)
+    for option in TABLE_OPTIONS:
+        given = getattr(options, option)
         if given:
             words += [f"--{option}", given if isinstance(given, str) else with_commas(given)]
     return shlex.join(words)

@@ -14,8 +14,8 @@ from click.core import ParameterSource
 
 from confmax import report as pages
 from confmax.cli import app
-from confmax.cli.columns import Asked, Rows, read_rows
-from confmax.cli.metrics import positive_of
+from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.metrics import over, rows_for
 from confmax.cli.show import print_document
 from confmax.cli.tables import Frame, check_output, read_frame, refuse_same, writing
 from confmax.evaluate.applicable import named
@@ -71,10 +71,8 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     loaded = app.load_rule(rule)
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
-    asked = Asked(**more)
-    rows = write_page(out, loaded, read_frame(file, asked.sep), asked, metric, second, **settings)
-    for note in rows.notes:
-        app.warn(note)
+    options = TableOptions(**more)
+    rows = write_page(out, loaded, read_frame(file, options.sep), options, metric, second, **settings)
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     items = [("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))]
     print_document(document, as_json, lambda page, _: page.items(items), out)
@@ -111,7 +109,7 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
 
 
 def write_cross_fitted_page(
-    path: Path, file: Path, solution: Solution, rows: Rows, *, second: str, settings: Mapping[str, Any]
+    path: Path, file: Path, solution: Solution, rows: FileRows, *, second: str, settings: Mapping[str, Any]
 ) -> None:
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     refuse_elsewhere(
@@ -141,12 +139,18 @@ def write_cross_fitted_page(
 
 
 def write_page(
-    path: Path, rule: DecisionRule, frame: Frame, asked: Asked, metric: Metric | None, second: str, **settings: Any
-) -> Rows:
+    path: Path,
+    rule: DecisionRule,
+    frame: Frame,
+    options: TableOptions,
+    metric: Metric | None,
+    second: str,
+    **settings: Any,
+) -> FileRows:
     """Write the page of a rule on a file's rows; return these."""
-    rows = read_rows(frame, asked, rule.class_names[: rule.n_classes], positive_of(rule))
+    rows = rows_for(rule, frame, options)
     tuned_for = named(rule.metric)
-    rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
+    rule = over(rule, rows.classes)
     with writing(path):
         pages.write(
             path,

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from confmax.cli.columns import Asked, Rows, listed
+from confmax.cli.columns import FileRows, TableOptions, joined
 from confmax.cli.large import Large
 from confmax.cli.tables import Frame
 from confmax.optimize import Progress as Step
@@ -236,13 +236,13 @@ def _counted(count: float) -> str:
 # --- which rows were used --------------------------------------------------------------------------------------------
 
 
-def source_document(frame: Frame | Large, asked: Asked, rows: Rows) -> Document:
+def source_document(frame: Frame | Large, options: TableOptions, rows: FileRows) -> Document:
     """Return which rows and columns were used."""
     return {
         "file": str(frame.path),
         "rows": rows.n_rows,
-        "label": asked.label,
-        "weight": asked.weight,
+        "label": options.label,
+        "weight": options.weight,
         "classes": list(rows.classes),
         "columns": list(rows.columns),
         "table": rows.block,
@@ -252,11 +252,11 @@ def source_document(frame: Frame | Large, asked: Asked, rows: Rows) -> Document:
 def show_source(page: Page, about: Document) -> None:
     """Print which rows and columns were used."""
     classes, columns = list(map(str, about["classes"])), about["columns"]
-    items = [("file", f"{about['file']}, {about['rows']} rows"), ("classes", listed(classes, 20))]
+    items = [("file", f"{about['file']}, {about['rows']} rows"), ("classes", joined(classes, 20))]
     if about["table"] is not None:
         items.append(("columns", f"those of {about['table']}"))
     elif classes != columns:
-        items.append(("columns", listed(columns, 20)))
+        items.append(("columns", joined(columns, 20)))
     items += [
         (name, about[key]) for name, key in (("labels", "label"), ("weights", "weight")) if about[key] is not None
     ]

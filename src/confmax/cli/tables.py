@@ -168,30 +168,26 @@ class Frame:
             If a cell is empty, or the column holds neither strings nor numbers.
         """
         column = self.columns[name]
-        kind = column.type
-        inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-        text = is_text(inner)
-        if not (text or _is_number_type(inner) or pa.types.is_boolean(inner)):
-            raise ValueError(f"{role} {name!r} of {self.path} holds {kind}; it must hold strings or numbers")
-        if inner != kind or str(kind) == "string_view":
-            column = pc.cast(column, pa.string() if text else inner)
-        kind = inner
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not (is_text(kind) or _is_number_type(kind) or pa.types.is_boolean(kind)):
+            raise ValueError(f"{role} {name!r} of {self.path} holds {column.type}; it must hold strings or numbers")
+        if kind != column.type or str(kind) == "string_view":
+            column = pc.cast(column, pa.string() if is_text(kind) else kind)
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             column = pc.cast(column, pa.float64(), safe=False)
-        distinct = column.combine_chunks().dictionary_encode()
-        distinct = distinct.combine_chunks() if isinstance(distinct, pa.ChunkedArray) else distinct
-        seen = distinct.dictionary.to_pylist()
-        empty = np.array([value is None or value != value or (text and not value.strip()) for value in seen], bool)
-        codes = distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        missing = codes < 0 if not empty.any() else (codes < 0) | empty[codes]
-        if missing.any():
-            row = int(np.argmax(missing))
+        empty = pc.is_null(column, nan_is_null=True)
+        if is_text(kind):
+            empty = pc.or_kleene(empty, pc.equal(pc.utf8_trim_whitespace(column), ""))
+        if pc.any(empty).as_py():
             raise ValueError(
-                f"row {row} of {role} {name!r} of {self.path} is empty; drop such rows, or leave the option out"
+                f"row {pc.index(empty, True).as_py()} of {role} {name!r} of {self.path} is empty; drop such rows, or "
+                f"leave the option out"
             )
-        if not self.is_text:
-            return _whole(np.array(seen))[codes]
-        return as_names([cell.strip() for cell in seen])[codes]
+        # names repeat: what they say is found once for each
+        coded = pa.chunked_array([column.combine_chunks()]).dictionary_encode().chunk(0)
+        seen = coded.dictionary.to_pylist()
+        names = as_names([cell.strip() for cell in seen]) if self.is_text else _whole(np.array(seen))
+        return names[coded.indices.to_numpy()]
 
 
 def no_column(name: str, frame: Frame, option: str) -> ValueError:

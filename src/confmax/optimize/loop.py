@@ -14,6 +14,7 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 
@@ -31,6 +32,7 @@ class Status(enum.Enum):
     MAX_PASSES = "search finished: all passes that max_passes allows were made; the best rule met is returned"
     TRUNCATED = "cut short: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
     FINISHED = "search finished: all rounds were made"
+    INFEASIBLE = "infeasible: no rule meets all limits, which the oracle's answer to their multipliers proves"
     STOPPED = "stopped by the callback; the best rule so far is returned"
 
 
@@ -84,7 +86,11 @@ class WarmStart:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table."""
+    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table.
+
+    The ``limits`` are linear functions that must not fall below zero: a recall less what is demanded of it, a bound
+    less the rate of a decision. Only column generation takes them.
+    """
 
     metric: Metric
     oracle: CountingOracle
@@ -93,11 +99,12 @@ class Problem:
     max_passes: int
     tol: float = 1e-6
     sample: WarmStart | None = None
+    limits: LinearFunctions | None = None
 
     @property
     def needs_matrix(self) -> bool:
         """Whether confusions must carry the matrix itself."""
-        return self.metric.statistics == "matrix"
+        return self.metric.statistics == "matrix" or (self.limits is not None and self.limits.statistics == "matrix")
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
