@@ -86,7 +86,7 @@ class Evidence:
         return np.zeros(self.table.n_rows, np.int64) if self.fold is None else self.fold
 
     @property
-    def parts(self) -> list[tuple[Rule, Table]]:
+    def parts(self) -> list[tuple[Rule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         parts = [(rule, _rows(self.table, self.which == k)) for k, rule in enumerate(self.rules)]
         return [(rule, part) for rule, part in parts if part.weight_total]
