@@ -169,6 +169,11 @@ class Figures:
         return tuple(rows[:MOST_LEADING])
 
     @property
+    def is_finite(self) -> bool:
+        """Whether every metric has a finite value for all three rules."""
+        return all(np.isfinite(it.value) for row in self.metrics for it in (row.argmax, row.tuned, row.prior))
+
+    @property
     def change(self) -> ConfusionChange:
         """Both confusion matrices."""
         return ConfusionChange(self.before, self.after)

@@ -28,7 +28,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, Linear, MinOfLinear
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, WarmStart, best_answer
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, master_of
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE, Points, Space
@@ -85,7 +85,9 @@ class Columns:
         optimum = best_mixture(master, points.space, points.z, np.full(A, 1.0 / A))
         centre = points.z[: points.n_fixed].mean(axis=0)
         nothing = np.empty((0, len(centre)))
-        return cls(master, points, optimum, _first_gain(points, centre), centre, DualQueries(nothing, nothing))
+        # while the limits are missed, dual points hold multipliers only
+        first = optimum.gain if optimum.shortfall else _first_gain(points, centre)
+        return cls(master, points, optimum, first, centre, DualQueries(nothing, nothing))
 
     @property
     def is_feasible(self) -> bool:
@@ -157,7 +159,9 @@ class Columns:
         if self.is_feasible:
             return self.master.bounds(self.points.space, asked, heights, at)
         d = asked.shape[1] - self.points.space.n_limits
-        return np.where(asked[:, :d].any(axis=1), np.inf, heights / asked[:, d:].sum(axis=1))
+        total = asked[:, d:].sum(axis=1)
+        known = (total > 0.0) & ~asked[:, :d].any(axis=1)
+        return np.divide(heights, total, out=np.full(len(total), np.inf), where=known)
 
     def _trimmed(self) -> tuple[Points, Array]:
         """Return the constant rules, those with weight and the few others that lack least, with their weights."""
@@ -188,7 +192,7 @@ class ColumnState:
 
 
 @dataclass(frozen=True)
-class ColumnGeneration:
+class ColumnGeneration(Solver):
     """Maximise a concave metric, or the smallest of linear functions, by column generation, with a certificate.
 
     Notes
@@ -200,7 +204,7 @@ class ColumnGeneration:
     Examples
     --------
     >>> import confmax
-    >>> from confmax.optimize.column_generation import ColumnGeneration
+    >>> from confmax.optimize import ColumnGeneration
     >>> P = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.4, 0.2, 0.4]]
     >>> confmax.maximize("min_recall", P, solver=ColumnGeneration(), randomized=True).gap < 1e-6
     True
