@@ -6,6 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from confmax.places import check_place
+
 # the extra [cli] may not be installed
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -13,9 +15,8 @@ files = pytest.importorskip("confmax.cli.tables")
 columns = pytest.importorskip("confmax.cli.columns")
 tasks = pytest.importorskip("confmax.cli.tune")
 
-Asked, read_rows = columns.Asked, columns.read_rows
-check_output, read_cells, read_frame, write_decisions = (
-    files.check_output,
+TableOptions, read_rows = columns.TableOptions, columns.read_rows
+read_cells, read_frame, write_decisions = (
     files.read_cells,
     files.read_frame,
     files.write_decisions,
@@ -46,7 +47,7 @@ def table_text(names=("a", "b", "c"), extra=None):
 
 def test_columns_are_found_by_the_names_of_the_labels(tmp_path):
     frame = read_frame(write(tmp_path, table_text(("c", "a", "b"), {"id": list("1234"), "y": list("abca")})))
-    rows = read_rows(frame, Asked(label="y"))
+    rows = read_rows(frame, TableOptions(label="y"))
     assert rows.classes == ("c", "a", "b")
     np.testing.assert_array_equal(rows.proba, P)
     assert rows.labels.tolist() == ["a", "b", "c", "a"]
@@ -56,8 +57,11 @@ def test_columns_are_found_by_the_names_of_the_labels(tmp_path):
 def test_classes_give_the_order_and_columns_follow_by_name(tmp_path):
     """A class may be absent from the labels; --columns in another order than --classes changes nothing."""
     frame = read_frame(write(tmp_path, table_text(("c", "a", "b"), {"y": list("aaba")})))
-    for asked in (Asked(label="y", classes=("a", "b", "c")), Asked("y", None, ("b", "c", "a"), ("a", "b", "c"))):
-        rows = read_rows(frame, asked)
+    for options in (
+        TableOptions(label="y", classes=("a", "b", "c")),
+        TableOptions("y", None, ("b", "c", "a"), ("a", "b", "c")),
+    ):
+        rows = read_rows(frame, options)
         assert rows.classes == ("a", "b", "c")
         assert rows.order_known
         np.testing.assert_array_equal(rows.proba, P[:, [1, 2, 0]])
@@ -65,7 +69,7 @@ def test_classes_give_the_order_and_columns_follow_by_name(tmp_path):
 
 def test_other_columns_are_taken_in_file_order(tmp_path):
     text = table_text(("u", "v", "w2"), {"y": list("0120"), "w": ["1", "2", "0.5", "1"]})
-    rows = read_rows(read_frame(write(tmp_path, text)), Asked(label="y", weight="w"))
+    rows = read_rows(read_frame(write(tmp_path, text)), TableOptions(label="y", weight="w"))
     assert rows.classes == (0, 1, 2)
     assert rows.columns == ("u", "v", "w2")
     assert "assigned to the columns in order (u = 0, v = 1, w2 = 2)" in rows.notes[0]
@@ -74,20 +78,22 @@ def test_other_columns_are_taken_in_file_order(tmp_path):
 
 def test_sorted_names_in_column_order_are_told(tmp_path):
     frame = read_frame(write(tmp_path, table_text(("p2", "p0", "p1"), {"y": list("cabc")})))
-    rows = read_rows(frame, Asked(label="y"))
+    rows = read_rows(frame, TableOptions(label="y"))
     assert rows.classes == ("a", "b", "c")
     assert "p2 = a" in rows.notes[0]
 
 
 def test_columns_numbered_behind_a_prefix_are_matched(tmp_path):
-    rows = read_rows(read_frame(write(tmp_path, table_text(("p2", "p0", "p1"), {"y": list("0120")}))), Asked("y"))
+    rows = read_rows(
+        read_frame(write(tmp_path, table_text(("p2", "p0", "p1"), {"y": list("0120")}))), TableOptions("y")
+    )
     assert (rows.classes, rows.columns, rows.notes) == ((0, 1, 2), ("p0", "p1", "p2"), ())
 
 
 def test_numbered_classes_are_in_the_order_of_numbers(tmp_path):
     """Columns 10, 2, 1: kappa's distances need 1, 2, 10, wherever the columns stand."""
     rows = read_rows(
-        read_frame(write(tmp_path, table_text(("10", "2", "1"), {"y": ["1", "2", "10", "1"]}))), Asked("y")
+        read_frame(write(tmp_path, table_text(("10", "2", "1"), {"y": ["1", "2", "10", "1"]}))), TableOptions("y")
     )
     assert rows.classes == (1, 2, 10)
     assert rows.order_known
@@ -95,7 +101,7 @@ def test_numbered_classes_are_in_the_order_of_numbers(tmp_path):
 
 
 def test_without_labels_the_columns_name_the_classes(tmp_path):
-    rows = read_rows(read_frame(write(tmp_path, table_text())), Asked())
+    rows = read_rows(read_frame(write(tmp_path, table_text())), TableOptions())
     assert rows.classes == ("a", "b", "c")
     assert rows.labels is None
 
@@ -103,7 +109,7 @@ def test_without_labels_the_columns_name_the_classes(tmp_path):
 @pytest.mark.parametrize(("positive", "classes"), [("no", ("yes", "no")), ("yes", ("no", "yes"))])
 def test_positive_comes_last_and_keeps_its_column(tmp_path, positive, classes):
     frame = read_frame(write(tmp_path, "no,yes,y\n0.9,0.1,no\n0.2,0.8,yes\n"))
-    rows = read_rows(frame, Asked(label="y", positive=positive))
+    rows = read_rows(frame, TableOptions(label="y", positive=positive))
     assert rows.classes == rows.columns == classes
     np.testing.assert_array_equal(rows.proba[:, classes.index("yes")], [0.1, 0.8])
 
@@ -112,33 +118,33 @@ def test_npz_takes_the_block_that_fits_the_labels(tmp_path):
     path = tmp_path / "t.npz"
     np.savez(path, P_tune=P, y_tune=np.array([0, 2, 1, 2], np.int16), P_test=P[:2], y_test=np.array([0, 2]))
     frame = read_frame(path)
-    rows = read_rows(frame, Asked(label="y_test"))
+    rows = read_rows(frame, TableOptions(label="y_test"))
     assert (rows.block, rows.classes) == ("P_test", (0, 1, 2))
     with pytest.raises(ValueError, match=r"P_tune \(4, 3\), P_test \(2, 3\)"):
-        read_rows(frame, Asked())
-    assert read_rows(frame, Asked(columns=("P_tune",))).proba.shape == (4, 3)
+        read_rows(frame, TableOptions())
+    assert read_rows(frame, TableOptions(columns=("P_tune",))).proba.shape == (4, 3)
     with pytest.raises(ValueError, match="2 rows and the probabilities have 4"):
-        read_rows(frame, Asked(label="y_test", columns=("P_tune",)))
+        read_rows(frame, TableOptions(label="y_test", columns=("P_tune",)))
 
 
 def test_a_rule_needs_its_classes(tmp_path):
     """Names are never matched by position unless --columns says so; numbered classes are, leaving whole numbers out."""
     frame = read_frame(write(tmp_path, table_text(("p", "q", "r"), {"id": list("5678")})))
     with pytest.raises(ValueError, match="has no columns of the rule's classes a, b, c"):
-        read_rows(frame, Asked(), ("a", "b", "c"))
-    rows = read_rows(frame, Asked(columns=("r", "q", "p")), ("a", "b", "c"))
+        read_rows(frame, TableOptions(), ("a", "b", "c"))
+    rows = read_rows(frame, TableOptions(columns=("r", "q", "p")), ("a", "b", "c"))
     np.testing.assert_array_equal(rows.proba, P[:, ::-1])
-    assert read_rows(frame, Asked(), (0, 1, 2)).columns == ("p", "q", "r")
+    assert read_rows(frame, TableOptions(), (0, 1, 2)).columns == ("p", "q", "r")
     partly = read_frame(write(tmp_path, table_text(("a", "b", "see"))))
     with pytest.raises(ValueError, match="has no column 'c'"):
-        read_rows(partly, Asked(), ("a", "b", "c"))
+        read_rows(partly, TableOptions(), ("a", "b", "c"))
 
 
 def test_labels_match_as_they_are_written(tmp_path):
     """A rule tuned on integers scores a file whose labels are the same numbers as text."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"y": ["0", "1", "2", "0"], **{f"{k}": P[:, k] for k in range(3)}}), path)
-    rows = read_rows(read_frame(path), Asked(label="y"), (0, 1, 2))
+    rows = read_rows(read_frame(path), TableOptions(label="y"), (0, 1, 2))
     assert rows.labels.tolist() == [0, 1, 2, 0]
 
 
@@ -179,7 +185,7 @@ def test_parquet_types_of_labels(tmp_path):
 def test_float32_stays_float32(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({name: P[:, k].astype(np.float32) for k, name in enumerate("abc")}), path)
-    assert read_rows(read_frame(path), Asked()).proba.dtype == np.float32
+    assert read_rows(read_frame(path), TableOptions()).proba.dtype == np.float32
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -261,7 +267,7 @@ def test_decision_is_not_overwritten(tmp_path):
 def test_unwritable_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("confmax.places.os.access", lambda *_: False)  # root may write anywhere
     with pytest.raises(ValueError, match="not writable"):
-        check_output(tmp_path / "rule.json")
+        check_place(tmp_path / "rule.json")
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from confmax.evaluate.reliability import reliability
 from confmax.evaluate.trade_off import way
 from confmax.evaluate.tuning_rows import tuned_on
 from confmax.oracle import make_table
-from confmax.page.matrices import limits, shown_classes
 from confmax.rule import DecisionRule
 from confmax.tables.folds import folds_to_judge
 from tests.report_helpers import cross_fit, judge, sample
@@ -202,13 +201,13 @@ def test_matrices_show_the_most_changed_classes_and_say_their_limits():
     weights = np.ones(40)
     weights[[3, 17]] = 30.0
     found = judge(DecisionRule.from_weights(weights), P, y, replicates=0)
-    kept = shown_classes(found)
+    kept = found.shown
     assert len(kept) == 30 and {3, 17} <= set(kept) and kept == sorted(kept)
     before, after = (
         reference.confusion_matrix(y, d, normalize="true")[np.ix_(kept, kept)]
         for d in (P.argmax(1), (P * weights).argmax(1))
     )
-    assert limits(found) == pytest.approx((max(before.max(), after.max()), np.abs(after - before).max()))
+    assert found.change.limits() == pytest.approx((max(before.max(), after.max()), np.abs(after - before).max()))
 
 
 # --- the rules of the folds are of the kept rule's kind ---------------------------------------------------------------

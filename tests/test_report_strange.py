@@ -15,7 +15,6 @@ from confmax.oracle import make_table
 from confmax.page import warnings as told
 from confmax.page.charts import charts
 from confmax.page.format import probability, threshold
-from confmax.page.matrices import limits, shown_classes
 from confmax.page.words import (
     certificate,
     class_sentence,
@@ -112,7 +111,8 @@ def test_a_metric_over_the_present_classes_stands_once():
         found = _without_the_last(P, y)
     names = [metric_name(row.name) for row in found.metrics]
     assert names[0] == "smallest recall (3 classes)" and "smallest recall" not in names
-    recalls = reference.recall_score(y, found.evidence.decided.decisions[0], labels=[0, 1, 2], average=None)
+    decisions, shares, _ = found.evidence.decided
+    recalls = shares @ [reference.recall_score(y, line, labels=[0, 1, 2], average=None) for line in decisions]
     assert found.main.tuned.value == pytest.approx(recalls.min())
     others = applicable(found.evidence.table, confmax.metrics.get("macro_f1"), confmax.metrics.get("accuracy"),
                        order_known=True)  # fmt: skip
@@ -131,8 +131,8 @@ def test_matrices_of_many_classes_of_which_few_are_there():
     P, _ = sample(300, 60)
     y = 50 + np.arange(300) % 2
     found = judge(DecisionRule.from_weights(np.ones(60)), P, y, replicates=0)
-    assert {50, 51} <= set(shown_classes(found))
-    assert np.isfinite(limits(found)).all() and limits(found)[0] > 0
+    assert {50, 51} <= set(found.shown)
+    assert np.isfinite(found.change.limits()).all() and found.change.limits()[0] > 0
     charts(found)
 
 

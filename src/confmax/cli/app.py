@@ -30,9 +30,10 @@ from confmax._version import __version__
 from confmax.cli.columns import shortened
 from confmax.cli.csvs import STANDARD, Source, first_cells, sniffed
 from confmax.cli.show import clean
-from confmax.cli.tables import EXTENSIONS, check_output, format_of, write_file
+from confmax.cli.tables import EXTENSIONS, format_of, write_file
+from confmax.evaluate.uncertainty import check_bootstrap
 from confmax.optimize import SOLVERS
-from confmax.places import is_stdout, replaces
+from confmax.places import check_place, is_stdout, replaces
 from confmax.rule import DecisionRule
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -364,6 +365,17 @@ def one_result(as_json: bool, *outputs: Path | None) -> None:
         )
 
 
+def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]:
+    """Take the names of metrics, their parameters and the settings of the bootstrap out of a command's options."""
+    names, params = options.pop("names"), options.pop("params")
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    settings = {key: options.pop(key) for key in ("seed", "level", "stratified")}
+    settings["n_replicates"] = options.pop("replicates")
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    return names, params, settings
+
+
 def load_rule(path: Path) -> DecisionRule:
     """Return the rule of a file; a missing one is refused with the way to make one."""
     if path.is_dir():
@@ -379,7 +391,7 @@ def check_rule_output(out: Path | None, force: bool) -> None:
         if force:
             raise click.UsageError("--force says that -o may replace a file; give -o too")
         return
-    check_output(out)
+    check_place(out)
     if force or not replaces(out):
         return
     try:

@@ -9,10 +9,11 @@ import click
 import numpy as np
 
 from confmax.cli import app
-from confmax.cli.columns import Asked, keys_of, listed, read_rows
-from confmax.cli.metrics import positive_of
+from confmax.cli.columns import TableOptions, joined, keys_of
+from confmax.cli.metrics import rows_for
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
-from confmax.cli.tables import EXTENSIONS, Frame, check_output, read_frame, refuse_same, write_decisions, writing
+from confmax.cli.tables import EXTENSIONS, Frame, format_of, read_frame, refuse_same, write_decisions, writing
+from confmax.places import check_place
 from confmax.rule import DecisionRule
 
 
@@ -43,36 +44,33 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
       confmax apply rule.json new.csv -o decided.csv --score p --positive yes
       confmax apply rule.json - -o -
     """
-    check_output(out, EXTENSIONS)
+    format_of(out)
+    check_place(out)
     app.one_result(as_json, out)
     refuse_same(out, file)
     refuse_same(out, rule)
-    asked = Asked(**more)
-    document = decide_rows(read_frame(file, asked.sep), asked, app.load_rule(rule), out)
+    options = TableOptions(**more)
+    document = decide_rows(read_frame(file, options.sep), options, app.load_rule(rule), out)
     print_document(document, as_json, _show, out)
 
 
-def decide_rows(frame: Frame, asked: Asked, rule: DecisionRule, out: Path) -> Document:
+def decide_rows(frame: Frame, options: TableOptions, rule: DecisionRule, out: Path) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
-    own = rule.class_names[: rule.n_classes]
-    rows = read_rows(frame, asked, own, positive_of(rule))
-    for note in rows.notes:
-        app.warn(note)
     # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
-    rows = rows.in_order(own)
+    rows = rows_for(rule, frame, options).in_order(rule.class_names[: rule.n_classes])
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    decisions = rule.predict_index(rows.proba, keys=keys_of(frame, asked.key))
+    decisions = rule.predict_index(rows.proba, keys=keys_of(frame, options.key))
     with writing(out):
         left_out = write_decisions(
             out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
         )
     if left_out:
         app.warn(
-            f"{listed(left_out)} of {frame.path} cannot be columns of {len(decisions)} rows and were left out of {out}"
+            f"{joined(left_out)} of {frame.path} cannot be columns of {len(decisions)} rows and were left out of {out}"
         )
     shares = np.bincount(decisions, minlength=len(names)) / len(decisions)
     return {
-        **source_document(frame, asked, rows),
+        **source_document(frame, options, rows),
         "out": str(out),
         "decided": {str(name): float(share) for name, share in zip(names.tolist(), shares, strict=True)},
     }
@@ -82,4 +80,4 @@ def _show(page: Page, document: Document) -> None:
     """Print where the decisions went, and how often each was taken."""
     show_source(page, document)
     taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
-    page.items([("decided", listed(taken, 20)), ("written", document["out"])])
+    page.items([("decided", joined(taken, 20)), ("written", document["out"])])

@@ -9,27 +9,24 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.cli.csvs import as_names
+from confmax.cli.csvs import as_names, first_repeated
 from confmax.cli.tables import Frame, no_column
 from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, is_numbered
 
-__all__ = ["ASKED", "Asked", "Rows", "keys_of", "listed", "placed", "read_rows", "shortened", "wanted"]
-
 LONGEST_NAME = 100  # characters of a name in a list of names
-ASKED = ("label", "weight", "columns", "classes", "positive", "score", "sep")  # options of what a file's columns mean
 ONE = "a single column with --score"
 PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableOptions:
     """What the command line says about a file; empty where it says nothing."""
 
     label: str | None = None
@@ -42,45 +39,52 @@ class Asked:
     sep: str | None = None
 
 
+# options of what a file's columns mean that tuning takes
+TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.name != "key")
+
+
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """A file's rows as the library takes them.
+class FileRows:
+    """A file's rows as the library takes them, and which columns they come from.
 
     Attributes
     ----------
+    classes : tuple
+        Class names.
+    columns : tuple of str
+        The column that each class is read from.
+    block : str or None
+        The two-dimensional array (NPZ), or the column of lists, that holds all of them.
+    order : tuple of int
+        For each class, the place of its column among those that were chosen.
+    order_known : bool
+        Whether the order of the classes was given, or is that of numbers.
+    notes : tuple of str
+        What the reader should be warned of.
     proba : ndarray (n, K), or a table opened by `open_table`
         Probabilities, columns in the order of ``classes``; an array is checked.
     labels : ndarray (n,) or None
         True classes, as names.
     weight : ndarray (n,) or None
         Sample weights.
-    classes : tuple
-        Class names.
-    columns : tuple of str
-        The column that each class was read from.
-    block : str or None
-        The two-dimensional array that they come from (NPZ).
-    order_known : bool
-        Whether the order of the classes was given, or is that of numbers.
-    notes : tuple of str
-        What the reader should be warned of.
     """
 
-    proba: Any
-    labels: NDArray[Any] | None
-    weight: NDArray[Any] | None
     classes: tuple[Any, ...]
     columns: tuple[str, ...]
     block: str | None
+    order: tuple[int, ...]
     order_known: bool
     notes: tuple[str, ...] = ()
+    proba: Any = None
+    labels: NDArray[Any] | None = None
+    weight: NDArray[Any] | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.proba) if isinstance(self.proba, np.ndarray) else int(self.proba.n_rows)
 
-    def in_order(self, classes: tuple[Any, ...]) -> Rows:
+    def in_order(self, classes: tuple[Any, ...]) -> FileRows:
         """Return the rows with their classes in another order."""
         if classes == self.classes:
             return self
@@ -99,54 +103,33 @@ class _Place:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Classes in order, the columns that belong to them, whether the order is known, and what to warn of.
-
-    Where one column holds lists it is the ``block``, and ``order`` says which of their places belong to the classes.
-    """
-
-    classes: tuple[Any, ...]
-    columns: tuple[str, ...]
-    order_known: bool
-    notes: tuple[str, ...]
-    block: str | None = None
-    order: tuple[int, ...] = ()
-
-
-def placed(head: Frame, asked: Asked, distinct: Sequence[Any]) -> Placed:
-    """Return the columns of a file of which only the first rows and the distinct labels are known.
+def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any]) -> FileRows:
+    """Return the columns of a file of which only the first rows and the distinct labels are known, without its rows.
 
     Raises
     ------
     ValueError
         As `read_rows`.
     """
-    for name, option in ((asked.label, "--label"), (asked.weight, "--weight")):
+    for name, option in ((options.label, "--label"), (options.weight, "--weight")):
         if name is not None:
             _existing(name, head, option)
-    order_asked = wanted(asked, (), distinct)
-    place = _choose(head, asked, order_asked or distinct, None, of_rule=False)
-    names, notes = _class_names(place, len(place.names), order_asked, distinct, asked.label)
-    notes = (*place.notes, *notes)
-    order = _order(names, order_asked, asked.positive)
-    classes = tuple(names[k] for k in order)
-    columns = tuple(place.names[k] for k in order)
-    return Placed(classes, columns, _order_known(asked, classes), notes, place.block, tuple(order))
+    wanted = class_order(options, (), distinct)
+    place = _choose(head, options, wanted or distinct, None, of_rule=False)
+    names, notes = _class_names(place, wanted, distinct, options.label)
+    return _aligned(place, names, notes, wanted, options)
 
 
-def _order_known(asked: Asked, classes: Sequence[Any]) -> bool:
-    return bool(asked.classes or asked.positive) or not any(isinstance(name, str) for name in classes)
-
-
-def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = (), rule_positive: Any = None) -> Rows:
+def read_rows(
+    frame: Frame, options: TableOptions, rule_classes: Sequence[Any] = (), rule_positive: Any = None
+) -> FileRows:
     """Return probabilities, labels and weights of a file.
 
     Parameters
     ----------
     frame : Frame
         The file.
-    asked : Asked
+    options : TableOptions
         What the command line says.
     rule_classes : sequence
         Classes of the rule that is to be applied: they must be found in the file.
@@ -158,37 +141,46 @@ def read_rows(frame: Frame, asked: Asked, rule_classes: Sequence[Any] = (), rule
     ValueError
         If a column is missing or ambiguous, the classes cannot be matched, or the probabilities are none.
     """
-    labels = None if asked.label is None else frame.names_in(_existing(asked.label, frame, "--label"), "label column")
+    labels = None
+    if options.label is not None:
+        labels = frame.names_in(_existing(options.label, frame, "--label"), "label column")
     distinct = [] if labels is None else np.unique(labels).tolist()
-    order_asked = wanted(asked, rule_classes, distinct)
-    score = _score_column(frame, asked, order_asked or distinct)
+    wanted = class_order(options, rule_classes, distinct)
+    known = wanted or distinct
+    score = _score_column(frame, options, known)
     if score is not None:
-        last = order_asked[-1] if asked.classes else rule_positive
-        scored = two_columns(frame, score, asked.positive, order_asked or distinct, last)
-        place, proba = _Place(scored.columns, None, "named"), scored.proba
-        names, notes = list(order_asked or distinct), _score_notes(asked, score, scored.of)
-        if not order_asked:
-            asked = replace(asked, positive=str(scored.of))
+        k = _class_of_score(score, options.positive, known, wanted[-1] if options.classes else rule_positive)
+        place, proba = _from_scores(frame, score, k)
+        names, notes = known, _score_notes(options, score, known[k])
+        options = options if wanted else replace(options, positive=str(known[k]))
     else:
-        place = _choose(frame, asked, order_asked or distinct, labels, bool(rule_classes))
+        place = _choose(frame, options, known, labels, bool(rule_classes))
         proba = _probabilities(frame, place)
-        stated = bool(asked.classes) or not rule_classes
-        names, notes = _class_names(place, proba.shape[1], order_asked, distinct, asked.label, stated=stated)
-        notes = (*place.notes, *notes)
-    order = _order(names, order_asked, asked.positive)
+        stated = bool(options.classes) or not rule_classes
+        names, notes = _class_names(place, wanted, distinct, options.label, stated=stated)
+    rows = _aligned(place, names, notes, wanted, options)
     # a name stands for its column, whatever the order
-    proba = _checked(np.ascontiguousarray(proba[:, order]), frame, place, [place.names[k] for k in order])
-    classes = tuple(names[k] for k in order)
-    known = _order_known(asked, classes)
-    coded = None if labels is None else _as_classes(labels, classes, frame, asked.label)
-    weight = None if asked.weight is None else frame.numbers(_existing(asked.weight, frame, "--weight"))
-    for name, part in ((asked.label, coded), (asked.weight, weight)):
+    proba = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns)
+    coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
+    weight = None if options.weight is None else frame.numbers(_existing(options.weight, frame, "--weight"))
+    for name, part in ((options.label, coded), (options.weight, weight)):
         if part is not None and len(part) != len(proba):
             raise ValueError(
                 f"{name} of {frame.path} has {len(part)} rows and the probabilities have {len(proba)}; name the table "
                 f"with --columns"
             )
-    return Rows(proba, coded, weight, classes, tuple(place.names[k] for k in order), place.block, known, notes)
+    return replace(rows, proba=proba, labels=coded, weight=weight)
+
+
+def _aligned(
+    place: _Place, names: Sequence[Any], notes: tuple[str, ...], wanted: Sequence[Any], options: TableOptions
+) -> FileRows:
+    """Return the classes in order, with the column of each; ``names`` are the classes in the order of the columns."""
+    order = _order(names, wanted, options.positive)
+    classes = tuple(names[k] for k in order)
+    known = bool(options.classes or options.positive) or not any(isinstance(name, str) for name in classes)
+    columns = tuple(place.names[k] for k in order)
+    return FileRows(classes, columns, place.block, tuple(order), known, (*place.notes, *notes))
 
 
 def keys_of(frame: Frame, key: str | None) -> NDArray[Any] | None:
@@ -196,7 +188,7 @@ def keys_of(frame: Frame, key: str | None) -> NDArray[Any] | None:
     return None if key is None else frame.names_in(_existing(key, frame, "--key"), "key column")
 
 
-def listed(names: Sequence[Any], most: int = 8) -> str:
+def joined(names: Sequence[Any], most: int = 8) -> str:
     """Return names with commas; of long names the middle is left out, and of many names the later ones."""
     shown = [shortened(str(name), LONGEST_NAME) for name in names[:most]]
     return ", ".join(shown) + (f", ... ({len(names)})" if len(names) > most else "")
@@ -210,21 +202,22 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: most - 5 - end]} ... {text[len(text) - end :]}"
 
 
-def _score_column(frame: Frame, asked: Asked, classes: Sequence[Any]) -> str | None:
+def _score_column(frame: Frame, options: TableOptions, classes: Sequence[Any]) -> str | None:
     """Return the column of scores that --score names, or that its name and --positive make plain; else None."""
-    if asked.score is not None:
-        if asked.columns:
+    if options.score is not None:
+        if options.columns:
             raise ValueError("--score and --columns both say where the probabilities are; leave one of them out")
-        return _existing(asked.score, frame, "--score")
-    if asked.columns or asked.positive is None or frame.blocks:
+        return _existing(options.score, frame, "--score")
+    if options.columns or options.positive is None or frame.blocks or len(classes) != 2:
         return None
-    taken = (asked.label, asked.weight, asked.key)
+    taken = (options.label, options.weight, options.key)
     numeric = [name for name in frame.columns if name not in taken and frame.is_numeric(name)]
-    return implied_score(numeric, classes, asked.positive)
+    named = [column for column in numeric if any(is_named_like(column, name) for name in classes)]
+    return named[0] if len(named) == 1 and is_named_like(named[0], options.positive) else None
 
 
-def _score_notes(asked: Asked, score: str, of: Any) -> tuple[str, ...]:
-    if asked.score is not None:
+def _score_notes(options: TableOptions, score: str, of: Any) -> tuple[str, ...]:
+    if options.score is not None:
         return ()
     return (f"column {score!r} was taken as the probability of {of}, and the rest as that of the other class; --score "
             f"{shlex.quote(score)} says so without this warning",)  # fmt: skip
@@ -239,33 +232,35 @@ def _existing(name: str, frame: Frame, option: str) -> str:
     return name
 
 
-def wanted(asked: Asked, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
+def class_order(options: TableOptions, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
     """Return the classes in the order that was asked for, with the types of the rule or the labels; else nothing."""
-    repeated = next((name for k, name in enumerate(asked.classes) if name in asked.classes[:k]), None)
+    repeated = first_repeated(options.classes)
     if repeated is not None:
         raise ValueError(f"--classes names {repeated!r} twice; name each class once")
-    if not asked.classes:
+    if not options.classes:
         return list(rule_classes)
     known = rule_classes or distinct
-    found = find(asked.classes, known, affix=False) if known else None
-    if rule_classes and (found is None or found.places is None or len(known) != len(asked.classes)):
-        raise ValueError(f"the rule's classes are {listed(rule_classes)}; got --classes {','.join(asked.classes)}")
+    found = find(options.classes, known, affix=False) if known else None
+    if rule_classes and (found is None or found.places is None or len(known) != len(options.classes)):
+        raise ValueError(f"the rule's classes are {joined(rule_classes)}; got --classes {','.join(options.classes)}")
     if found is None:
-        return as_names(asked.classes).tolist()
+        return as_names(options.classes).tolist()
     if found.places is None:
-        return list(asked.classes)
+        return list(options.classes)
     own = dict(zip(found.places, known, strict=True))
     text = all(isinstance(name, str) for name in known)
-    typed = list(asked.classes) if text else as_names(asked.classes).tolist()
+    typed = list(options.classes) if text else as_names(options.classes).tolist()
     return [own.get(k, name) for k, name in enumerate(typed)]
 
 
-def _choose(frame: Frame, asked: Asked, classes: Sequence[Any], labels: NDArray[Any] | None, of_rule: bool) -> _Place:
+def _choose(
+    frame: Frame, options: TableOptions, classes: Sequence[Any], labels: NDArray[Any] | None, of_rule: bool
+) -> _Place:
     """Return where the probabilities are."""
-    if asked.columns:
-        return _named(frame, asked.columns)
+    if options.columns:
+        return _named(frame, options.columns)
     n = None if labels is None else len(labels)
-    taken = (asked.label, asked.weight, asked.key)
+    taken = (options.label, options.weight, options.key)
     free = [name for name in frame.columns if name not in taken and n in (None, len(frame.columns[name]))]
     if classes and {str(name) for name in classes} <= set(free):
         return _Place(tuple(name for name in free if name in set(map(str, classes))), None, "named like the classes")
@@ -328,8 +323,8 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
     numeric = [name for name in free if frame.is_numeric(name)]
     if rule_classes and not as_names(rule_classes).dtype.kind == "i":
         raise ValueError(
-            f"{frame.path} has no columns of the rule's classes {listed(rule_classes)} (it has "
-            f"{listed([*frame.columns])}); name the columns in this order with --columns"
+            f"{frame.path} has no columns of the rule's classes {joined(rule_classes)} (it has "
+            f"{joined([*frame.columns])}); name the columns in this order with --columns"
             + (f", or {ONE}" if len(rule_classes) == 2 else "")
         )
     if rule_classes and len(numeric) != len(rule_classes):
@@ -337,7 +332,7 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
         if len(fractions) != len(rule_classes):
             raise ValueError(
                 f"the rule has {len(rule_classes)} classes and {frame.path} has {len(numeric)} numeric columns "
-                f"({listed(numeric)}); name those of the classes in their order with --columns"
+                f"({joined(numeric)}); name those of the classes in their order with --columns"
             )
         numeric = fractions
     prefixes = [found[0] for name in numeric if (found := PREFIX.match(name))]
@@ -345,8 +340,8 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
         kept = tuple(name for name in numeric if name.startswith(prefixes[0]))
         left_out = [name for name in numeric if name not in kept]
         note = (
-            f"the columns that begin with {prefixes[0]!r} were taken as probabilities ({listed(kept)}), and the other "
-            f"numeric columns were left out ({listed(left_out)}); --columns sets the columns"
+            f"the columns that begin with {prefixes[0]!r} were taken as probabilities ({joined(kept)}), and the other "
+            f"numeric columns were left out ({joined(left_out)}); --columns sets the columns"
         )
         return _Place(kept, None, f"every column that begins with {prefixes[0]!r}", (note,))
     return _Place(tuple(numeric), None, "every numeric column")
@@ -367,35 +362,35 @@ def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
         )
     parts = [frame.numbers(name) for name in place.names]
     if len({len(part) for part in parts}) > 1:
-        sizes = listed([f"{name} {len(part)}" for name, part in zip(place.names, parts, strict=True)])
+        sizes = joined([f"{name} {len(part)}" for name, part in zip(place.names, parts, strict=True)])
         raise ValueError(f"the columns of {frame.path} differ in length ({sizes}); choose with --columns")
     return np.column_stack(parts)
 
 
 def _class_names(
-    place: _Place, K: int, asked: Sequence[Any], distinct: Sequence[Any], label: str | None, *, stated: bool = True
+    place: _Place, wanted: Sequence[Any], distinct: Sequence[Any], label: str | None, *, stated: bool = True
 ) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the class of every column, and what to warn of; ``stated``: the order asked for is that of the columns."""
-    known = asked or distinct
-    found = find(place.names, known) if known and (not asked or len(asked) == K) else None
+    """Return the class of every column, and what to warn of; ``stated``: the wanted order is that of the columns."""
+    K, known = len(place.names), wanted or distinct
+    found = find(place.names, known) if known and (not wanted or len(wanted) == K) else None
     if found is not None and found.places is not None:
         own = dict(zip(found.places, known, strict=True))
         named = [own.get(k, name) for k, name in enumerate(found.names)]
         mixed = len({isinstance(name, str) for name in named}) > 1
         return (as_names(found.names).tolist() if mixed else named), ()
     by_hand = place.how == "named" or is_numbered(place.names)
-    if found is not None and (found.own or found.twice) and not (asked and by_hand):
+    if found is not None and (found.own or found.twice) and not (wanted and by_hand):
         raise ValueError(
-            f"some of the columns {listed(place.names)} are named like classes ({listed(known)}) and some are not; "
+            f"some of the columns {joined(place.names)} are named like classes ({joined(known)}) and some are not; "
             f"name the columns of the classes in their order with --columns and --classes"
         )
-    if asked:
-        if len(asked) != K:
+    if wanted:
+        if len(wanted) != K:
             raise ValueError(
-                f"there are {len(asked)} classes ({listed(asked)}) and {K} columns of probabilities "
-                f"({listed(place.names)}); name the columns in the order of the classes with --columns"
+                f"there are {len(wanted)} classes ({joined(wanted)}) and {K} columns of probabilities "
+                f"({joined(place.names)}); name the columns in the order of the classes with --columns"
             )
-        return list(asked), (() if stated or by_hand else (_taken(place, asked, "--columns"),))
+        return list(wanted), (() if stated or by_hand else (_taken(place, wanted, "--columns"),))
     if not distinct:
         return (list(range(K)) if place.block is not None else as_names(place.names).tolist()), ()
     if len(distinct) == K:
@@ -404,8 +399,8 @@ def _class_names(
     if all(isinstance(name, int) and not isinstance(name, bool) and 0 <= name < K for name in distinct):
         return list(range(K)), (() if by_hand else (_taken(place, range(K), "--classes"),))
     raise ValueError(
-        f"column {label!r} holds {len(distinct)} labels ({listed(distinct)}) and there are {K} columns of "
-        f"probabilities ({listed(place.names)}); name the classes in column order with --classes, or the columns with "
+        f"column {label!r} holds {len(distinct)} labels ({joined(distinct)}) and there are {K} columns of "
+        f"probabilities ({joined(place.names)}); name the classes in column order with --classes, or the columns with "
         f"--columns" + (f", or {ONE}" if len(distinct) == 2 else "")
     )
 
@@ -417,23 +412,23 @@ def _taken(place: _Place, classes: Sequence[Any], option: str) -> str:
     return f"no column is named like a class: {what} were assigned to the columns in order ({pairs}); {option} sets it"
 
 
-def _order(classes: Sequence[Any], asked: Sequence[Any], positive: str | None) -> list[int]:
-    """Return the columns in the order of the classes: as asked, numbers by size, the positive class last."""
+def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) -> list[int]:
+    """Return the columns in the order of the classes: as wanted, numbers by size, the positive class last."""
     order = list(range(len(classes)))
-    if asked:
-        order = [list(classes).index(name) for name in asked]
+    if wanted:
+        order = [list(classes).index(name) for name in wanted]
     elif not any(isinstance(name, str) for name in classes):
         order.sort(key=lambda k: classes[k])
     if positive is None:
         return order
     if len(classes) != 2:
         raise ValueError(
-            f"--positive is for two classes and there are {len(classes)} ({listed(classes)}); give the order of all "
+            f"--positive is for two classes and there are {len(classes)} ({joined(classes)}); give the order of all "
             f"with --classes"
         )
     found = find([str(name) for name in classes], [positive], affix=False)
     if found.places is None:
-        raise ValueError(f"--positive {positive} is none of the classes ({listed(classes)}); name one of them")
+        raise ValueError(f"--positive {positive} is none of the classes ({joined(classes)}); name one of them")
     place = found.places[0]
     return sorted(order, key=lambda k: k == place)
 
@@ -448,7 +443,7 @@ def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, labe
         row = int(np.argmax(codes < 0))
         raise ValueError(
             f"row {row} of label column {label!r} of {frame.path} holds {labels[row].item()!r}, which is none of the "
-            f"classes ({listed(classes)}); name all classes with --classes"
+            f"classes ({joined(classes)}); name all classes with --classes"
         )
     return np.array(classes)[codes]
 
@@ -462,7 +457,7 @@ def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[s
         message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
         if place.how != "named":
             one = ", --score a single column" if len(names) == 2 else ""
-            message += f" (columns taken: {listed(names)}, {place.how}; --columns and --classes choose others{one})"
+            message += f" (columns taken: {joined(names)}, {place.how}; --columns and --classes choose others{one})"
         raise ValueError(f"{frame.path}: {message}") from None
     # folds are made of what was read: a division of rows by their sums is left to the library, as in Python
     return proba if proba.dtype in (np.float32, np.float64) else checked
@@ -487,85 +482,45 @@ def is_named_like(column: str, name: Any) -> bool:
     return re.search(around, column.casefold()) is not None
 
 
-def implied_score(numeric: Sequence[str], classes: Sequence[Any], positive: str) -> str | None:
-    """Return the only numeric column that is named like one of two classes, if --positive names this class.
-
-    Parameters
-    ----------
-    numeric : sequence of str
-        Numeric columns that are neither label nor weight.
-    classes : sequence
-        The classes of the labels, of --classes or of a rule.
-    positive : str
-        What --positive says.
-    """
-    if len(classes) != 2:
-        return None
-    named = [column for column in numeric if any(is_named_like(column, name) for name in classes)]
-    return named[0] if len(named) == 1 and is_named_like(named[0], positive) else None
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Probabilities (n, 2) from one column of scores, what each of the two columns is, and the class of the scores."""
-
-    proba: NDArray[Any]
-    columns: tuple[str, str]
-    of: Any
-
-
-def two_columns(frame: Frame, column: str, positive: str | None, classes: Sequence[Any], last: Any) -> Scored:
-    """Return the probabilities of two classes from a column of scores.
-
-    Parameters
-    ----------
-    frame, column
-        The file, and the name of its column.
-    positive : str or None
-        What --positive says.
-    classes : sequence
-        The classes, which must be two.
-    last : object or None
-        The positive class, if --classes or a rule that was tuned for a metric of it says it.
+def _from_scores(frame: Frame, column: str, k: int) -> tuple[_Place, NDArray[Any]]:
+    """Return the probabilities (n, 2) of two classes from the column of those of class k, and what each column is.
 
     Raises
     ------
     ValueError
-        If there are not two classes, nothing says whose probability it is, or two things say different classes; if a
-        score is missing or lies outside 0 to 1.
+        If a score is missing or lies outside 0 to 1.
     """
-    if len(classes) != 2:
-        raise ValueError(_not_two(classes))
-    place = _place(column, positive, classes, last)
     scores = frame.numbers(column)
     bad = ~((scores >= 0) & (scores <= 1))
     if bad.any():
         row = int(np.argmax(bad))
-        empty = bool(np.isnan(scores[row]))
-        what = "is empty" if empty else f"is {scores[row]:g}, which is not between 0 and 1"
-        way_out = "drop such rows" if empty else (
-            "give probabilities: divide percentages by 100, turn log-odds x into 1 / (1 + exp(-x))"
-        )  # fmt: skip
+        what, way_out = "is empty", "drop such rows"
+        if not np.isnan(scores[row]):
+            what = f"is {scores[row]:g}, which is not between 0 and 1"
+            way_out = "give probabilities: divide percentages by 100, turn log-odds x into 1 / (1 + exp(-x))"
         raise ValueError(f"row {row} of score column {column!r} of {frame.path} {what}; {way_out}")
-    other = 1 - scores
-    if place == 0:
-        return Scored(np.column_stack([scores, other]), (column, f"1 - {column}"), classes[0])
-    return Scored(np.column_stack([other, scores]), (f"1 - {column}", column), classes[1])
+    columns, names = [1 - scores, scores], [f"1 - {column}", column]
+    order = (1, 0) if k == 0 else (0, 1)
+    return _Place(tuple(names[j] for j in order), None, "named"), np.column_stack([columns[j] for j in order])
 
 
-def _not_two(classes: Sequence[Any]) -> str:
-    shown = ", ".join(str(name)[:100] for name in classes[:8])
-    if len(classes) > 2:
-        return (
-            f"--score is for two classes and there are {len(classes)} ({shown}); give one column of probabilities per "
-            f"class"
-        )
-    known = f"only the class {shown} is known" if classes else "no class is known"
-    return f"--score is for two classes and {known} here; name both with --classes, the negative first"
+def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], last: Any) -> int:
+    """Return the place of the class, of two, whose probability a column holds.
 
+    ``last`` is the positive class, if --classes or a rule that was tuned for a metric of it says it.
 
-def _place(column: str, positive: str | None, classes: Sequence[Any], last: Any) -> int:
-    """Return the place of the class whose probability a column holds."""
+    Raises
+    ------
+    ValueError
+        If there are not two classes, nothing says whose probability it is, or two things say different classes.
+    """
+    if len(classes) != 2:
+        shown = ", ".join(str(name)[:100] for name in classes[:8])
+        what = f"there are {len(classes)} ({shown}); give one column of probabilities per class"
+        if len(classes) < 2:
+            what = f"only the class {shown} is known" if classes else "no class is known"
+            what += " here; name both with --classes, the negative first"
+        raise ValueError(f"--score is for two classes and {what}")
     named = [k for k, name in enumerate(classes) if is_named_like(column, name)]
     own = named[0] if len(named) == 1 else None
     if positive is None:

@@ -1,6 +1,6 @@
 """`confmax compare`: what tuning for each of several metrics gains, and what it costs in the others.
 
-For every metric a rule is tuned and judged on rows that it was not tuned on: five folds by the content of the rows,
+For every metric a rule is tuned and evaluated on rows that it was not tuned on: five folds by the content of the rows,
 each decided by the rule tuned on the other four. So every row has one decision per metric, all are counted on the same
 rows, and the bootstrap compares them in pairs.
 """
@@ -19,15 +19,15 @@ import numpy as np
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
-from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
-from confmax.cli.metrics import not_applicable, order_needed, positive_of
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined
+from confmax.cli.metrics import not_applicable, order_needed, over, rows_for
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
-from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
+from confmax.evaluate.uncertainty import compare, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
@@ -65,26 +65,20 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
       confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
       confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
     """
-    names, params, rules = more.pop("names"), more.pop("params"), more.pop("rules")
-    if params and len(names) != 1:
-        raise click.UsageError("--param belongs to one --metric; give exactly one")
-    settings = {"n_replicates": more.pop("replicates"), "seed": more.pop("seed")}
-    settings |= {key: more.pop(key) for key in ("level", "stratified")}
-    check_bootstrap(settings["n_replicates"], settings["level"])
+    names, params, settings = app.metrics_and_bootstrap(more)
+    rules = more.pop("rules")
     for name in names:
-        catalogue.get(name, **params) if name != "linear" else _refuse_linear()
+        if name == "linear":
+            raise ValueError("compare has no table of costs for linear; confmax tune --costs shows its values")
+        catalogue.get(name, **params)
     if len(set(rules)) < len(rules):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    loaded, asked = {str(path): app.load_rule(path) for path in rules}, Asked(**more)
+    loaded, options = {str(path): app.load_rule(path) for path in rules}, TableOptions(**more)
     with Bar("comparing", "rules") as bar:
         document = comparison(
-            read_frame(file, asked.sep), asked, names, params, loaded, progress=bar.update, **settings
+            read_frame(file, options.sep), options, names, params, loaded, progress=bar.update, **settings
         )
-    print_document(document, as_json, partial(_show, again=_tune(file, asked)))
-
-
-def _refuse_linear() -> None:
-    raise ValueError("compare has no table of costs for linear; confmax tune --costs shows its values")
+    print_document(document, as_json, partial(_show, again=_tune(file, options)))
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
@@ -92,7 +86,7 @@ def _refuse_linear() -> None:
 
 def comparison(
     frame: Frame,
-    asked: Asked,
+    options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
     rules: Mapping[str, DecisionRule],
@@ -104,7 +98,7 @@ def comparison(
 
     Parameters
     ----------
-    frame, asked
+    frame, options
         The file, and which columns of it are meant.
     names : sequence of str
         Metrics to tune for; none for those that suit the classes.
@@ -117,62 +111,61 @@ def comparison(
     **settings
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
-    first = next(iter(rules.values()), None)
-    known = (None, ()) if first is None else (positive_of(first), first.class_names[: first.n_classes])
-    rows = read_rows(frame, asked, known[1], known[0])
-    for note in rows.notes:
-        app.warn(note)
+    rows = rows_for(next(iter(rules.values()), None), frame, options)
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
     _warn_of_rare(table)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
     if doubt:
         app.warn(doubt)
     chosen = _chosen(names, params, rows)
-    judges = _judges(chosen, rows)
-    judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
+    evaluated = _evaluated(chosen, rows)
+    compared: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
     tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
     for path, rule in rules.items():
-        judged[path], tuned_for[path] = _placed(path, rule, rows.classes), rule.metric
-    found = compare(table, judges, judged, **settings)
-    for sentence in doubts(found, judges, undefined=False):
+        compared[path], tuned_for[path] = _of_same_classes(path, rule, rows.classes), rule.metric
+    scores = compare(table, evaluated, compared, **settings)
+    for sentence in doubts(scores, evaluated, undefined=False):
         app.warn(sentence)
     return {
-        **source_document(frame, asked, rows),
+        **source_document(frame, options, rows),
         "folds": N_FOLDS,
-        "metrics": list(found.metrics),
+        "metrics": list(scores.metrics),
         "rules": [
-            _told(found, name, tuned_for.get(name), cross_fitted=name.startswith("for ")) for name in found.rules
+            _values_of_rule(scores, name, tuned_for.get(name), cross_fitted=name.startswith("for "))
+            for name in scores.rules
         ],
-        "best": _best(found),
-        "intervals": bootstrap_document(found),
+        "best": _best(scores),
+        "intervals": bootstrap_document(scores),
     }
 
 
-def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: Rows) -> dict[str, Metric]:
+def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to tune for."""
     if not names:
         fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
-        usual = [each for each in fitting if not not_applicable(each, rows, order_known=rows.order_known)]
-        return {repr(each): each for each in usual}
+        usual = [metric for metric in fitting if not not_applicable(metric, rows, order_known=rows.order_known)]
+        return {repr(metric): metric for metric in usual}
     chosen = [aligned(catalogue.get(name, **params), rows.classes) for name in names]
     for metric in chosen:
         why = not_applicable(metric, rows, order_known=rows.order_known)
         if why:
             raise ValueError(order_needed(metric, rows) if "order" in why else f"{metric.name} does not apply: {why}")
-    if len({repr(each) for each in chosen}) < len(chosen):
+    if len({repr(metric) for metric in chosen}) < len(chosen):
         raise ValueError("--metric names a metric twice; name each once")
-    return {repr(each): each for each in chosen}
+    return {repr(metric): metric for metric in chosen}
 
 
-def _judges(chosen: Mapping[str, Metric], rows: Rows) -> dict[str, Metric]:
+def _evaluated(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
     further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
-    fitting = {repr(each): each for each in further if not not_applicable(each, rows, order_known=rows.order_known)}
-    return {**chosen, **{name: each for name, each in fitting.items() if name not in chosen}}
+    fitting = {
+        repr(metric): metric for metric in further if not not_applicable(metric, rows, order_known=rows.order_known)
+    }
+    return {**chosen, **{name: metric for name, metric in fitting.items() if name not in chosen}}
 
 
 def _cross_fitted(
-    table: Table, rows: Rows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+    table: Table, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
@@ -209,55 +202,55 @@ def _warn_of_rare(table: Table) -> None:
     absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
     if absent:
-        app.warn(f"no row has the label {listed(absent)}: metrics that divide by class sizes leave it out")
+        app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
     if rare:
-        app.warn(f"few rows have the label {listed(rare)}: rules tuned without one fold have seen hardly any of them")
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
 
 
-def _placed(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+def _of_same_classes(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
     own = rule.class_names[: rule.n_classes]
     if set(own) != set(classes):
         raise ValueError(
-            f"the rule {path} decides between {listed(own)} and the classes here are {listed(classes)}; compare rules "
+            f"the rule {path} decides between {joined(own)} and the classes here are {joined(classes)}; compare rules "
             f"of the same classes"
         )
-    return rule if own == classes else rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
+    return over(rule, classes)
 
 
-def _told(found: Score, rule: str, tuned_for: str | None, *, cross_fitted: bool) -> Document:
+def _values_of_rule(scores: Score, rule: str, tuned_for: str | None, *, cross_fitted: bool) -> Document:
     """Return one rule's values, with replicates also intervals and differences to argmax."""
-    entries = {metric: rules[rule] for metric, rules in found.to_dict()["metrics"].items()}
-    told: Document = {
+    entries = {metric: rules[rule] for metric, rules in scores.to_dict()["metrics"].items()}
+    document: Document = {
         "rule": rule,
         "tuned_for": tuned_for,
         "cross_fitted": cross_fitted,
         "values": {metric: entry["value"] for metric, entry in entries.items()},
     }
-    if found.n_replicates:
-        told["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if scores.n_replicates:
+        document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
     if rule != "argmax":
-        told["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
-    return told
+        document["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
+    return document
 
 
-def _best(found: Score) -> dict[str, list[str]]:
+def _best(scores: Score) -> dict[str, list[str]]:
     """Return the rules with the largest value, by metric."""
     best = {}
-    for metric, values in zip(found.metrics, found.values, strict=True):
+    for metric, values in zip(scores.metrics, scores.values, strict=True):
         known = values[np.isfinite(values)]
         top = known.max() if len(known) else np.nan
-        best[metric] = [rule for rule, value in zip(found.rules, values, strict=True) if value == top]
+        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
     return best
 
 
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _tune(file: Path, asked: Asked) -> str:
+def _tune(file: Path, options: TableOptions) -> str:
     """Return the command that tunes on the same columns, but for its metric."""
     words = ["confmax", "tune", str(file)]
-    for option in ASKED:
-        given = getattr(asked, option)
+    for option in TABLE_OPTIONS:
+        given = getattr(options, option)
         if given:
             words += [f"--{option}", given if isinstance(given, str) else with_commas(given)]
     return shlex.join(words)
@@ -268,36 +261,36 @@ def _show(page: Page, document: Document, again: str) -> None:
     page.say()
     names = document["metrics"]
     page.say("Values; * is the best of its column", "bold")
-    page.table(["rule", *names], [[each["rule"], *_values(each, document["best"])] for each in document["rules"]])
+    page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
     intervals = document["intervals"]
     page.say()
     if intervals is not None:
         page.say("Difference to argmax, with its interval", "bold")
-        others = [each for each in document["rules"] if "minus_argmax" in each]
-        page.table(["rule", *names], [[each["rule"], *_differences(each)] for each in others])
+        others = [row for row in document["rules"] if "minus_argmax" in row]
+        page.table(["rule", *names], [[row["rule"], *_differences(row)] for row in others])
         page.say()
     page.say(
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
         f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows."
     )
-    if any(not each["cross_fitted"] and each["tuned_for"] is not None for each in document["rules"]):
+    if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
         page.say(
             "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
             "optimistic."
         )
-    if any(value is None for each in document["rules"] for value in each["values"].values()):
+    if any(value is None for row in document["rules"] for value in row["values"].values()):
         page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     if intervals is not None:
         page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
     page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
 
 
-def _values(told: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
-    return [number(value) + ("*" if told["rule"] in best[metric] else " ") for metric, value in told["values"].items()]
+def _values(row: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
+    return [number(value) + ("*" if row["rule"] in best[metric] else " ") for metric, value in row["values"].items()]
 
 
-def _differences(told: Document) -> list[str]:
+def _differences(row: Document) -> list[str]:
     return [
         "-" if minus["value"] is None else f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"
-        for minus in told["minus_argmax"].values()
+        for minus in row["minus_argmax"].values()
     ]

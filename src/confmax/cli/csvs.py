@@ -11,7 +11,6 @@ names of columns between quotes always, and reads ``007`` as 7.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -77,9 +76,14 @@ def opened(path: Path) -> Source:
     return Source(path, path.read_bytes() if is_stream(path) else None)
 
 
+def first_repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that an earlier one equals, None if there is none."""
+    return next((name for k, name in enumerate(names) if name in names[:k]), None)
+
+
 def refuse_repeated(names: Sequence[str], path: Path) -> None:
     """Refuse two columns of one name."""
-    repeated = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    repeated = first_repeated(names)
     if repeated is not None:
         raise ValueError(f"{path} has two columns named {repeated!r}; give each column its own name")
 
@@ -200,21 +204,16 @@ def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
 
 
 def _check_encoding(source: Source) -> None:
-    """Refuse text that is not UTF-8, and say where."""
-    decoder, start = codecs.getincrementaldecoder("utf-8")(), 0
+    """Refuse text that is not UTF-8, and say where: pyarrow does not, nor does a decoder of parts of a file."""
     with source.open() as file:
-        while True:
-            chunk, kept = file.read(1 << 20), decoder.getstate()[0]
-            try:
-                decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                at, byte = start - len(kept) + error.start, error.object[error.start]
-                raise ValueError(
-                    f"{source.path} is not UTF-8 text; save it as UTF-8 (byte 0x{byte:02x} at position {at})"
-                ) from None
-            if not chunk:
-                return
-            start += len(chunk)
+        data = file.read()
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{source.path} is not UTF-8 text; save it as UTF-8 (byte 0x{data[error.start]:02x} at position "
+            f"{error.start})"
+        ) from None
 
 
 def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from confmax import metrics
 from confmax.cli import app
-from confmax.cli.columns import Asked, read_rows
+from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.show import Bar, Document, Page, number, print_document, small
 from confmax.cli.tables import read_frame
 from confmax.confusion import Array
@@ -59,7 +58,7 @@ def load() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return probabilities (n, 4), labels (n,) and folds (n,) of the bundled table."""
     with as_file(files("confmax") / "data" / "hpc_cv.csv") as path:
         frame = read_frame(path)
-        rows = read_rows(frame, Asked(label="obs", columns=CLASSES, classes=CLASSES))
+        rows = read_rows(frame, TableOptions(label="obs", columns=CLASSES, classes=CLASSES))
         assert rows.labels is not None
         return rows.proba, rows.labels, frame.names_in("fold", "column")
 
@@ -92,21 +91,12 @@ def held_out_values(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[An
     return metrics.get(metric).value(pooled / pooled.sum())
 
 
-def tuned(metric: str, confusion: str, proba: NDArray[Any], labels: NDArray[Any]) -> Solution:
-    """Return `maximize`'s solution."""
+def _solve(metric: str, confusion: str, proba: NDArray[Any], labels: NDArray[Any]) -> Solution:
     return maximize(metric, proba, labels, classes=CLASSES, confusion=confusion)
 
 
-@dataclass(frozen=True)
-class _Tuned:
-    """A fit: the rule that `maximize` finds for a metric."""
-
-    metric: str
-    confusion: str
-
-    def __call__(self, proba: NDArray[Any], labels: NDArray[Any]) -> DecisionRule:
-        """Return the rule."""
-        return tuned(self.metric, self.confusion, proba, labels).rule
+def _tuned(metric: str, confusion: str, proba: NDArray[Any], labels: NDArray[Any]) -> DecisionRule:
+    return _solve(metric, confusion, proba, labels).rule
 
 
 def _argmax(_proba: NDArray[Any], _labels: NDArray[Any]) -> DecisionRule:
@@ -115,10 +105,6 @@ def _argmax(_proba: NDArray[Any], _labels: NDArray[Any]) -> DecisionRule:
 
 def _by_prior(_proba: NDArray[Any], labels: NDArray[Any]) -> DecisionRule:
     return DecisionRule.from_weights([1.0 / np.mean(labels == name) for name in CLASSES], classes=CLASSES)
-
-
-def _certified_gap(metric: str, proba: NDArray[Any], labels: NDArray[Any]) -> float | None:
-    return tuned(metric, "model", proba, labels).gap
 
 
 def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[DecisionRule, dict[str, Any]]:
@@ -133,20 +119,16 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
     proba, labels, folds = table
     results = []
     for done, metric in enumerate(METRICS):
-        work: dict[str, Callable[[], Any]] = {
-            "argmax": partial(held_out_values, metric, _argmax, table),
-            "p_prior": partial(held_out_values, metric, _by_prior, table),
-            "tuned": partial(held_out_values, metric, _Tuned(metric, "auto"), table),
-            "tuned_on_model": partial(held_out_values, metric, _Tuned(metric, "model"), table),
-            "gap": partial(_certified_gap, metric, proba, labels),
-        }
+        fits: dict[str, Fit] = {"argmax": _argmax, "p_prior": _by_prior}
+        fits |= {"tuned": partial(_tuned, metric, "auto"), "tuned_on_model": partial(_tuned, metric, "model")}
         row: dict[str, Any] = {"metric": metric}
-        for step, (key, value) in enumerate(work.items()):
+        for step, key in enumerate((*fits, "gap")):
             if progress is not None:
-                progress(done * len(work) + step, len(METRICS) * len(work))
-            row[key] = value()
+                progress(done * 5 + step, len(METRICS) * 5)
+            fit = fits.get(key)
+            row[key] = held_out_values(metric, fit, table) if fit else _solve(metric, "model", proba, labels).gap
         results.append(row)
-    best = tuned("g_mean", "auto", proba, labels)
+    best = _solve("g_mean", "auto", proba, labels)
     return best.rule, {
         "data": "hpc_cv (R package modeldata, MIT licence): out-of-fold predictions of a classifier of computing jobs",
         "rows": len(labels),

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from confmax.cli import app
-from confmax.cli.columns import listed
+from confmax.cli.columns import joined
 from confmax.cli.show import clean, print_document
-from confmax.cli.tables import check_output, refuse_same, write_file
+from confmax.cli.tables import refuse_same, write_file
+from confmax.places import check_place
 
 _SETTINGS = {
     "sql": ("dialect", "columns", "labels"),
@@ -55,7 +56,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         if key not in _SETTINGS[language]:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
     if out is not None:
-        check_output(out)
+        check_place(out)
         app.one_result(as_json, out)
         refuse_same(out, rule)
     elif language == "onnx" or as_json:
@@ -67,7 +68,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         raise ValueError(str(error)) from None
     classes = [str(name) for name in loaded.class_names]
     if language == "sql" and "columns" not in settings:
-        read = listed(classes[: loaded.n_classes], 20)
+        read = joined(classes[: loaded.n_classes], 20)
         click.echo(clean(f"note: the expression reads the columns {read}; --columns names others"), err=True)
     if out is None:
         click.echo(made, nl=language == "sql")
@@ -75,5 +76,5 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     data = made.SerializeToString() if language == "onnx" else made.rstrip("\n").encode() + b"\n"
     write_file(out, data)
     document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
-    index = listed([f"{k} {name}" for k, name in enumerate(classes)], 20)
+    index = joined([f"{k} {name}" for k, name in enumerate(classes)], 20)
     print_document(document, as_json, lambda page, _: page.items([("index", index), ("written", str(out))]), out)

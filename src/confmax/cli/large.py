@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confmax.cli.columns import Asked, Rows, placed, wanted
+from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_order
 from confmax.cli.tables import Frame
 from confmax.places import is_stream
 from confmax.tables import distinct_labels, open_table
@@ -35,14 +35,14 @@ class Large:
     ----------
     path : Path
         The name, pattern or directory, as it was given.
-    heard : callable or None
+    progress : callable or None
         Takes the rows read of a pass so far, and all rows.
     """
 
     path: Path
-    heard: Callable[[int, int], None] | None = None
+    progress: Callable[[int, int], None] | None = None
 
-    def rows(self, asked: Asked) -> Rows:
+    def rows(self, options: TableOptions) -> FileRows:
         """Return the opened table, its columns in the order of the classes.
 
         Raises
@@ -50,23 +50,24 @@ class Large:
         ValueError
             As `read_rows`.
         """
-        if asked.score is not None or asked.sep is not None:
-            option = "--sep" if asked.score is None else "--score"
+        if options.score is not None or options.sep is not None:
+            option = "--sep" if options.score is None else "--score"
             raise ValueError(
                 f"{option} is for files that are read whole and {self.path} is read in parts; name one file with "
-                f"--in-parts no" + ("" if asked.score is None else ", or store both columns of probabilities")
+                f"--in-parts no" + ("" if options.score is None else ", or store both columns of probabilities")
             )
         if self.path.suffix.lower() == ".npy":
-            return self._mapped(asked)
+            return self._mapped(options)
         head = self._head()
-        found = placed(head, asked, self._labels(asked.label) if asked.label in head.columns else [])
-        columns = found.columns if found.block is None else (found.block,)
-        source = open_table(self.path, label=asked.label, weight=asked.weight, columns=columns, progress=self.heard)
-        if found.block is not None:
-            source = source.with_columns(found.order)
+        rows = aligned_columns(head, options, self._labels(options.label) if options.label in head.columns else [])
+        columns = rows.columns if rows.block is None else (rows.block,)
+        source = open_table(
+            self.path, label=options.label, weight=options.weight, columns=columns, progress=self.progress
+        )
+        if rows.block is not None:
+            source = source.with_columns(rows.order)
         # the columns are in the order of the classes now, whatever their names are
-        source = replace(source, names=None)
-        return Rows(source, None, None, found.classes, found.columns, found.block, found.order_known, found.notes)
+        return replace(rows, proba=replace(source, names=None))
 
     def _head(self) -> Frame:
         """Return the first rows of the first file that has some."""
@@ -87,18 +88,18 @@ class Large:
             )
         return sorted(found)
 
-    def _mapped(self, asked: Asked) -> Rows:
-        source = open_table(self.path, label=asked.label, weight=asked.weight, progress=self.heard)
-        labels = distinct_labels(source).tolist() if asked.classes and source.has_labels else []
-        classes = tuple(wanted(asked, (), labels)) or tuple(range(source.n_classes))
-        if asked.columns or asked.positive:
+    def _mapped(self, options: TableOptions) -> FileRows:
+        source = open_table(self.path, label=options.label, weight=options.weight, progress=self.progress)
+        labels = distinct_labels(source).tolist() if options.classes and source.has_labels else []
+        classes = tuple(class_order(options, (), labels)) or tuple(range(source.n_classes))
+        if options.columns or options.positive:
             raise ValueError(f"{self.path} is an array without names; give --classes, not --columns or --positive")
         columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
-        known = bool(asked.classes) or not any(isinstance(name, str) for name in classes)
-        return Rows(source, None, None, classes, columns, str(self.path), known)
+        known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
+        return FileRows(classes, columns, str(self.path), tuple(range(len(classes))), known, proba=source)
 
 
-def large(path: Path, in_parts: str, heard: Callable[[int, int], None] | None = None) -> Large | None:
+def large(path: Path, in_parts: str, progress: Callable[[int, int], None] | None = None) -> Large | None:
     """Return a file that is to be read in parts, None for one that is read whole.
 
     Parameters
@@ -107,7 +108,7 @@ def large(path: Path, in_parts: str, heard: Callable[[int, int], None] | None = 
         A file, a directory of Parquet files, or a pattern.
     in_parts : {"auto", "yes", "no"}
         "auto": directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory.
-    heard : callable or None
+    progress : callable or None
         See `Large`.
 
     Raises
@@ -126,14 +127,14 @@ def large(path: Path, in_parts: str, heard: Callable[[int, int], None] | None = 
             f"{path} can only be read in parts; leave --in-parts out, or name one CSV, Parquet or NPZ file"
         )
     if several or kind == ".npy" or in_parts == "yes":
-        return Large(path, heard)
+        return Large(path, progress)
     if in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory():
-        return Large(path, heard)
+        return Large(path, progress)
     return None
 
 
 def _bytes_in(path: Path) -> int:
-    """Return the uncompressed bytes of a Parquet file; none of one that is damaged, which is told when it is read."""
+    """Return the uncompressed bytes of a Parquet file; 0 if it is damaged: reading it says so."""
     try:
         with pq.ParquetFile(path) as file:
             metadata = file.metadata

@@ -10,8 +10,9 @@ import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.cli import app
-from confmax.cli.columns import Rows, listed
+from confmax.cli.columns import FileRows, TableOptions, joined, read_rows
 from confmax.cli.show import Document, Page, print_document
+from confmax.cli.tables import Frame
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric
@@ -57,14 +58,14 @@ def _show(page: Page, document: Document) -> None:
     """Print the catalogue."""
     body = []
     for entry in document["metrics"]:
-        told = entry["description"]
+        description = entry["description"]
         if entry["parameters"]:
-            told += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
+            description += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
         if entry["aliases"]:
-            told += "; also called " + ", ".join(entry["aliases"])
+            description += "; also called " + ", ".join(entry["aliases"])
         needs = "two classes" if entry["two_classes"] else ("class order" if entry["needs_order"] else "")
         needs += ", or [NAME]" if entry["one_class"] else ""
-        body.append([entry["name"], entry["structure"], needs, told])
+        body.append([entry["name"], entry["structure"], needs, description])
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
     page.say()
     page.say(
@@ -77,7 +78,7 @@ def _show(page: Page, document: Document) -> None:
 # --- which metric applies --------------------------------------------------------------------------------------------
 
 
-def not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
+def not_applicable(metric: Metric, rows: FileRows, *, order_known: bool) -> str:
     """Return why a metric has no value on these rows, nothing if it has."""
     K = len(rows.classes)
     if metric.binary and K != 2:
@@ -91,14 +92,32 @@ def not_applicable(metric: Metric, rows: Rows, *, order_known: bool) -> str:
     return f"the order of the classes is not known; give it with --classes{positive}"
 
 
-def order_needed(metric: Metric, rows: Rows) -> str:
+def order_needed(metric: Metric, rows: FileRows) -> str:
     """Return the sentence that refuses a metric whose order of classes is not known."""
-    found = listed(rows.classes)
+    found = joined(rows.classes)
     positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
     return (
         f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
         f"with --classes{positive}{or_its_name(metric, rows.classes)}"
     )
+
+
+def rows_for(rule: DecisionRule | None, frame: Frame, options: TableOptions) -> FileRows:
+    """Return the rows of a file, matched to the classes of a rule if there is one; the notes on them are printed."""
+    if rule is None:
+        rows = read_rows(frame, options)
+    else:
+        rows = read_rows(frame, options, rule.class_names[: rule.n_classes], positive_of(rule))
+    for note in rows.notes:
+        app.warn(note)
+    return rows
+
+
+def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+    """Return the rule with its classes in this order, further decisions behind them."""
+    if rule.class_names[: rule.n_classes] == classes:
+        return rule
+    return rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
 
 
 def positive_of(rule: DecisionRule) -> Any:

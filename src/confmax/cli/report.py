@@ -12,16 +12,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from confmax import report as pages
 from confmax.cli import app
-from confmax.cli.columns import Asked, Rows, read_rows
-from confmax.cli.metrics import positive_of
+from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.metrics import over, rows_for
 from confmax.cli.show import print_document
-from confmax.cli.tables import Frame, check_output, read_frame, refuse_same, writing
+from confmax.cli.tables import Frame, read_frame, refuse_same, writing
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
-from confmax.page import page
-from confmax.places import same_place
+from confmax.places import check_place, same_place
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
@@ -62,7 +60,7 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     if params and name is None:
         raise click.UsageError("--param belongs to --metric; give both")
     settings = {"n_replicates": more.pop("replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
-    check_output(out)
+    check_place(out)
     app.one_result(as_json, out)
     refuse_same(out, file)
     refuse_same(out, rule)
@@ -70,10 +68,8 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     loaded = app.load_rule(rule)
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
-    asked = Asked(**more)
-    rows = write_page(out, loaded, read_frame(file, asked.sep), asked, metric, second, **settings)
-    for note in rows.notes:
-        app.warn(note)
+    options = TableOptions(**more)
+    rows = write_page(out, loaded, read_frame(file, options.sep), options, metric, second, **settings)
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     items = [("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))]
     print_document(document, as_json, lambda page, _: page.items(items), out)
@@ -81,6 +77,9 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
 
 def check_installed() -> None:
     """Refuse before anything is tuned, if pages cannot be written."""
+    # pages load scipy.stats, which takes longer than all else: the other commands, and completion, do not wait for it
+    from confmax.page import page
+
     try:
         page.check_installed()
     except ImportError as error:
@@ -102,7 +101,7 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
         raise click.UsageError("--report counts labels; give --label, the column of true classes")
     if out is not None and same_place(path, out):
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
-    check_output(path)
+    check_place(path)
     for given in read:
         refuse_same(path, given, "--report")
     metric_of("--second", second)
@@ -110,9 +109,11 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
 
 
 def write_cross_fitted_page(
-    path: Path, file: Path, solution: Solution, rows: Rows, *, second: str, settings: Mapping[str, Any]
+    path: Path, file: Path, solution: Solution, rows: FileRows, *, second: str, settings: Mapping[str, Any]
 ) -> None:
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
+    from confmax import report as pages
+
     if not hasattr(rows.proba, "shape") or rows.labels is None:
         raise ValueError(
             f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
@@ -139,12 +140,20 @@ def write_cross_fitted_page(
 
 
 def write_page(
-    path: Path, rule: DecisionRule, frame: Frame, asked: Asked, metric: Metric | None, second: str, **settings: Any
-) -> Rows:
+    path: Path,
+    rule: DecisionRule,
+    frame: Frame,
+    options: TableOptions,
+    metric: Metric | None,
+    second: str,
+    **settings: Any,
+) -> FileRows:
     """Write the page of a rule on a file's rows; return these."""
-    rows = read_rows(frame, asked, rule.class_names[: rule.n_classes], positive_of(rule))
+    from confmax import report as pages
+
+    rows = rows_for(rule, frame, options)
     tuned_for = named(rule.metric)
-    rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
+    rule = over(rule, rows.classes)
     with writing(path):
         pages.write(
             path,

@@ -11,12 +11,12 @@ import click
 from confmax import metrics
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
-from confmax.cli.columns import Asked, listed, read_rows
-from confmax.cli.metrics import not_applicable, order_needed, positive_of, tuned_metric
+from confmax.cli.columns import TableOptions, joined
+from confmax.cli.metrics import not_applicable, order_needed, over, positive_of, rows_for, tuned_metric
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
-from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules
+from confmax.evaluate.uncertainty import compare, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
@@ -46,15 +46,10 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
       confmax score held_out.csv --label truth --rule rule.json
       confmax score held_out.csv --label truth --rule rule.json --metric g_mean --replicates 10000
     """
-    names, params = more.pop("names"), more.pop("params")
-    if params and len(names) != 1:
-        raise click.UsageError("--param belongs to one --metric; give exactly one")
-    settings = {"n_replicates": more.pop("replicates"), "seed": more.pop("seed")}
-    settings |= {key: more.pop(key) for key in ("level", "stratified")}
-    check_bootstrap(settings["n_replicates"], settings["level"])
+    names, params, settings = app.metrics_and_bootstrap(more)
     loaded = None if rule is None else app.load_rule(rule)
-    asked = Asked(**more)
-    document = score_rows(read_frame(file, asked.sep), asked, names, params, loaded, **settings)
+    options = TableOptions(**more)
+    document = score_rows(read_frame(file, options.sep), options, names, params, loaded, **settings)
     print_document(document, as_json, _show)
 
 
@@ -63,7 +58,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
 
 def score_rows(
     frame: Frame,
-    asked: Asked,
+    options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
     rule: DecisionRule | None,
@@ -73,17 +68,12 @@ def score_rows(
 
     ``settings`` are those of the bootstrap, as `uncertainty.compare` takes them.
     """
-    own = () if rule is None else rule.class_names[: rule.n_classes]
+    rows = rows_for(rule, frame, options)
     positive = None if rule is None else positive_of(rule)
-    rows = read_rows(frame, asked, own, positive)
-    for note in rows.notes:
-        app.warn(note)
-    if positive is not None and not asked.classes and not asked.positive:
+    if positive is not None and not options.classes and not options.positive:
         rows = rows.in_order(tuple(sorted(rows.classes, key=lambda name: name == positive)))
     tuned_for = None if rule is None else tuned_metric(rule, rows.classes)
     ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
-    if rule is not None and own != rows.classes:
-        rule = rule.reordered((*rows.classes, *rule.class_names[rule.n_classes :]))
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
     has_rows = table.label_weight() > 0
     chosen = [aligned(metrics.get(name, **params), rows.classes) for name in names if name != "linear"]
@@ -103,17 +93,17 @@ def score_rows(
             skipped.append({"metric": metric.name, "why": why})
             continue
         used[repr(metric)] = metric
-    rules = plain_rules(table) | ({} if rule is None else {"rule": rule})
-    found = compare(table, used, rules, **settings)
+    rules = plain_rules(table) | ({} if rule is None else {"rule": over(rule, rows.classes)})
+    scores = compare(table, used, rules, **settings)
     if not has_rows.all():
-        absent = listed([name for name, here in zip(rows.classes, has_rows, strict=True) if not here])
+        absent = joined([name for name, here in zip(rows.classes, has_rows, strict=True) if not here])
         app.warn(f"no row has the label {absent}: metrics that divide by class sizes are taken over the other classes")
     doubt = doubt_of_order(table, calibrated=0.0)
-    for sentence in [*([doubt] if doubt else []), *doubts(found, used, undefined=False)]:
+    for sentence in [*([doubt] if doubt else []), *doubts(scores, used, undefined=False)]:
         app.warn(sentence)
-    values = [{"metric": name, **_scored(found, name)} for name in found.metrics]
-    about = {**source_document(frame, asked, rows), "tuned_for": rule and rule.metric}
-    return {**about, "values": values, "skipped": skipped, "intervals": bootstrap_document(found)}
+    values = [{"metric": name, **_scored(scores, name)} for name in scores.metrics]
+    about = {**source_document(frame, options, rows), "tuned_for": rule and rule.metric}
+    return {**about, "values": values, "skipped": skipped, "intervals": bootstrap_document(scores)}
 
 
 def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
@@ -126,29 +116,29 @@ def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
 _COLUMNS = {"argmax": "argmax", "p/prior": "p_prior", "rule": "rule"}  # names of rules in documents
 
 
-def _scored(found: Score, metric: str) -> Document:
+def _scored(scores: Score, metric: str) -> Document:
     """Return a metric's value for every rule; with replicates also intervals, and differences between rules."""
-    rules = found.to_dict()["metrics"][metric]
-    told: Document = {_COLUMNS[name]: entry["value"] for name, entry in rules.items()}
-    if found.n_replicates:
-        told["intervals"] = {_COLUMNS[name]: [entry["low"], entry["high"]] for name, entry in rules.items()}
-        told["differences"] = {
+    rules = scores.to_dict()["metrics"][metric]
+    document: Document = {_COLUMNS[name]: entry["value"] for name, entry in rules.items()}
+    if scores.n_replicates:
+        document["intervals"] = {_COLUMNS[name]: [entry["low"], entry["high"]] for name, entry in rules.items()}
+        document["differences"] = {
             _COLUMNS[name]: {_COLUMNS[base]: minus for base, minus in entry["minus"].items()}
             for name, entry in rules.items()
         }
-    return told
+    return document
 
 
-def bootstrap_document(found: Score) -> Document | None:
+def bootstrap_document(scores: Score) -> Document | None:
     """Return what the intervals are."""
-    if not found.n_replicates:
+    if not scores.n_replicates:
         return None
     return {
-        "method": found.method,
-        "level": found.level,
-        "replicates": found.n_replicates,
-        "stratified": found.stratified,
-        "absent": {str(name): share for name, share in found.absent.items()},
+        "method": scores.method,
+        "level": scores.level,
+        "replicates": scores.n_replicates,
+        "stratified": scores.stratified,
+        "absent": {str(name): share for name, share in scores.absent.items()},
     }
 
 

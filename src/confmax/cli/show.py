@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from confmax.cli.columns import Asked, Rows, listed
+from confmax.cli.columns import FileRows, TableOptions, joined
 from confmax.cli.large import Large
 from confmax.cli.tables import Frame
 from confmax.optimize import Progress as Step
@@ -129,8 +129,8 @@ class Page:
                 self.say(row[0], "bold")
                 for name, cell in zip(names[1:], row[1:], strict=True):
                     if cell:
-                        told = Text(clean(f"{name}  {cell}"), no_wrap=False)
-                        self.console.print(Padding(told, (0, 0, 0, 2 if right else 4)))
+                        line = Text(clean(f"{name}  {cell}"), no_wrap=False)
+                        self.console.print(Padding(line, (0, 0, 0, 2 if right else 4)))
 
     def _fitting(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: bool) -> list[list[int]]:
         """Return the columns of the tables that fit beside each other; an empty list stands for rows as blocks."""
@@ -165,8 +165,8 @@ class Page:
 class Bar:
     """A progress bar on stderr, only on a terminal and only for work that takes longer than ``after`` seconds.
 
-    It counts what `update` is told, or the rows of a pass (`rows`), and says after how many passes (`step`) which value
-    was reached. What does not fit into the width of the terminal is left out, the last things first.
+    It counts the units given to `update`, or the rows of a pass (`rows`), and says after how many passes (`step`)
+    which value was reached. What does not fit into the width of the terminal is left out, the last things first.
     """
 
     def __init__(self, what: str, unit: str, after: float = SHOW_AFTER) -> None:
@@ -236,13 +236,13 @@ def _counted(count: float) -> str:
 # --- which rows were used --------------------------------------------------------------------------------------------
 
 
-def source_document(frame: Frame | Large, asked: Asked, rows: Rows) -> Document:
+def source_document(frame: Frame | Large, options: TableOptions, rows: FileRows) -> Document:
     """Return which rows and columns were used."""
     return {
         "file": str(frame.path),
         "rows": rows.n_rows,
-        "label": asked.label,
-        "weight": asked.weight,
+        "label": options.label,
+        "weight": options.weight,
         "classes": list(rows.classes),
         "columns": list(rows.columns),
         "table": rows.block,
@@ -252,11 +252,11 @@ def source_document(frame: Frame | Large, asked: Asked, rows: Rows) -> Document:
 def show_source(page: Page, about: Document) -> None:
     """Print which rows and columns were used."""
     classes, columns = list(map(str, about["classes"])), about["columns"]
-    items = [("file", f"{about['file']}, {about['rows']} rows"), ("classes", listed(classes, 20))]
+    items = [("file", f"{about['file']}, {about['rows']} rows"), ("classes", joined(classes, 20))]
     if about["table"] is not None:
         items.append(("columns", f"those of {about['table']}"))
     elif classes != columns:
-        items.append(("columns", listed(columns, 20)))
+        items.append(("columns", joined(columns, 20)))
     items += [
         (name, about[key]) for name, key in (("labels", "label"), ("weights", "weight")) if about[key] is not None
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from confmax import metrics
 from confmax.calibration import Calibration
 from confmax.cli import app
-from confmax.cli.columns import ASKED, Asked, Rows, listed, read_rows
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined, read_rows
 from confmax.cli.csvs import is_number
 from confmax.cli.large import SHARE, Large, large
 from confmax.cli.metrics import order_needed
@@ -23,7 +23,6 @@ from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_cells, read_frame, refuse_same
 from confmax.metrics import Metric
-from confmax.optimize import Progress
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 from confmax.tables.columns import find, table_order
@@ -100,14 +99,14 @@ def tune(
             refuse_same(out, path)
     app.check_rule_output(out, force)
     app.one_result(as_json, out, report)
-    asked = Asked(**{key: more.pop(key) for key in ASKED})
+    options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
     if not 0 <= more["seed"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
-    if more["confusion"] in ("labels", "blend") and asked.label is None:
+    if more["confusion"] in ("labels", "blend") and options.label is None:
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
-    if more["calibration"] in ("temperature", "vector") and asked.label is None:
+    if more["calibration"] in ("temperature", "vector") and options.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
-    check_tune(report, out, asked.label, second, read)
+    check_tune(report, out, options.label, second, read)
     settings = {
         "confusion": more["confusion"],
         "calibration": None if more["calibration"] == "none" else more["calibration"],
@@ -118,21 +117,19 @@ def tune(
         "random_state": more["seed"],
     }
     with Bar("tuning", "passes") as bar:
-        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, asked.sep)
-        kept: list[Any] = []  # solution and rows
-        rule, document = tune_rows(
-            frame, asked, metric or "linear", params, costs, callback=bar.step, found=kept.extend, **settings
-        )
-    document["rule_file"] = app.save_rule(rule, out, force)
+        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, options.sep)
+        solution, rows = tune_rows(frame, options, metric or "linear", params, costs, callback=bar.step, **settings)
+    document = {**source_document(frame, options, rows), **_solution_document(solution, costs)}
+    document["rule_file"] = app.save_rule(solution.rule, out, force)
     if report is not None:
         try:
-            write_cross_fitted_page(report, frame.path, *kept, second=second, settings=settings)
+            write_cross_fitted_page(report, frame.path, solution, rows, second=second, settings=settings)
         except ValueError as error:
             written = "" if out is None else f"the rule is written to {out}, the report is not: "
             raise ValueError(f"{written}{error}") from None
         document["report_file"] = str(report)
     document["guarantee"] = app.in_words_of_options(document["guarantee"])
-    print_document(document, as_json, partial(_show, rule=rule), out, report)
+    print_document(document, as_json, partial(_show, rule=solution.rule), out, report)
 
 
 # --- the work --------------------------------------------------------------------------------------------------------
@@ -140,36 +137,15 @@ def tune(
 
 def tune_rows(
     frame: Frame | Large,
-    asked: Asked,
+    options: TableOptions,
     metric: str,
     params: Mapping[str, Any],
     costs: Path | None,
-    *,
-    callback: Callable[[Progress], Any] | None = None,
-    found: Callable[[tuple[Solution, Rows]], Any] | None = None,
     **settings: Any,
-) -> tuple[DecisionRule, Document]:
-    """Return the rule that maximises a metric on a file's rows, and what is to be told of it.
-
-    Parameters
-    ----------
-    frame, asked
-        The file, and which columns of it are meant.
-    metric : str
-        Name or alias.
-    params : mapping
-        Parameters of the metric.
-    costs : Path or None
-        Table of costs of the metric ``linear``.
-    callback : callable or None
-        Takes each step's `Progress`.
-    found : callable or None
-        Takes the solution and the rows, for those who want more than the document.
-    **settings
-        Further keywords of `maximize`.
-    """
+) -> tuple[Solution, FileRows]:
+    """Return the solution that maximises a metric on a file's rows, and these; ``settings`` are those of `maximize`."""
     chosen = named_metric(metric, params, costs)
-    rows = frame.rows(asked) if isinstance(frame, Large) else read_rows(frame, asked)
+    rows = frame.rows(options) if isinstance(frame, Large) else read_rows(frame, options)
     extra: tuple[str, ...] = ()
     order_known = rows.order_known
     if costs is not None:
@@ -181,15 +157,10 @@ def tune_rows(
         raise ValueError(order_needed(chosen, rows))
     for note in rows.notes:
         app.warn(note)
-    solution = maximize(
-        chosen, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, callback=callback, **settings
-    )
-    rule = solution.rule
+    solution = maximize(chosen, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
     if extra:
-        rule = replace(rule, class_names=(*rows.classes, *extra))
-    if found is not None:
-        found((replace(solution, rule=rule), rows))
-    return rule, {**source_document(frame, asked, rows), **_found(solution, costs), "rule": json.loads(rule.to_json())}
+        solution = replace(solution, rule=replace(solution.rule, class_names=(*rows.classes, *extra)))
+    return solution, rows
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
@@ -205,7 +176,7 @@ def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Me
     return metrics.get("linear", cost=np.zeros((2, 2)))
 
 
-def _found(solution: Solution, costs: Path | None) -> Document:
+def _solution_document(solution: Solution, costs: Path | None) -> Document:
     """Return values, gap and status of a solution."""
     metric, base = solution.metric, solution.baselines
     return {
@@ -224,18 +195,17 @@ def _found(solution: Solution, costs: Path | None) -> Document:
         "guarantee": solution.guarantee,
         "passes": solution.n_passes,
         "calibration": None if solution.calibration is None else _calibration(solution.calibration),
+        "rule": json.loads(solution.rule.to_json()),
     }
 
 
-def _calibration(found: Calibration) -> Document:
+def _calibration(calibration: Calibration) -> Document:
     """Return what was done to the probabilities, with log losses in nats."""
+    losses = ("log_loss_before", "log_loss_after", "cv_log_loss_before", "cv_log_loss_after")
     return {
-        "kind": found.kind,
-        "log_loss_before": finite(found.log_loss_before),
-        "log_loss_after": finite(found.log_loss_after),
-        "cv_log_loss_before": finite(found.cv_log_loss_before),
-        "cv_log_loss_after": finite(found.cv_log_loss_after),
-        "told": str(found).removeprefix("calibration "),
+        "kind": calibration.kind,
+        **{name: finite(getattr(calibration, name)) for name in losses},
+        "told": str(calibration).removeprefix("calibration "),
     }
 
 
@@ -243,7 +213,7 @@ def _calibration(found: Calibration) -> Document:
 
 
 def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], tuple[str, ...], bool]:
-    """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names told the order.
+    """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names gave the order.
 
     The file has one row per true class and one column per decision. A first row of names, and a first column of
     names, are matched to the classes; with one of them alone, the other axis follows its order.
@@ -274,7 +244,7 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     if len(cells) != len(names) or width < len(names):
         raise ValueError(
             f"the cost table {path} has {len(cells)} rows and {width} columns for {len(names)} classes "
-            f"({listed(names)}); give one row per true class and one column per decision"
+            f"({joined(names)}); give one row per true class and one column per decision"
         )
     axes = (f"first column of the cost table {path}", f"first row of the cost table {path}")
     lines, columns = table_order(row_names, header, (len(cells), width), classes, axes=axes)

@@ -7,7 +7,7 @@ by the rule that was tuned without its fold (cross-fitting). Of rules that draw,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,12 @@ class Evidence:
     def which(self) -> NDArray[np.int64]:
         """Which of `rules` decides each row (n,)."""
         return np.zeros(self.table.n_rows, np.int64) if self.fold is None else self.fold
+
+    @property
+    def parts(self) -> list[tuple[Rule, Table]]:
+        """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
+        parts = [(rule, _rows(self.table, self.which == k)) for k, rule in enumerate(self.rules)]
+        return [(rule, part) for rule, part in parts if part.weight_total]
 
     def counts(self, decided: Decided) -> Array:
         """Return the weights (K, M) of rows by true class and decision."""
@@ -203,3 +209,12 @@ def _most_frequent(rule: Rule) -> Rule:
         return rule
     gain = rule.gains[int(np.argmax(rule.weights))]
     return with_gain(rule, gain)
+
+
+def _rows(table: Table, mine: Array) -> Table:
+    assert table.labels is not None
+    weight = None if table.weight is None else table.weight[mine]
+    return replace(
+        table, proba=np.ascontiguousarray(table.proba[mine]), labels=table.labels[mine], weight=weight, totals=None,
+        hashes=table.row_hashes()[mine], unordered=table.unordered_hashes()[mine],
+    )  # fmt: skip

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, has_positive, of_class
+from confmax.evaluate.confusion_change import ConfusionChange
+from confmax.evaluate.convergence import Convergence, convergence
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.names import labels, metric_name
 from confmax.evaluate.protocols import Rule, plain_rule
@@ -167,6 +169,27 @@ class Figures:
         return tuple(rows[:MOST_LEADING])
 
     @property
+    def is_finite(self) -> bool:
+        """Whether every metric has a finite value for all three rules."""
+        return all(np.isfinite(it.value) for row in self.metrics for it in (row.argmax, row.tuned, row.prior))
+
+    @property
+    def change(self) -> ConfusionChange:
+        """Both confusion matrices."""
+        return ConfusionChange(self.before, self.after)
+
+    @property
+    def shown(self) -> list[int]:
+        """The classes whose rows and columns the confusion matrices show."""
+        return self.change.shown()
+
+    @property
+    def convergence(self) -> Convergence | None:
+        """How the search for the rule converged, None where that is not known, or was one step."""
+        solution = self.evidence.solution
+        return None if solution is None or len(solution.history) < 2 else convergence(solution)
+
+    @property
     def second_label(self) -> str:
         """Name of the metric of the trade-off, in prose."""
         return metric_name(self.second)
@@ -231,11 +254,12 @@ def figures(
     same = evidence.proba is table.proba or np.array_equal(evidence.proba, table.proba)
     calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
+    trade = trade_off(evidence.parts, (evidence.metric, second))
+    curve = threshold_curve(evidence.rule, table, evidence.metric)
+    classes = _class_rows(evidence, score if own else None, before, after, names)
     return Figures(
-        evidence, tuple(rows), _class_rows(evidence, score if own else None, before, after, names), before, after, raw,
-        calibrated, trade_off(evidence, second), threshold_curve(evidence.rule, table, evidence.metric), score, single,
-        repr(second), names,
-    )  # fmt: skip
+        evidence, tuple(rows), classes, before, after, raw, calibrated, trade, curve, score, single, repr(second), names
+    )
 
 
 def _metric_row(score: Score, name: str, label: str, description: str) -> MetricRow:

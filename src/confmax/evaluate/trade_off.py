@@ -6,12 +6,12 @@ Weights on probabilities follow `reduced_path`; other gains are averaged with ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.path import reduced_path
 from confmax.evaluate.protocols import Rule
 from confmax.evaluate.uncertainty import values_at
@@ -32,29 +32,40 @@ class TradeOff:
     other: Array
 
 
-def trade_off(evidence: Evidence, second: Metric) -> TradeOff | None:
-    """Return the way from argmax to the rule, None where the rule has no such way that is cheap."""
-    t = np.linspace(0.0, 1.5, STEPS)
-    ways = [way(rule, t) for rule in evidence.rules]
-    if any(each is None for each in ways):
-        return None
-    matrix = "matrix" in (evidence.metric.statistics, second.statistics)
-    parts, shares = [], []
-    for k, (rule, gains) in enumerate(zip(evidence.rules, ways, strict=True)):
-        assert gains is not None
-        part = _rows(evidence.table, evidence.which == k)
-        shares.append(part.weight_total)
-        if part.weight_total:
-            parts.append(make_oracle(part.calibrated(rule.calibrator), "labels").maximize(gains, matrix=matrix))
-    total = [share / sum(shares) for share in shares if share]
+def trade_off(
+    parts: Sequence[tuple[Rule, Table]], metrics: tuple[Metric, Metric], *, n_steps: int = STEPS, mode: str = "labels"
+) -> TradeOff | None:
+    """Return the way from argmax to the rule, None where the rule has no such way that is cheap.
+
+    Parameters
+    ----------
+    parts : sequence of (Rule, Table)
+        Rules, each with the raw rows that it decides; of cross-fitted figures one per fold.
+    metrics : (Metric, Metric)
+        The tuned metric and the other one.
+    n_steps : int
+        S.
+    mode : {"labels", "model"}
+        Whether rows are counted, or expected by their calibrated probabilities.
+    """
+    t = np.linspace(0.0, 1.5, n_steps)
+    matrix = any(metric.statistics == "matrix" for metric in metrics)
+    shares, confusions = [], []
+    for rule, table in parts:
+        gains = way(rule, t)
+        if gains is None:
+            return None
+        shares.append(table.weight_total)
+        confusions.append(make_oracle(table.calibrated(rule.calibrator), mode).maximize(gains, matrix=matrix))
+    total = [share / sum(shares) for share in shares]
 
     def mean(name: str) -> Array:
-        return np.asarray(sum(share * getattr(part, name) for share, part in zip(total, parts, strict=True)))
+        return np.asarray(sum(share * getattr(S, name) for share, S in zip(total, confusions, strict=True)))
 
-    rows = np.broadcast_to(mean("rows"), (STEPS, evidence.table.n_classes))
+    rows = np.broadcast_to(mean("rows"), (n_steps, parts[0][1].n_classes))
     S = Confusion(rows, mean("diagonal"), mean("columns"), mean("matrix") if matrix else None)
-    values = [np.broadcast_to(values_at(metric, S), STEPS) for metric in (evidence.metric, second)]
-    return TradeOff(t, *values)
+    tuned, other = (np.broadcast_to(values_at(metric, S), n_steps) for metric in metrics)
+    return TradeOff(t, tuned, other)
 
 
 def way(rule: Rule, t: Array) -> Gains | None:
@@ -70,12 +81,3 @@ def way(rule: Rule, t: Array) -> Gains | None:
     plain = np.eye(*G.shape) - 1.0 / G.shape[1]
     scale = spread / float(np.abs(plain).mean()) if spread else 1.0
     return Gains.from_matrix((1.0 - t)[:, None, None] * plain * scale + t[:, None, None] * G)
-
-
-def _rows(table: Table, mine: Array) -> Table:
-    assert table.labels is not None
-    weight = None if table.weight is None else table.weight[mine]
-    return replace(
-        table, proba=np.ascontiguousarray(table.proba[mine]), labels=table.labels[mine], weight=weight, totals=None,
-        hashes=table.row_hashes()[mine], unordered=table.unordered_hashes()[mine],
-    )  # fmt: skip

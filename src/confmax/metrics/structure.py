@@ -47,6 +47,9 @@ class LinearFunctions(Protocol):
     def statistics(self) -> Statistics:
         """What they read besides the row sums."""
 
+    def __len__(self) -> int:
+        """Return the number of functions S."""
+
     def values(self, S: Confusion) -> Array:
         """Return the values (..., S) at a batch of confusions (...)."""
 
@@ -81,6 +84,9 @@ class DiagonalFunctions:
     classes: tuple[int, ...] | None = None
     n_classes: int = 0
     statistics: ClassVar[Statistics] = "diagonal"
+
+    def __len__(self) -> int:
+        return len(self.scales)
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., S) at a batch of confusions (...)."""
@@ -129,6 +135,9 @@ class AffineFunctions:
     def statistics(self) -> Statistics:
         """The whole matrix, if the gains are not reduced."""
         return "columns" if self._is_reduced else "matrix"
+
+    def __len__(self) -> int:
+        return len(self.gains)
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., S) at a batch of confusions (...)."""

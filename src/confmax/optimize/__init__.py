@@ -1,12 +1,11 @@
 """Solvers, and the one loop that runs them."""
 
 from confmax.optimize.auto import SOLVERS, choose
+from confmax.optimize.column_generation import ColumnGeneration, FullyCorrective, MaxMin
 from confmax.optimize.conditional_gradient import FrankWolfe
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, passes_allowed, run
-from confmax.optimize.minmax import MaxMin
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.paper import BayesCG, BruteForce
 from confmax.optimize.stationary import Stationary
@@ -18,6 +17,7 @@ __all__ = [
     "BayesCG",
     "Bisection",
     "BruteForce",
+    "ColumnGeneration",
     "CoordinateSearch",
     "Dinkelbach",
     "FrankWolfe",

@@ -1,4 +1,10 @@
-"""The solver for each kind of metric: a table on declared structure, not a ladder of types."""
+"""The solver for each kind of metric: a table on declared structure, not a ladder of types.
+
+With the model confusion, concave metrics and the smallest recall use column generation, ratios Dinkelbach's method, and
+the others gradient steps from several starts. On labels, Dinkelbach's method is a search over its one parameter, and
+the smallest recall is searched on the labels too; this reaches the highest values on tuning rows but lower ones than
+the conditional gradient on held-out rows, which a blend therefore uses.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,11 @@ from typing import Any, NamedTuple
 
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
+from confmax.optimize.column_generation import FullyCorrective, MaxMin
 from confmax.optimize.conditional_gradient import FrankWolfe
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.fully_corrective import FullyCorrective
 from confmax.optimize.loop import Solver
-from confmax.optimize.minmax import MaxMin
 from confmax.optimize.paper import BayesCG, BruteForce
 from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch
@@ -40,14 +45,15 @@ _REMOVED = {
 class _Row(NamedTuple):
     """The solvers of a structure: of two classes, whose rules can be sorted, and of more; by the confusion estimate.
 
-    Above ``most_classes`` the conditional gradient takes their place.
+    ``blend`` is the solver for blends of more classes, whatever their share of the model; without it a blend counts as
+    labels, and as the model where its share is one. Above ``most_classes`` the conditional gradient takes their place.
     """
 
     two_model: Callable[[], Solver]
     two_labels: Callable[[], Solver]
     model: Callable[[], Solver]
     labels: Callable[[], Solver]
-    blend: Callable[[], Solver]
+    blend: Callable[[], Solver] | None = None
     most_classes: float = math.inf
 
 
@@ -56,12 +62,12 @@ class _Row(NamedTuple):
 # operations, and the linear program of MaxMin keeps K constant rules: with more classes the conditional gradient gets
 # further in the same time.
 _TABLE: dict[type[Structure], _Row] = {
-    Linear: _Row(FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe),
-    Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach, Dinkelbach),
-    Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary, Stationary),
-    General: _Row(Stationary, ThresholdSearch, Stationary, Stationary, Stationary),
-    Concave: _Row(FullyCorrective, ThresholdSearch, FullyCorrective, FrankWolfe, FrankWolfe, most_classes=2000),
-    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, FrankWolfe, most_classes=500),
+    Linear: _Row(FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe),
+    Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach),
+    Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary),
+    General: _Row(Stationary, ThresholdSearch, Stationary, Stationary),
+    Concave: _Row(FullyCorrective, ThresholdSearch, FullyCorrective, FrankWolfe, most_classes=2000),
+    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, blend=FrankWolfe, most_classes=500),
 }
 MATRIX_CLASSES = 500  # where a metric with such a limit reads the whole matrix of each constant rule
 
@@ -106,7 +112,9 @@ def choose(
                 return FrankWolfe()
             if n_classes == n_decisions == 2 and not in_parts:
                 return row.two_model() if exact else row.two_labels()
-            return row.model() if exact else row.blend() if blended else row.labels()
+            if blended and row.blend is not None:
+                return row.blend()
+            return row.model() if exact else row.labels()
         if solver in _REMOVED:
             raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:

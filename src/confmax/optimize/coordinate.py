@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
-from confmax.optimize.loop import Problem, Status, Step
+from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 from confmax.tables import Table
@@ -49,7 +49,7 @@ class CoordinateState:
 
 
 @dataclass(frozen=True)
-class CoordinateSearch:
+class CoordinateSearch(Solver):
     """Exact search over one class weight or offset at a time, comparing all breakpoints.
 
     The metric's gradients determine which coefficients are searched: weights (metrics of the recalls), offsets (kappa,
@@ -309,8 +309,10 @@ def _score_parts(table: Table, gain: Gains) -> tuple[NDArray[Any], NDArray[Any],
     """Return (X, a, b) with scores ``X_j a_j + b_j``: X the table, or for a full gain the scores (n, M) themselves."""
     P = table.proba.astype(np.float64) if is_wide(gain, table.proba.dtype).any() else table.proba
     if gain.full is None:
-        a, b = gain.pair()
-        return P, a[0].astype(P.dtype), b[0].astype(P.dtype)
+        a, b = (part[0].astype(P.dtype) for part in gain.pair())
+        further = len(b) - len(a)
+        # decisions beyond the classes have an offset alone
+        return np.pad(P, ((0, 0), (0, further))) if further else P, np.pad(a, (0, further)), b
     G = gain.full[0].astype(P.dtype)
     scores = P[:, :1] * G[0]
     for i in range(1, P.shape[1]):

@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 
@@ -31,6 +32,7 @@ class Status(enum.Enum):
     MAX_PASSES = "search finished: all passes that max_passes allows were made; the best rule met is returned"
     TRUNCATED = "cut short: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
     FINISHED = "search finished: all rounds were made"
+    INFEASIBLE = "infeasible: no rule meets all limits, which the oracle's answer to their multipliers proves"
     STOPPED = "stopped by the callback; the best rule so far is returned"
 
 
@@ -84,7 +86,11 @@ class WarmStart:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table."""
+    """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table.
+
+    The ``limits`` are linear functions that must not fall below zero: a recall less what is demanded of it, a bound
+    less the rate of a decision. Only column generation takes them.
+    """
 
     metric: Metric
     oracle: CountingOracle
@@ -93,11 +99,12 @@ class Problem:
     max_passes: int
     tol: float = 1e-6
     sample: WarmStart | None = None
+    limits: LinearFunctions | None = None
 
     @property
     def needs_matrix(self) -> bool:
         """Whether confusions must carry the matrix itself."""
-        return self.metric.statistics == "matrix"
+        return self.metric.statistics == "matrix" or (self.limits is not None and self.limits.statistics == "matrix")
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
@@ -132,10 +139,18 @@ class Step:
 class Solver(Protocol):
     """Frozen settings of an algorithm. `init` returns its first state, and `step` makes one round.
 
-    A solver that returns single rules only sets ``mixes = False``. A solver whose last rule must be returned unchanged
-    sets ``returns = "last"``. It may also have ``settings``, the values that `confmax.maximize` uses for its arguments
-    that are "auto".
+    A solver that returns single rules only sets ``mixes = False``. ``starts_from_sample`` lists the confusion estimates
+    ("model", "labels") for which it can continue from the rules of a sample; with ``wants_curvature`` it learns there
+    how the answers change around the best gain. A solver need not inherit from this class: what it does not declare has
+    the value here.
+
+    A solver whose last rule must be returned unchanged sets ``returns = "last"``. It may also have ``settings``, the
+    values that `confmax.maximize` uses for its arguments that are "auto".
     """
+
+    mixes: ClassVar[bool] = True
+    starts_from_sample: ClassVar[tuple[str, ...]] = ()
+    wants_curvature: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -153,6 +168,11 @@ class Solver(Protocol):
 
     def step(self, problem: Problem, state: Any) -> tuple[Any, Step]:
         """Return the state that follows ``state`` for a ``problem``, and the result of the step."""
+
+
+def declared(solver: Solver, name: str) -> Any:
+    """Return what a ``solver`` declares under a ``name``, the protocol's value if it declares nothing."""
+    return getattr(solver, name, getattr(Solver, name))
 
 
 def passes_allowed(solver: Solver, n_rows: int) -> int:
@@ -240,7 +260,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            mixed = getattr(solver, "mixes", True) or not problem.metric.structure.may_draw
+            mixed = declared(solver, "mixes") or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
             best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric)
             return Outcome(best, incumbent.single, incumbent.bound, status, tuple(incumbent.history), mixed, prescribed,

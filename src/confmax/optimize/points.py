@@ -1,96 +1,143 @@
-"""Rules met so far as points of the space of statistics, shared by the solvers of concave metrics.
+"""The space in which column generation works: every rule is a vector z, every gain a linear function of it.
 
-Every rule is a point x of a convex set: its diagonal, with the column sums or the whole matrix where the metric reads
-them. Deciding one class for all rows is such a point too, known without a pass. A gain is a linear function g of x.
+Deciding one class for all rows is such a vector too, known without a pass. The first entries of z are what the
+objective reads: the statistics themselves for a metric with a gradient, the values of its linear functions for a
+minimum of these. The entries after them are the slacks ``A x - b`` of the limits. A dual point is then one vector too:
+the derivative of the objective, and the limits' multipliers. The oracle is asked for their sum, ``f'(x) + A' mu``, and
+the product of both vectors is the height from which a bound follows, ``<f'(x), x> + mu' (A x - b)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
+from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture, constant_rules
+
+NEGLIGIBLE = 1e-12  # weights of a mixture that rounding leaves behind
 
 
 @dataclass(frozen=True)
 class Space:
-    """How a metric's statistics are laid out as vectors x (d,), and gains as vectors g (d,).
+    """How rules are laid out as vectors z (d + m,), and gains as vectors g (d + m,).
 
     Attributes
     ----------
     metric : Metric
-        Which reads the statistics.
+        The objective.
     rows : ndarray (K,)
         Class priors, the same for all rules.
     n_decisions : int
         Number of decisions M.
+    minimum_of : LinearFunctions or None
+        The d functions whose smallest one is the objective; None if z starts with the statistics.
+    limits : LinearFunctions or None
+        The m functions that must not fall below zero.
     """
 
     metric: Metric
     rows: Array
     n_decisions: int
+    minimum_of: LinearFunctions | None = None
+    limits: LinearFunctions | None = None
 
-    @classmethod
-    def of(cls, problem: Problem) -> Space:
-        """Return the space of a problem."""
-        return cls(problem.metric, problem.oracle.rows, problem.n_decisions)
+    @property
+    def n_limits(self) -> int:
+        """Number of limits m."""
+        return 0 if self.limits is None else len(self.limits)
+
+    @property
+    def statistics(self) -> str:
+        """What the metric and the limits read."""
+        read = (self.metric.statistics, "diagonal" if self.limits is None else self.limits.statistics)
+        return max(read, key=("diagonal", "columns", "matrix").index)
 
     def vectors(self, S: Confusion) -> Array:
-        """Return statistics (batch of A) as vectors (A, d)."""
-        if self.metric.statistics == "matrix":
+        """Return confusions (batch of A) as vectors (A, d + m)."""
+        if self.minimum_of is not None:
+            z = self.minimum_of.values(S)
+        elif self.statistics == "matrix":
             assert S.matrix is not None
-            return S.matrix.reshape(*S.matrix.shape[:-2], -1)
-        if self.metric.statistics == "diagonal":
-            return S.diagonal
-        return np.concatenate([S.diagonal, S.columns], axis=-1)
+            z = S.matrix.reshape(*S.matrix.shape[:-2], -1)
+        elif self.statistics == "diagonal":
+            z = S.diagonal
+        else:
+            z = np.concatenate([S.diagonal, S.columns], axis=-1)
+        if self.limits is None:
+            return z
+        return np.concatenate([z, self.limits.values(S)], axis=-1)
 
-    def first(self, x: Array) -> FirstOrder:
-        """Return the metric's values and derivatives at vectors x (..., d)."""
+    def first(self, z: Array) -> FirstOrder:
+        """Return the metric's values and derivatives at vectors z (..., d + m) that start with the statistics."""
         K = len(self.rows)
-        rows = np.broadcast_to(self.rows, (*x.shape[:-1], K))
-        if self.metric.statistics == "matrix":
-            matrix = x.reshape(*x.shape[:-1], K, self.n_decisions)
+        rows = np.broadcast_to(self.rows, (*z.shape[:-1], K))
+        if self.statistics == "matrix":
+            matrix = z[..., : K * self.n_decisions].reshape(*z.shape[:-1], K, self.n_decisions)
             diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
             return self.metric.at(Confusion(rows, diagonal, matrix.sum(-2), matrix))
-        columns = x[..., K:] if self.metric.statistics == "columns" else np.zeros_like(rows)
-        return self.metric.at(Confusion(rows, x[..., :K], columns))
+        columns = z[..., K : K + self.n_decisions] if self.statistics == "columns" else np.zeros_like(rows)
+        return self.metric.at(Confusion(rows, z[..., :K], columns))
 
-    def value(self, x: Array) -> Array:
-        """Return the metric at vectors x (..., d), NaN as minus infinity."""
-        return np.nan_to_num(self.first(x).value, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    def value(self, z: Array) -> Array:
+        """Return the metric at vectors z (..., d + m), NaN as minus infinity."""
+        return np.nan_to_num(self.first(z).value, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
-    def gradient(self, x: Array) -> Array:
-        """Return the gradients (..., d) at vectors x (..., d)."""
-        first = self.first(x)
-        if first.matrix is not None:
-            return first.matrix.reshape(x.shape)
-        if self.metric.statistics == "diagonal":
-            return first.diagonal
-        return np.concatenate([first.diagonal, first.columns], axis=-1)
+    def gradient(self, z: Array) -> Array:
+        """Return the metric's gradients (..., d + m) at vectors z (..., d + m); the slacks are not in the metric."""
+        first = self.first(z)
+        if self.statistics == "diagonal":
+            slope = first.diagonal
+        elif self.statistics == "columns":
+            slope = np.concatenate([first.diagonal, first.columns], axis=-1)
+        else:
+            matrix = first.matrix
+            if matrix is None:
+                matrix = first.columns[..., None, :] + first.diagonal[..., None] * np.eye(len(self.rows))
+            slope = matrix.reshape(*z.shape[:-1], -1)
+        if not self.n_limits:
+            return slope
+        return np.concatenate([slope, np.zeros((*z.shape[:-1], self.n_limits))], axis=-1)
 
     def gains(self, g: Array) -> Gains:
-        """Return vectors g (B, d) as gains."""
-        K = len(self.rows)
-        if self.metric.statistics == "matrix":
-            return Gains.from_matrix(g.reshape(-1, K, self.n_decisions))
-        return Gains.reduced(g[:, :K], g[:, K:] if self.metric.statistics == "columns" else None)
+        """Return vectors g (B, d + m) as gains: those of the objective plus the multiples of the limits."""
+        K, m = len(self.rows), self.n_limits
+        g, multipliers = g[:, : g.shape[1] - m], g[:, g.shape[1] - m :]
+        if self.minimum_of is not None:
+            gains = self.minimum_of.combined(g)
+        elif self.statistics == "matrix":
+            gains = Gains.from_matrix(g.reshape(-1, K, self.n_decisions))
+        else:
+            gains = Gains.reduced(g[:, :K], g[:, K:] if self.statistics == "columns" else None)
+        return gains if self.limits is None else _sum(gains, self.limits.combined(multipliers))
 
     def vectors_of_gains(self, gains: Gains) -> Array | None:
-        """Return gains as vectors g (B, d), the inverse of `gains`; None where they are none of this space."""
-        if self.metric.statistics == "matrix":
-            return gains.matrices().reshape(len(gains), -1)
-        if gains.full is not None or gains.power:
+        """Return gains as vectors g (B, d + m) without multipliers; None where they are none of this space."""
+        if self.minimum_of is not None:
+            g = self.minimum_of.weights(gains)
+        elif self.statistics == "matrix":
+            g = gains.matrices().reshape(len(gains), -1)
+        elif gains.full is not None or gains.power:
             return None
-        a, b = gains.pair()
-        if self.metric.statistics == "columns":
-            return np.concatenate([a, b], axis=1)
-        return None if b.any() else a
+        else:
+            a, b = gains.pair()
+            if self.statistics == "diagonal" and b.any():
+                return None
+            g = a if self.statistics == "diagonal" else np.concatenate([a, b], axis=1)
+        return np.concatenate([g, np.zeros((len(g), self.n_limits))], axis=1) if self.n_limits else g
+
+
+def _sum(one: Gains, other: Gains) -> Gains:
+    """Return the sums of the gains of two batches, in pairs."""
+    if one.full is None and other.full is None:
+        return Gains.reduced(*(mine + its for mine, its in zip(one.pair(), other.pair(), strict=True)))
+    return Gains.from_matrix(one.matrices() + other.matrices())
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +152,8 @@ class Points:
         One gain per rule (A).
     confusions : Confusion
         Batch of A.
-    x : ndarray (A, d)
-        Their statistics.
+    z : ndarray (A, d + m)
+        The rules as vectors.
     n_fixed : int
         The first so many are the constant rules, which cost no pass and are never dropped.
     """
@@ -114,13 +161,13 @@ class Points:
     space: Space
     gains: Gains
     confusions: Confusion
-    x: Array
+    z: Array
     n_fixed: int
 
     @classmethod
-    def start(cls, problem: Problem) -> Points:
+    def start(cls, problem: Problem, space: Space) -> Points:
         """Return the constant rules and the problem's starting rules."""
-        space, rows, M = Space.of(problem), problem.oracle.rows, problem.n_decisions
+        rows, M = problem.oracle.rows, problem.n_decisions
         uniform = Mixture.uniform(rows, M, matrix=problem.needs_matrix)
         whole = constant_rules(rows, M, matrix=problem.needs_matrix)
         constant = Confusion(rows, whole.diagonal, whole.columns, whole.matrix)
@@ -131,36 +178,19 @@ class Points:
 
     def joined(self, gains: Gains, confusions: Confusion) -> Points:
         """Return these points and more."""
-        mine, matrix = self.confusions, None
-        if mine.matrix is not None and confusions.matrix is not None:
-            matrix = np.concatenate([mine.matrix, confusions.matrix])
-        together = Confusion(
-            mine.rows,
-            np.concatenate([mine.diagonal, confusions.diagonal]),
-            np.concatenate([mine.columns, confusions.columns]),
-            matrix,
-        )
-        x = np.concatenate([self.x, self.space.vectors(confusions)])
-        return Points(self.space, Gains.concatenate([self.gains, gains]), together, x, self.n_fixed)
+        together = Confusion.concatenate([self.confusions, confusions])
+        z = np.concatenate([self.z, self.space.vectors(confusions)])
+        return Points(self.space, Gains.concatenate([self.gains, gains]), together, z, self.n_fixed)
 
-    def kept(self, index: Sequence[int]) -> Points:
+    def chosen(self, index: NDArray[np.intp]) -> Points:
         """Return the listed points."""
-        chosen = np.asarray(index, dtype=np.intp)
-        all_of, whole = self.confusions, self.gains
-        matrix = None if all_of.matrix is None else all_of.matrix[chosen]
-        part = Confusion(all_of.rows, all_of.diagonal[chosen], all_of.columns[chosen], matrix)
-        if whole.full is not None:
-            gains = Gains(full=whole.full[chosen])
-        else:
-            a, b = whole.pair()
-            gains = Gains(a[chosen], b[chosen])
-        return Points(self.space, gains, part, self.x[chosen], self.n_fixed)
+        return Points(self.space, self.gains[index], self.confusions[index], self.z[index], self.n_fixed)
 
     def mixture(self, weights: Array) -> Mixture:
         """Return the rule that draws the points with ``weights`` (A,)."""
-        used = np.flatnonzero(weights > 1e-12)
+        used = np.flatnonzero(weights > NEGLIGIBLE)
         share = weights[used] / weights[used].sum()
-        part = self.kept(used.tolist())
+        part = self.chosen(used)
         atoms = tuple(part.gains[k] for k in range(len(used)))
         parts = tuple(part.confusions[k] for k in range(len(used)))
         return Mixture(atoms, share, part.confusions.mix(share), parts)

@@ -18,7 +18,7 @@ from confmax.confusion import Array
 from confmax.optimize.masters.generic import curvature
 from confmax.optimize.points import Space
 
-BETWEEN = (1.0, 0.3)  # how far from the best gain to the newest
+TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (0.1, 0.02)  # where Newton's step is unknown
 NEWTON = (1.0, 0.3)  # and how far along Newton's step
 LEAST, MOST = 8, 20  # directions: one per dimension within these limits
@@ -63,9 +63,9 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
     near : bool
         Whether the best gain is near the optimum: then few others say enough.
     """
-    used = (best > 0) & (newest > 0)
-    if not used.all() and used.any() and not best[~used].any() and not newest[~used].any():
-        # weights of classes that the metric leaves out stay zero
+    used = (best != 0) | (newest != 0)
+    if not used.all() and used.any():
+        # what the objective does not read stays zero
         part = query_gains(best[used], newest[used], None if newton is None else newton[used], seed, near=near)
         whole = np.zeros((len(part), len(best)))
         whole[:, used] = part
@@ -75,7 +75,7 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
     # weights that lie far apart in ratio say little about how far to go
     toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
     scale = _spread(toward)
-    between = [best + t * (newest - best) for t in BETWEEN[: 1 if near else None]]
+    between = [best + t * (newest - best) for t in TOWARD[: 1 if near else None]]
     middle = [origin + 0.4 * toward]
     if newton is None:
         # nothing tells how far to go: look around the best gain too

@@ -15,15 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE
 from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
-from confmax.optimize.loop import Problem, Status, Step
-from confmax.optimize.masters.generic import best_mix
+from confmax.optimize.loop import Problem, Solver, Status, Step
+from confmax.optimize.masters import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
 from confmax.oracle import CountingOracle, same_estimate
@@ -39,7 +38,7 @@ ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
 
 
 @dataclass(frozen=True)
-class ThresholdSearch:
+class ThresholdSearch(Solver):
     """Exact search over thresholds for two classes (paper, Algorithm 1), in O(n log n).
 
     It compares the rules that decide class 1 if its probability exceeds t, for every t strictly between adjacent
@@ -153,7 +152,7 @@ def _inside(
             break
         index = [*index, k]
         start = np.full(len(index), 1.0 / len(index)) if mix is None else np.append(mix, 0.0)
-        mix = best_mix(space, x[index], start)
+        mix = Smooth().solve(space, x[index], start).weights
         found = _mixture(gain_of, confusions, index, mix)
         reached = float(metric.values(found.confusion))
         if reached > value:
@@ -259,24 +258,17 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     near = np.argsort(-ends, kind="stable")[:MOST_EDGES]
     first, second = first[near], second[near]
     steps = np.broadcast_to(np.linspace(0.0, 1.0, INSIDE), (len(first), INSIDE))
-    inside = metric.values(_taken(confusions, first).along(_taken(confusions, second), steps))
+    inside = metric.values(confusions[first].along(confusions[second], steps))
     merit = np.nan_to_num(inside, nan=-np.inf).max(axis=1)
     best = np.argsort(-merit, kind="stable")[:SEARCHED]
     first, second = first[best], second[best]
-    low, high = _taken(confusions, first), _taken(confusions, second)
+    low, high = confusions[first], confusions[second]
     least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
     reached = metric.values(low.along(high, found[:, None]))[:, 0]
     k = int(np.argmax(np.nan_to_num(reached, nan=-np.inf)))
     return int(first[k]), int(second[k]), float(found[k])
-
-
-def _taken(confusions: Confusion, index: NDArray[np.intp]) -> Confusion:
-    """Return the listed confusions of a batch, as a batch."""
-    matrix = None if confusions.matrix is None else confusions.matrix[index]
-    rows = confusions.rows[index] if confusions.rows.ndim > 1 else confusions.rows
-    return Confusion(rows, confusions.diagonal[index], confusions.columns[index], matrix)
 
 
 @njit(cache=True, nogil=True)

@@ -1,279 +1,350 @@
-"""The charts of a report: Vega-Lite specifications of the numbers that its tables hold, too."""
+"""The charts of a report: Vega-Lite specifications of the numbers that its tables hold, too.
+
+A specification is a plain dictionary, drawn by the page's own copy of Vega, which vl-convert holds. Altair would write
+the same dictionaries, at the cost of an import and a validation per chart. Colours are the page's CSS variables, so
+that light, dark and print need no second drawing. Names of classes are data, never part of a field or an expression.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from confmax.confusion import Array
+from confmax.evaluate.confusion_change import goodness, most_changed
+from confmax.evaluate.convergence import Convergence
 from confmax.evaluate.figures import Figures
 from confmax.evaluate.names import labels, metric_name
+from confmax.evaluate.palette import STEPS
 from confmax.evaluate.reliability import Reliability
 from confmax.evaluate.threshold_curve import ThresholdCurve
+from confmax.evaluate.trade_off import TradeOff
 from confmax.page.format import capital
-from confmax.page.matrices import matrices
-from confmax.page.spec import (
-    Chart,
-    Series,
-    Spec,
-    along,
-    colours,
-    down,
-    most_changed,
-    shapes,
-    spec,
-    tall,
-    tips,
-    values,
-)
 
+Spec = dict[str, Any]
 MOST_BARS = 30  # classes of a chart by class
+MOST_WRITTEN = 8  # decisions of a matrix with numbers in it
+MOST_BESIDE = 12  # columns of matrices that stand three in a line
+SHORT = 4  # letters of names that stand upright under their columns
+MARKS = {"▲": "triangle-up", "●": "circle", "▼": "triangle-down", "◆": "diamond", "■": "square"}
+
+
+@dataclass(frozen=True)
+class Series:
+    """A series of a chart: its name, the CSS variable of its colour, and the shape of its points."""
+
+    name: str
+    colour: str
+    mark: str = "●"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart: what it shows in words, its specification, and the key to its series."""
+
+    description: str
+    spec: Spec
+    key: tuple[Series, ...] = ()
+
+
 CHANGES = (Series("better", "good", "▲"), Series("could be noise", "quiet"), Series("worse", "bad", "▼"))
-UNJUDGED = (Series("difference", "quiet"),)  # without intervals nothing is known about noise
-VERDICTS = {"better": "better", "worse": "worse"}
-ARGMAX, PRIOR = Series("argmax", "quiet"), Series("p/prior", "second", "■")
-TUNED = Series("tuned rule", "accent", "◆")
+WITHOUT_INTERVALS = (Series("difference", "quiet"),)  # nothing is known about noise
+RULES = (Series("argmax", "quiet"), Series("p/prior", "second", "■"), Series("tuned rule", "accent", "◆"))
 
 
 def charts(figures: Figures) -> dict[str, Chart]:
     """Return the charts that the figures allow, by name."""
-    made = [_changes(figures), _recalls(figures), *matrices(figures), _calibration(figures)]
+    made = {"changes": _changes(figures), "recalls": _recalls(figures), **_matrices(figures)}
+    made["calibration"] = _calibration(figures)
     if figures.trade is not None and figures.changed:
-        made.append(_trade(figures))
-    solution = figures.evidence.solution
-    if solution is not None and len(solution.history) > 1:
-        made.append(_convergence(figures))
-    if any(row.folds is not None for row in figures.classes):
-        made.append(_thresholds(figures))
+        made["trade"] = _trade(figures, figures.trade)
+    if figures.convergence is not None:
+        made["convergence"] = _convergence(figures, figures.convergence)
+    if figures.classes[0].folds is not None:
+        made["thresholds"] = _thresholds(figures)
     if figures.curve is not None:
-        made.append(_curve(figures, figures.curve))
-    return {chart.name: chart for chart in made}
+        made["curve"] = _curve(figures, figures.curve)
+    return made
 
 
-def _points(encoding: Spec, size: int = 80) -> Spec:
-    return {"mark": {"type": "point", "filled": True, "size": size, "opacity": 1}, "encoding": encoding}
+# --- the parts of a specification ------------------------------------------------------------------------------------
+
+
+def _chart(description: str, layers: list[Spec], rows: list[Spec], height: int, key: tuple[Series, ...] = ()) -> Chart:
+    """Return a chart as wide as its place."""
+    size = {"width": "container", "height": height, "autosize": {"type": "fit", "contains": "padding"}}
+    return Chart(description, {**size, **_values(rows), "layer": layers}, key)
+
+
+def _values(rows: list[Spec]) -> Spec:
+    """Return rows as a specification's data, numbers rounded to what a chart can show."""
+    return {"data": {"values": [{key: _plain(value) for key, value in row.items()} for row in rows]}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (float, np.floating)):
+        return None if not np.isfinite(value) else float(f"{value:.6g}")
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _layer(kind: str, encoding: Spec, rows: list[Spec] | None = None, **mark: Any) -> Spec:
+    """Return marks of a kind, of the chart's rows or of some of their own."""
+    return {**({} if rows is None else _values(rows)), "mark": {"type": kind, **mark}, "encoding": encoding}
+
+
+def _points(encoding: Spec, rows: list[Spec] | None = None, size: int = 80, **mark: Any) -> Spec:
+    return _layer("point", encoding, rows, filled=True, size=size, opacity=1, **mark)
+
+
+def _along(field: str, title: str | None, **scale: Any) -> Spec:
+    """Return the encoding of a number along an axis."""
+    axis = {"tickCount": 5, "labelOverlap": True}
+    return {"field": field, "type": "quantitative", "title": title, "axis": axis, "scale": scale}
+
+
+def _down(names: list[str]) -> Spec:
+    """Return the encoding of names, one line each, in their order."""
+    axis = {"labelLimit": 130, "ticks": False, "domain": False, "labelPadding": 6}
+    return {"field": "name", "type": "nominal", "title": None, "sort": names, "axis": axis}
+
+
+def _tall(n_lines: int, line: int = 22) -> int:
+    """Return the height of a chart of so many lines above an axis with a title, in pixels."""
+    return n_lines * line + 48
+
+
+def _series(key: tuple[Series, ...], channel: str) -> Spec:
+    """Return series by "color" or "shape"; the key stands in the page, not in the chart."""
+    looks = [f"var(--{one.colour})" if channel == "color" else MARKS[one.mark] for one in key]
+    return {channel: {"field": "what", "type": "nominal", "scale": {"domain": [one.name for one in key],
+                                                                    "range": looks}}}  # fmt: skip
+
+
+def _tips(fields: Mapping[str, str]) -> Spec:
+    """Return what is shown of a mark when it is pointed at: titles by field, numbers with four decimals."""
+    names = ("name", "what", "true", "decided")
+    return {"tooltip": [
+        {"field": field, "title": title, **({} if field in names else {"format": ".4f"})}
+        for field, title in fields.items()
+    ]}  # fmt: skip
+
+
+# --- the charts ------------------------------------------------------------------------------------------------------
 
 
 def _changes(figures: Figures) -> Chart:
     shown = [row for row in (figures.main, *figures.leading) if np.isfinite(row.difference.value)]
     names = [capital(name) for name in labels([row.label for row in shown])]
-    data = []
+    key = CHANGES if figures.score.n_replicates else WITHOUT_INTERVALS
+    rows = []
     for name, row in zip(names, shown, strict=True):
         minus = row.difference
         low, high = (minus.value if end is None else end for end in (minus.low, minus.high))
-        what = VERDICTS.get(row.verdict, "could be noise")
-        data.append({"name": name, "what": what, "value": minus.value, "low": low, "high": high})
-    y, x = down("name", names), "tuned rule minus argmax"
-    key = CHANGES if figures.score.n_replicates else UNJUDGED
-    if key is UNJUDGED:
-        data = [{**row, "what": key[0].name} for row in data]
-    colour = colours(key)
-    layers: list[Spec] = [
-        {"mark": {"type": "rule", "color": "var(--line-strong)"}, "encoding": {"x": {"datum": 0}}},
-        {
-            "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.45, "strokeCap": "round"},
-            "encoding": {"y": y, "x": along("low", x), "x2": {"field": "high"}, "color": colour},
-        },
-        _points(
-            {
-                "y": y,
-                "x": along("value", x),
-                "color": colour,
-                "shape": shapes(key),
-                "tooltip": tips({"name": "metric", "value": "change", "low": "from", "high": "to"}),
-            }
-        ),
-    ]
-    spans = "" if key is UNJUDGED else ", with intervals"
+        what = row.verdict if row.verdict in ("better", "worse") else "could be noise"
+        what = what if key is CHANGES else key[0].name
+        rows.append({"name": name, "what": what, "value": minus.value, "low": low, "high": high})
+    y, x, colour = _down(names), "tuned rule minus argmax", _series(key, "color")
+    tips = _tips({"name": "metric", "value": "change", "low": "from", "high": "to"})
+    layers = [
+        _layer("rule", {"x": {"datum": 0}}, color="var(--line-strong)"),
+        _layer("rule", {"y": y, "x": _along("low", x), "x2": {"field": "high"}, **colour}, strokeWidth=3, opacity=0.45,
+               strokeCap="round"),
+        _points({"y": y, "x": _along("value", x), **colour, **_series(key, "shape"), **tips}),
+    ]  # fmt: skip
+    spans = ", with intervals" if key is CHANGES else ""
     description = f"Change of {len(shown)} metrics from argmax to the tuned rule{spans}."
-    return Chart("changes", description, spec(layers, data, tall(len(names))), key)
+    return _chart(description, layers, rows, _tall(len(names)), key)
 
 
 def _recalls(figures: Figures) -> Chart:
-    names = figures.names
-    change = [row.after["recall"].value - row.before["recall"].value for row in figures.classes]
-    kept = most_changed(np.nan_to_num(np.abs(change)), MOST_BARS)
-    lines = [
-        {
-            "name": names[k],
-            "before": figures.classes[k].before["recall"].value,
-            "after": figures.classes[k].after["recall"].value,
-        }
-        for k in kept
-    ]
-    key = (ARGMAX, TUNED)
-    data = [
+    recalls = [(row.name, row.before["recall"].value, row.after["recall"].value) for row in figures.classes]
+    change = np.array([after - before for _, before, after in recalls])
+    kept = [recalls[k] for k in most_changed(np.nan_to_num(np.abs(change)), MOST_BARS)]
+    lines = [{"name": name, "before": before, "after": after} for name, before, after in kept]
+    key = (RULES[0], RULES[2])
+    rows = [
         {"name": line["name"], "what": series.name, "value": line[end]}
         for line in lines
         for series, end in zip(key, ("before", "after"), strict=True)
     ]
-    y = down("name", [names[k] for k in kept])
-    layers: list[Spec] = [
-        {
-            **values(lines),
-            "mark": {"type": "rule", "strokeWidth": 3, "color": "var(--line)"},
-            "encoding": {"y": y, "x": along("before", "recall", domain=[0, 1]), "x2": {"field": "after"}},
-        },
-        _points(
-            {
-                "y": y,
-                "x": along("value", "recall", domain=[0, 1]),
-                "color": colours(key),
-                "shape": shapes(key),
-                "tooltip": tips({"name": "class", "what": "rule", "value": "recall"}),
-            }
-        ),
+    y = _down([name for name, _, _ in kept])
+    tips = _tips({"name": "class", "what": "rule", "value": "recall"})
+    before, value = (_along(field, "recall", domain=[0, 1]) for field in ("before", "value"))
+    layers = [
+        _layer("rule", {"y": y, "x": before, "x2": {"field": "after"}}, lines, strokeWidth=3, color="var(--line)"),
+        _points({"y": y, "x": value, **_series(key, "color"), **_series(key, "shape"), **tips}),
     ]
     description = f"Recall of {len(kept)} classes, with argmax and with the tuned rule."
-    return Chart("recalls", description, spec(layers, data, tall(len(kept))), key)
+    return _chart(description, layers, rows, _tall(len(kept)), key)
 
 
-def _bins(found: Reliability, what: str) -> list[Spec]:
-    return [
-        {
-            "what": what,
-            "said": said,
-            "seen": seen,
-            "share": share,
-            "low": max(0.0, seen - 2 * error),
-            "high": min(1.0, seen + 2 * error),
-        }
-        for said, seen, share, error in zip(found.said, found.seen, found.share, found.error, strict=True)
+def _matrices(figures: Figures) -> dict[str, Chart]:
+    """Return the confusion matrices of both rules, and their difference, in which blue is better and orange worse."""
+    before, after = figures.change.shares()
+    share, change = figures.change.limits()
+    return {
+        "confusion-before": _matrix(figures, before, "argmax", share),
+        "confusion-after": _matrix(figures, after, "tuned rule", share),
+        "confusion-difference": _matrix(figures, after - before, "difference", change),
+    }
+
+
+def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
+    names, kept = figures.names, figures.shown
+    columns = figures.change.columns(kept)
+    down, across = [names[k] for k in kept], [names[k] for k in columns]
+    signed, good = title == "difference", goodness(entries)
+    rows = [
+        {"true": names[i], "decided": names[j], "value": entries[i, j], **({"good": good[i, j]} if signed else {})}
+        for i in kept
+        for j in columns
+        if np.isfinite(entries[i, j])
     ]
+    kind, field, plus = ("change", "good", "+") if signed else ("share", "value", "")
+    scale = {
+        "type": "quantize",
+        "domain": [-most if signed else 0.0, most],
+        "range": [f"var(--{kind}-{k})" for k in range(STEPS)],
+    }
+    tips = _tips({"true": "true", "decided": "decided", "value": "share of the true class"})
+    tips["tooltip"][2]["format"] = f"{plus}.4f"
+    place = {"x": _names_axis("decided", across), "y": _names_axis("true", down)}
+    colour = {"color": {"field": field, "type": "quantitative", "scale": scale}}
+    layers = [_layer("rect", {**place, **colour, **tips}, stroke="var(--card)", strokeWidth=1)]
+    few = len(columns) <= MOST_WRITTEN
+    if few:
+        strong = {"test": f"abs(datum.{field}) > {0.56 * most:.6g}", "value": "var(--on-strong)"}
+        text = {"field": "value", "type": "quantitative", "format": f"{plus}.2f"}
+        ink = {"text": text, "color": {"condition": strong, "value": "var(--on-weak)"}}
+        layers.append(_layer("text", {**place, **ink}, fontSize=12, tooltip=None))
+    description = f"Confusion matrix, {title}: shares of the rows of each true class, {len(down)} classes."
+    height = _tall(len(down), 40 if len(down) <= MOST_WRITTEN else 15) + 4 * max(map(len, across))
+    return _chart(description, layers, rows, height)
+
+
+def _names_axis(field: str, names: list[str]) -> Spec:
+    axis = {"labelLimit": 80, "ticks": False, "domain": False, "labelPadding": 5}
+    if field == "decided":
+        few = len(names) <= MOST_WRITTEN
+        axis |= {"labelAngle": -90 if not few else 0 if max(map(len, names)) <= SHORT else -45}
+        axis["labelOverlap"] = len(names) > MOST_BESIDE
+    return {"field": field, "type": "nominal", "sort": names, "title": field, "axis": axis, "scale": {"domain": names}}
 
 
 def _calibration(figures: Figures) -> Chart:
     key: tuple[Series, ...] = (Series("as given", "quiet"),)
-    data = _bins(figures.raw, "as given")
+    rows = _bins(figures.raw, "as given")
     if figures.calibrated is not figures.raw:
         key = (*key, Series("after calibration", "accent"))
-        data += _bins(figures.calibrated, "after calibration")
-    colour, y = colours(key), "observed frequency"
-    x = along("said", "stated probability of the most probable class", domain=[0, 1])
-    layers: list[Spec] = [
-        {
-            **values([{"said": 0.0, "seen": 0.0}, {"said": 1.0, "seen": 1.0}]),
-            "mark": {"type": "line", "strokeDash": [4, 4], "color": "var(--line-strong)", "strokeWidth": 1.5},
-            "encoding": {"x": x, "y": along("seen", y, domain=[0, 1])},
-        },
-        {
-            "mark": {"type": "rule", "opacity": 0.5},
-            "encoding": {"x": x, "y": along("low", y), "y2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "line", "point": {"filled": True, "size": 50}},
-            "encoding": {
-                "x": x,
-                "y": along("seen", y),
-                "color": colour,
-                "tooltip": tips(
-                    {"what": "probabilities", "said": "stated", "seen": "observed", "share": "share of rows"}
-                ),
-            },
-        },
-    ]
+        rows += _bins(figures.calibrated, "after calibration")
+    colour, title = _series(key, "color"), "observed frequency"
+    x = _along("said", "stated probability of the most probable class", domain=[0, 1])
+    tips = _tips({"what": "probabilities", "said": "stated", "seen": "observed", "share": "share of rows"})
+    ends = [{"said": 0.0, "seen": 0.0}, {"said": 1.0, "seen": 1.0}]
+    layers = [
+        _layer("line", {"x": x, "y": _along("seen", title, domain=[0, 1])}, ends, strokeDash=[4, 4],
+               color="var(--line-strong)", strokeWidth=1.5),
+        _layer("rule", {"x": x, "y": _along("low", title), "y2": {"field": "high"}, **colour}, opacity=0.5),
+        _layer("line", {"x": x, "y": _along("seen", title), **colour, **tips}, point={"filled": True, "size": 50}),
+    ]  # fmt: skip
     description = "Reliability: how often the most probable class was right, against its stated probability."
-    return Chart("calibration", description, spec(layers, data, 320), key)
+    return _chart(description, layers, rows, 320, key)
 
 
-def _trade(figures: Figures) -> Chart:
-    trade, main = figures.trade, figures.main
-    assert trade is not None
+def _bins(found: Reliability, what: str) -> list[Spec]:
+    return [
+        {"what": what, "said": said, "seen": seen, "share": share, "low": max(0.0, seen - 2 * error),
+         "high": min(1.0, seen + 2 * error)}
+        for said, seen, share, error in zip(found.said, found.seen, found.share, found.error, strict=True)
+    ]  # fmt: skip
+
+
+def _line_with_rules(description: str, place: Spec, tips: Spec, line: Spec, marks: list[Spec], path: list[Spec],
+                     height: int) -> Chart:  # fmt: skip
+    """Return a line with the points of argmax, p/prior and the tuned rule on it, or beside it."""
+    looks = {**place, **_series(RULES, "color"), **_series(RULES, "shape"), **tips}
+    layers = [
+        _layer("line", {**place, **line}, color="var(--line-strong)", strokeWidth=2),
+        _points(looks, marks, size=140),
+    ]
+    return _chart(description, layers, path, height, RULES)
+
+
+def _trade(figures: Figures, trade: TradeOff) -> Chart:
+    main, other = figures.main, figures.second_label
     second = next(row for row in figures.metrics if row.name == figures.second)
     path = [{"t": t, "x": x, "y": y} for t, x, y in zip(trade.steps, trade.other, trade.tuned, strict=True)]
-    marks = [
-        {"what": "argmax", "x": second.argmax.value, "y": main.argmax.value},
-        {"what": "p/prior", "x": second.prior.value, "y": main.prior.value},
-        {"what": "tuned rule", "x": second.tuned.value, "y": main.tuned.value},
-    ]
-    key = (ARGMAX, PRIOR, TUNED)
+    values = ((second.argmax, main.argmax), (second.prior, main.prior), (second.tuned, main.tuned))
+    marks = [{"what": rule.name, "x": x.value, "y": y.value} for rule, (x, y) in zip(RULES, values, strict=True)]
     place = {
-        "x": along("x", figures.second_label, zero=False, padding=14),
-        "y": along("y", main.label, zero=False, padding=14),
+        "x": _along("x", other, zero=False, padding=14),
+        "y": _along("y", main.label, zero=False, padding=14),
     }
-    tip = tips({"what": "rule", "x": figures.second_label, "y": main.label})
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "line", "color": "var(--line-strong)", "strokeWidth": 2},
-            "encoding": {**place, "order": {"field": "t", "type": "quantitative"}},
-        },
-        {**values(marks), **_points({**place, "color": colours(key), "shape": shapes(key), "tooltip": tip}, 140)},
-    ]
-    description = f"{main.label} against {figures.second_label}, from argmax to the tuned rule and beyond."
-    return Chart("trade", description, spec(layers, path, 320), key)
+    order = {"order": {"field": "t", "type": "quantitative"}}
+    description = f"{main.label} against {other}, from argmax to the tuned rule and beyond."
+    return _line_with_rules(description, place, _tips({"what": "rule", "x": other, "y": main.label}), order, marks,
+                            path, 320)  # fmt: skip
 
 
-def _convergence(figures: Figures) -> Chart:
+def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
+    name = figures.main.label
+    path = [{"t": t, "y": y} for t, y in zip(curve.thresholds, curve.values, strict=True)]
+    marks = [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks]
+    title = f"threshold on the probability of {figures.names[figures.positive]}"
+    place = {"x": _along("t", title, domain=[0, 1]), "y": _along("y", name, zero=False, padding=14)}
+    description = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
+    return _line_with_rules(description, place, _tips({"what": "rule", "t": "threshold", "y": name}), {}, marks, path,
+                            300)  # fmt: skip
+
+
+def _convergence(figures: Figures, run: Convergence) -> Chart:
     solution = figures.evidence.solution
     assert solution is not None
     key: tuple[Series, ...] = (Series("best rule so far", "accent"),)
     if solution.upper_bound is not None:
         key = (*key, Series("upper bound", "second"))
-    data: list[Spec] = []
-    for step in solution.history:
-        data.append({"passes": step.n_passes, "value": step.value, "what": key[0].name})
-        if solution.upper_bound is not None and step.upper_bound is not None:
-            data.append({"passes": step.n_passes, "value": step.upper_bound, "what": key[1].name})
-    x = along("passes", "scans of the table", zero=False, nice=False)
+    rows = []
+    for n, value, bound in zip(run.passes, run.values, run.bounds, strict=True):
+        rows.append({"passes": n, "value": value, "what": key[0].name})
+        if np.isfinite(bound):
+            rows.append({"passes": n, "value": bound, "what": key[1].name})
+    x = _along("passes", "scans of the table", zero=False, nice=False)
     x["axis"] = {"tickMinStep": 1, "format": "d", "tickCount": 5}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "line", "interpolate": "step-after", "point": {"filled": True, "size": 40}},
-            "encoding": {
-                "x": x,
-                "y": along("value", metric_name(repr(solution.metric)), zero=False),
-                "color": colours(key),
-                "tooltip": [*tips({"what": "what"}), {"field": "passes", "title": "scans"}, *tips({"value": "value"})],
-            },
-        }
-    ]
+    y = _along("value", metric_name(repr(solution.metric)), zero=False)
+    tips = _tips({"what": "what", "passes": "scans", "value": "value"})
+    del tips["tooltip"][1]["format"]
+    layers = [
+        _layer("line", {"x": x, "y": y, **_series(key, "color"), **tips}, interpolate="step-after",
+               point={"filled": True, "size": 40})
+    ]  # fmt: skip
     description = (
         "Convergence: the best rule's value and, where one is proved, the upper bound, after each step of the search."
     )
-    return Chart("convergence", description, spec(layers, data, 220), key)
+    return _chart(description, layers, rows, 220, key)
 
 
 def _thresholds(figures: Figures) -> Chart:
-    names = figures.names
-    spread = np.array([0.0 if row.folds is None else row.spread for row in figures.classes])
-    kept = most_changed(np.nan_to_num(spread, posinf=1e9), MOST_BARS)
-    data: list[Spec] = []
-    for k in kept:
-        row = figures.classes[k]
+    spread = np.array([row.spread for row in figures.classes])
+    shown = [figures.classes[k] for k in most_changed(np.nan_to_num(spread, posinf=1e9), MOST_BARS)]
+    rows = []
+    for row in shown:
         assert row.folds is not None
-        low, high, own, plain = (min(each, 1.0) for each in (*row.folds, row.threshold, row.threshold_plain))
-        data.append({"name": names[k], "low": low, "high": high, "own": own, "plain": plain})
-    y, title = down("name", [names[k] for k in kept]), "threshold"
-    tip = {"name": "class", "own": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1, "color": "var(--quiet)"},
-            "encoding": {"y": y, "x": along("plain", title, domain=[0, 1])},
-        },
-        {
-            "mark": {"type": "rule", "strokeWidth": 6, "opacity": 0.35, "color": "var(--accent)", "strokeCap": "round"},
-            "encoding": {"y": y, "x": along("low", title, domain=[0, 1]), "x2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1, "color": "var(--accent)",
-                     "shape": "diamond"},
-            "encoding": {"y": y, "x": along("own", title, domain=[0, 1]), "tooltip": tips(tip)},
-        },
+        low, high, tuned, plain = (min(value, 1.0) for value in (*row.folds, row.threshold, row.threshold_plain))
+        rows.append({"name": row.name, "low": low, "high": high, "own": tuned, "plain": plain})
+    y = _down([row.name for row in shown])
+    x_plain, x_low, x_tuned = (_along(field, "threshold", domain=[0, 1]) for field in ("plain", "low", "own"))
+    tips = _tips({"name": "class", "own": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"})
+    layers = [
+        _points({"y": y, "x": x_plain}, size=60, color="var(--quiet)"),
+        _layer("rule", {"y": y, "x": x_low, "x2": {"field": "high"}}, strokeWidth=6, opacity=0.35,
+               color="var(--accent)", strokeCap="round"),
+        _points({"y": y, "x": x_tuned, **tips}, color="var(--accent)", shape="diamond"),
     ]  # fmt: skip
-    description = f"Thresholds of {len(kept)} classes: of the rule, of argmax, and the range of the rules of the folds."
-    key = (Series("argmax", "quiet"), Series("tuned rule", "accent", "◆"), Series("rules of the folds", "accent", "▬"))
-    return Chart("thresholds", description, spec(layers, data, tall(len(kept))), key)
-
-
-def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
-    key = (ARGMAX, PRIOR, TUNED)
-    path = [{"t": t, "y": y} for t, y in zip(curve.thresholds, curve.values, strict=True)]
-    marks = [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks]
-    name = figures.main.label
-    title = f"threshold on the probability of {figures.names[figures.positive]}"
-    place = {"x": along("t", title, domain=[0, 1]), "y": along("y", name, zero=False, padding=14)}
-    tip = tips({"what": "rule", "t": "threshold", "y": name})
-    layers: list[Spec] = [
-        {"mark": {"type": "line", "color": "var(--line-strong)", "strokeWidth": 2}, "encoding": place},
-        {**values(marks), **_points({**place, "color": colours(key), "shape": shapes(key), "tooltip": tip}, 140)},
-    ]
-    description = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
-    return Chart("curve", description, spec(layers, path, 300), key)
+    description = (
+        f"Thresholds of {len(shown)} classes: of the rule, of argmax, and the range of the rules of the folds."
+    )
+    key = (RULES[0], RULES[2], Series("rules of the folds", "accent", "▬"))
+    return _chart(description, layers, rows, _tall(len(shown)), key)

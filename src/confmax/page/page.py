@@ -18,7 +18,6 @@ from confmax.evaluate.palette import style_variables
 from confmax.page import format as form
 from confmax.page import words
 from confmax.page.charts import charts
-from confmax.page.matrices import limits, shown_classes
 from confmax.page.warnings import warnings_of
 
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
@@ -66,9 +65,9 @@ def page(figures: Figures, made: Made) -> str:
     """Return the document; the same figures give the same text."""
     from markupsafe import Markup
 
-    drawn, shown = charts(figures), shown_classes(figures)
-    columns = [*shown, *range(len(figures.classes), len(figures.names))]
-    share, change = limits(figures)
+    drawn, shown = charts(figures), figures.shown
+    columns = figures.change.columns(shown)
+    share, change = figures.change.limits()
     values = {
         "figures": figures, "made": made, "words": words, "warnings": warnings_of(figures), "charts": drawn,
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],

@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from confmax.calibration.words import coefficients, in_words, printable
+from confmax.calibration.words import how, printable, weights_alone
 from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
 from confmax.evaluate.names import metric_name
 from confmax.evaluate.uncertainty import Difference
 from confmax.page.format import (
     capital,
-    count,
     interval,
     listed,
     number,
@@ -23,11 +22,6 @@ from confmax.page.format import (
 )
 
 MOST_PRICES = 4
-
-
-def confidence(figures: Figures) -> str:
-    """Return the level of the intervals."""
-    return f"{100 * figures.score.level:.4g} %"
 
 
 def basis(figures: Figures) -> str:
@@ -202,24 +196,7 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
             f"probabilities of your model."
         )
-    sentence = in_words(rule)
-    if sentence is not None:
-        told.append(f"It {sentence}.")
-    elif rule.gains.full is not None:
-        told.append(
-            "It decides the class with the largest score, where each score mixes the probabilities of all classes."
-        )
-    elif rule.gains.power:
-        told.append(
-            "It decides by the expected distance between the true class and the decided one on their ordered scale."
-        )
-    else:
-        offsets = bool(coefficients(rule.gains)[1].any())
-        told.append(
-            "It multiplies each probability by a weight"
-            + (", adds an offset" if offsets else "")
-            + " and decides the class with the largest result."
-        )
+    told.append(f"It {how(rule)}.")
     told.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
     K, total = len(figures.classes), figures.after.sum()
     for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
@@ -257,14 +234,12 @@ def class_sentence(figures: Figures, k: int) -> str:
 def _ratio_to_largest(figures: Figures, k: int) -> str:
     """Return the share of the most frequent class's probability that suffices, of rules that are weights alone."""
     rule = figures.evidence.rule
-    if rule.is_randomized or rule.calibrator is not None or rule.gains.full is not None or rule.gains.power:
-        return ""
-    a, b = coefficients(rule.gains)
+    weights = None if rule.calibrator is not None else weights_alone(rule)
     largest = int(np.argmax([row.share for row in figures.classes]))
-    if b.any() or not (a > 0).all() or a[0, k] == a[0, largest]:
+    if weights is None or not (weights > 0).all() or weights[k] == weights[largest]:
         return ""
     name = figures.classes[largest].name
-    ratio = float(a[0, largest] / a[0, k])
+    ratio = float(weights[largest] / weights[k])
     if ratio > 1:
         return f"against {name} alone, it needs {number(ratio)} times the probability of {name}"
     return f"against {name} alone, {number(ratio)} of the probability of {name} is enough"
@@ -291,23 +266,6 @@ def outside_folds(figures: Figures) -> str:
         f"decision for {percent(figures.changed_by_folds)} of rows, compared with argmax."
     )
     return told + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
-
-
-def curve_basis(figures: Figures) -> str:
-    """Return which rows the line of a metric against the threshold is counted on."""
-    evidence, main = figures.evidence, figures.main
-    n = rows(figures.score.n_rows)
-    told = f"The line is counted on the labels of the {n} of this report; thresholds are on the raw probabilities."
-    if evidence.fold is not None:
-        told += (
-            f" The tuned rule was tuned on these rows, so its point on the line is optimistic. Cross-fitted, its "
-            f"{main.label} is the value at the top of the page."
-        )
-    elif evidence.seen:
-        told += " The tuned rule was tuned on these rows, so its point on the line is optimistic."
-    if evidence.rule.is_randomized:
-        told += " The tuned rule draws between several thresholds, so its value need not lie on the line."
-    return told
 
 
 # --- trust -----------------------------------------------------------------------------------------------------------
@@ -340,64 +298,3 @@ def certificate(figures: Figures) -> str:
         f"are only a sample. Most metrics have a proof under confusion='model', which trusts the probabilities alone"
         f"{'' if figures.evidence.seen else evidence}."
     )
-
-
-def calibrated(figures: Figures) -> str:
-    """Return whether the probabilities mean what they say."""
-    raw, used = figures.raw, figures.calibrated
-    told = (
-        f"On average, the stated probability of the most probable class is off by {number(raw.ece)} (expected "
-        f"calibration error in {len(raw.said)} bins). Perfectly calibrated probabilities would show about "
-        f"{number(raw.ece_by_chance)} with this many rows."
-    )
-    if used is raw:
-        return told + " The rule uses the probabilities as they are."
-    told += (
-        f" The rule calibrates the probabilities first. After that the calibration error is {number(used.ece)}, and "
-        f"the log loss goes from {number(raw.log_loss)} to {number(used.log_loss)}."
-    )
-    folds = figures.evidence.fold is not None
-    return told + (" Each row is calibrated by the rule that was tuned without its fold." if folds else "")
-
-
-def held_out(figures: Figures) -> str:
-    """Return the value of the kept rule on its tuning rows beside that of the rules of the folds on held-out rows."""
-    main, solution = figures.main, figures.evidence.solution
-    assert solution is not None
-    seen = solution.label_value
-    flatter = seen is not None and seen > main.tuned.value
-    return (
-        f"On its tuning rows (all rows), the rule that is kept reaches {number(seen)} in {main.label}. On held-out "
-        f"rows, the rules of the folds reach {number(main.tuned.value)}."
-        + (" The difference estimates how optimistic values on tuning rows are." if flatter else "")
-    )
-
-
-def intervals_shown(figures: Figures) -> str:
-    """Return the level of the intervals, or that there are none, in three words."""
-    return f"{confidence(figures)} intervals" if figures.score.n_replicates else "no intervals"
-
-
-def intervals(figures: Figures) -> str:
-    """Return what the intervals are, and what a dash in place of a metric means."""
-    told, folds = "This report was made without intervals (0 replicates).", figures.evidence.fold is not None
-    if figures.score.n_replicates:
-        told = (
-            f"Brackets are {confidence(figures)} percentile intervals from {figures.score.n_replicates:,} bootstrap "
-            f"replicates. Each replicate draws the rows with replacement, and all rules are evaluated on the same "
-            f"draw. The intervals cover the sampling of the evaluation rows. They do not cover the tuning of the rule"
-            + ("; the spread between the folds' rules shows that. " if folds else ". ")
-            + "p/prior takes the class sizes from these same rows."
-        )
-    values = [it.value for row in figures.metrics for it in (row.argmax, row.tuned, row.prior)]
-    if all(map(math.isfinite, values)):
-        return told
-    return f"{told} A dash means that the metric is not finite, or not defined for more decisions than classes."
-
-
-def weight_note(figures: Figures) -> str:
-    """Return the number of rows and the weight."""
-    evidence = figures.evidence
-    if evidence.table.weight is None:
-        return rows(figures.score.n_rows)
-    return f"{rows(figures.score.n_rows)} with a total weight of {count(float(evidence.weight.sum()))}"

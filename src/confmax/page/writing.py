@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,26 @@ AnyMetric = str | Metric | Callable[[Array], float]
 AnyPath = str | os.PathLike[str]
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a page shows beside rows and rule, and how: the keywords of `confmax.report.write`."""
+
+    second: AnyMetric = "accuracy"
+    n_replicates: int = 1000
+    level: float = 0.95
+    random_state: RandomState = 0
+    source: str = "rows given"
+    again: str | None = None
+    order_known: bool | None = None
+
+    def checked(self, path: AnyPath) -> Settings:
+        """Return the settings with a seed that is a number, once a page can be written to ``path``."""
+        check_installed()
+        check_place(Path(path))
+        check_bootstrap(self.n_replicates, self.level)
+        return replace(self, random_state=as_seed(self.random_state))
+
+
 def write_evaluated(
     path: AnyPath,
     rule: Rule,
@@ -42,35 +62,23 @@ def write_evaluated(
     *,
     solution: Tuned | None = None,
     metric: AnyMetric | None = None,
-    second: AnyMetric = "accuracy",
-    n_replicates: int = 1000,
-    level: float = 0.95,
-    random_state: RandomState = 0,
-    source: str = "rows given",
-    again: str | None = None,
-    order_known: bool | None = None,
+    **settings: Any,
 ) -> None:
     """Write a report of a finished rule; `confmax.report.write` describes the arguments.
 
     ``solution`` is what the rule was found as, if that is known.
     """
-    check_installed()
-    check_place(Path(path))
-    chosen, other = _metric_of(rule, solution, metric), resolve(second)
-    check_bootstrap(n_replicates, level)
-    seed = as_seed(random_state)
+    how = Settings(**settings).checked(path)
+    chosen, other = _metric_of(rule, solution, metric), resolve(how.second)
     table = table_of(proba, y, sample_weight, rule.class_names[: rule.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
     tuned_for = named(rule.metric) if solution is None else solution.metric
-    if not (order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
+    if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
     evidence = judged(table, chosen, rule, solution)
-    call = "solution.report({})" if solution is not None else "confmax.report.write({})"
-    first = "" if solution is not None else ", rule"
-    settings: list[tuple[str, str]] = [("rule", f"tuned for {rule.metric or 'a metric it does not name'}")]
-    finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=seed, source=source,
-           again=again or call.format(f"{os.fspath(path)!r}{first}, proba, y"), settings=settings,
-           order_known=order_known)  # fmt: skip
+    call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
+    pairs = [("rule", f"tuned for {rule.metric or 'a metric it does not name'}")]
+    finish(path, evidence, other, how, pairs, call.format(os.fspath(path)))
 
 
 def _metric_of(rule: Rule, solution: Tuned | None, given: AnyMetric | None) -> Metric:
@@ -130,19 +138,13 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
 
 
 def finish(
-    path: AnyPath,
-    evidence: Evidence,
-    second: Metric,
-    *,
-    n_replicates: int,
-    level: float,
-    seed: int,
-    source: str,
-    again: str,
-    settings: list[tuple[str, str]],
-    order_known: bool | None,
+    path: AnyPath, evidence: Evidence, second: Metric, how: Settings, pairs: list[tuple[str, str]], call: str
 ) -> None:
-    """Compute the figures and write the page; ``second`` is the metric of the trade-off."""
+    """Compute the figures and write the page.
+
+    ``second`` is the metric of the trade-off, ``pairs`` are further settings to show, and ``call`` makes the page again
+    where nothing else is said to.
+    """
     table, metric = evidence.table, evidence.metric
     for each in (metric, second):
         _check_metric(each, table.n_classes, evidence.decided.n_decisions)
@@ -150,15 +152,18 @@ def finish(
         # the trade-off shows what the tuned metric costs in another one
         is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
         second = get("accuracy" if is_balanced else "balanced_accuracy")
-    known = order_known
+    known = how.order_known
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
-    found = figures(evidence, second, order_known=known, n_replicates=int(n_replicates), level=level, seed=int(seed))
-    pairs = [
-        *settings,
-        ("bootstrap", f"{n_replicates:,} replicates of rows, level {level:g}"),
+    seed = as_seed(how.random_state)
+    numbers = figures(
+        evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=seed
+    )
+    shown = [
+        *pairs,
+        ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
         ("seed", str(seed)),
         ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
     ]
-    made = Made(source, __version__, pairs, again, evidence.rule.to_json())
-    write_whole(Path(path), page(found, made).encode())
+    made = Made(how.source, __version__, shown, how.again or call, evidence.rule.to_json())
+    write_whole(Path(path), page(numbers, made).encode())

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.evaluate.confusion_change import ConfusionChange, goodness, limits_of
 from confmax.evaluate.palette import scale
-from confmax.evaluate.path import reduced_path
+from confmax.evaluate.trade_off import trade_off
 from confmax.metrics import Metric, resolve
 from confmax.oracle import make_oracle
 from confmax.plotting.shared import axes_of, fitted, is_dark, names_of, palette, weights_of
@@ -95,14 +96,11 @@ class ConfusionChangeDisplay:
         self.figure_, self.ax_ = axes_of(ax, 3)
         colours, dark = palette(self.ax_[0]), is_dark(self.ax_[0])
         shares, changes = (ListedColormap(scale(kind, dark=dark)) for kind in ("share", "change"))
-        rows = self.before.sum(axis=1, keepdims=True) if self.normalize == "true" else 1.0
-        before, after = (
-            np.divide(each, rows, out=np.zeros_like(each), where=rows > 0) for each in (self.before, self.after)
-        )
-        (K, M), change, top = before.shape, after - before, max(before.max(), after.max())
-        most = max(float(np.abs(change).max()), 1e-9)
-        good = np.where(np.eye(K, M, dtype=bool), change, -change)
-        good[:, K:] = 0.0  # decisions that are no classes are neither better nor worse
+        before, after = self.before, self.after
+        if self.normalize == "true":
+            before, after = map(np.nan_to_num, ConfusionChange(before, after).shares())
+        (K, M), change = before.shape, after - before
+        good, (top, most) = goodness(change), limits_of(before, after)
         for panel, values, shown, title, limits in (
             (self.ax_[0], before, before, "argmax", {"cmap": shares, "vmin": 0.0, "vmax": top}),
             (self.ax_[1], after, after, "tuned rule", {"cmap": shares, "vmin": 0.0, "vmax": top}),
@@ -188,17 +186,20 @@ class TradeOffDisplay:
             If the rule is no set of weights on probabilities.
         """
         rule, second = solution.rule, resolve(other)
-        t = np.linspace(0.0, 1.5, STEPS)
-        path = reduced_path(weights_of(rule), t)
-        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes]).calibrated(rule.calibrator)
-        prior = table.label_weight() if table.has_labels else table.mean_probability()
-        inverse = np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0)
-        gains = Gains.concatenate([path, Gains.reduced(inverse)])
-        matrix = "matrix" in (solution.metric.statistics, second.statistics)
-        found = make_oracle(table, "model" if y is None else "labels").maximize(gains, matrix=matrix)
-        values = [np.broadcast_to(metric.values(found), STEPS + 1) for metric in (solution.metric, second)]
-        plain, labels = (float(values[0][-1]), float(values[1][-1])), (repr(solution.metric), repr(second))
-        return cls(steps=t, tuned=values[0][:-1], other=values[1][:-1], plain=plain, labels=labels).plot(ax=ax)
+        weights_of(rule)  # refuses other rules: the report draws their way by another path
+        mode = "model" if y is None else "labels"
+        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
+        metrics = (solution.metric, second)
+        way = trade_off([(rule, table)], metrics, n_steps=STEPS, mode=mode)
+        assert way is not None
+        calibrated = table.calibrated(rule.calibrator)
+        prior = table.label_weight() if table.has_labels else calibrated.mean_probability()
+        inverse = Gains.reduced(np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0))
+        matrix = any(metric.statistics == "matrix" for metric in metrics)
+        plain = make_oracle(calibrated, mode).maximize(inverse, matrix=matrix)
+        at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
+        return cls(steps=way.steps, tuned=way.tuned, other=way.other, plain=(at_plain[0], at_plain[1]),
+                   labels=(repr(metrics[0]), repr(second))).plot(ax=ax)  # fmt: skip
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> TradeOffDisplay:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.evaluate.convergence import convergence
 from confmax.plotting.shared import axes_of, fitted, palette
 from confmax.solution import Solution
 
@@ -41,13 +42,8 @@ class ConvergenceDisplay:
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:
         """Draw how the search for ``solution`` went into ``ax``."""
-        steps = solution.history
-        # where labels take part a run may have had bounds, which prove nothing of the solution
-        proved = solution.upper_bound is not None
-        bounds = np.array([step.upper_bound if proved and step.upper_bound is not None else np.nan for step in steps])
-        values = np.array([step.value for step in steps])
-        passes = np.array([step.n_passes for step in steps])
-        return cls(passes=passes, values=values, bounds=bounds, metric=repr(solution.metric)).plot(ax=ax)
+        run = convergence(solution)
+        return cls(passes=run.passes, values=run.values, bounds=run.bounds, metric=repr(solution.metric)).plot(ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:

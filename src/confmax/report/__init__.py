@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.evaluate import check_bootstrap
 from confmax.evaluate.evidence import cross_fitted
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.page import check_installed
-from confmax.page.writing import AnyMetric, AnyPath, check_order, finish, table_of, write_evaluated
-from confmax.places import check_place
+from confmax.page.writing import AnyMetric, AnyPath, Settings, check_order, finish, table_of, write_evaluated
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 from confmax.tables.seed import RandomState, as_seed
@@ -180,30 +176,27 @@ def write_cross_fitted(
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
     >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
     """
-    check_installed()
-    check_place(Path(path))
+    how = Settings(second, n_replicates, level, random_state, source, again, order_known).checked(path)
     whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
     if not (whole and 2 <= folds <= 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
-    check_bootstrap(n_replicates, level)
-    seed = as_seed(random_state)
     table = table_of(proba, y, sample_weight, classes)
-    chosen, other = (aligned(resolve(each), table.classes) for each in (metric, second))
+    chosen, other = (aligned(resolve(name), table.classes) for name in (metric, second))
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
-    own = {"classes": table.classes, "random_state": seed, **settings}
+    seed = as_seed(how.random_state)
+    fixed = {"classes": table.classes, "random_state": seed, **settings}
 
     def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
         assert table.labels is not None
         weight = None if table.weight is None else table.weight[kept]
         names = np.array(table.classes, dtype=object)[table.labels[kept]]
-        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**own, **kind})
+        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**fixed, **kind})
 
-    found = tune(slice(None), {}) if solution is None else solution
-    evidence = cross_fitted(table, found, tune, n_folds=int(folds), seed=seed)
-    told = [(name, str(value)) for name, value in settings.items() if name != "callback"]
-    pairs = [("metric", repr(found.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *told]
-    given = again or f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
-    finish(path, evidence, other, n_replicates=n_replicates, level=level, seed=seed, source=source,
-            again=given, settings=pairs, order_known=order_known)  # fmt: skip
-    return found
+    whole_table = tune(slice(None), {}) if solution is None else solution
+    evidence = cross_fitted(table, whole_table, tune, n_folds=int(folds), seed=seed)
+    given = [(name, str(value)) for name, value in settings.items() if name != "callback"]
+    pairs = [("metric", repr(whole_table.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
+    call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
+    finish(path, evidence, other, how, pairs, call)
+    return whole_table

@@ -1,4 +1,4 @@
-"""The master problem of a fully corrective step: the best mixture of the rules met so far, by Newton's method.
+"""The master of a concave metric with a gradient: the best mixture of the rules met so far, by Newton's method.
 
 In place of the concave f it takes ``-exp(-t f)``, whose second derivative ``t exp(-t f) (f'' - t f' f'^T)`` bends where
 f itself is flat, as every mean of recalls is along its own direction. The quadratic model then always has its gradient
@@ -7,41 +7,73 @@ in the range of its curvature, so that maximising it over the mixtures is a prob
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.metrics.structure import Concave
+from confmax.optimize.masters.interior import least_norm_within
 from confmax.optimize.masters.least_norm import least_norm
-from confmax.optimize.masters.recall_means import best_mix_of_recalls
+from confmax.optimize.masters.linear_program import largest_minimum
+from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
+BETWEEN = (0.7, 0.3, 0.1, 0.03)  # points whose derivatives are asked for, from the best bound's to the newest
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 # how far gradients are compared: those of a user's function may come from differences themselves
 COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 
 
-def best_mix(space: Space, x: Array, mix: Array) -> Array:
-    """Maximise the metric of ``mix @ x`` over the simplex, from ``mix`` (A,), for points x (A, d)."""
-    structure = space.metric.structure
-    mean = structure.recall_mean if isinstance(structure, Concave) else None
-    if mean is not None:
-        kept = slice(None) if space.metric.classes is None else list(space.metric.classes)
-        recalls = np.ascontiguousarray(x[:, kept] / space.rows[kept])
-        return np.asarray(best_mix_of_recalls(recalls, mix, float(mean.exponent), mean.of_misses))
-    # gains that lie close together often get one answer: equal points would make the least squares singular
-    _, first, group = np.unique(np.round(x, 12), axis=0, return_index=True, return_inverse=True)
-    shares = np.bincount(group.reshape(-1), weights=mix, minlength=len(first)).astype(np.float64)
-    whole = np.zeros(len(mix))
-    whole[first] = _newton(space, x[first], shares)
-    return whole
+@dataclass(frozen=True)
+class Smooth:
+    """Maximise a concave metric of the statistics with which vectors start."""
+
+    most_columns: ClassVar[int] = 60
+    smooth: ClassVar[bool] = True
+
+    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
+        """Take Newton steps from ``start``."""
+        # gains that lie close together often get one answer: equal points would make the least squares singular
+        _, first, group = np.unique(np.round(z, 12), axis=0, return_index=True, return_inverse=True)
+        shares = np.bincount(group.reshape(-1), weights=start, minlength=len(first)).astype(np.float64)
+        weights = np.zeros(len(start))
+        weights[first] = _newton(space, z[first], shares)
+        return optimum(space, z, weights)
+
+    def further(self, space: Space, best: Array, newest: Array) -> Array:
+        """Ask for derivatives between: only a derivative gives a bound."""
+        return best + np.array(BETWEEN)[:, None] * (newest - best)
+
+    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
+        """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at> + mu' (A V - b)``."""
+        bounds, n, d = np.full(len(gains), np.inf), len(at), gains.shape[1] - space.n_limits
+        rise = heights[:n] - (gains[:n, :d] * at[:, :d]).sum(axis=1)
+        # without limits a point between rules is no better than the best of them, whatever rounding says
+        bounds[:n] = space.value(at) + (rise if space.n_limits else np.maximum(rise, 0.0))
+        return np.where(np.isnan(bounds), np.inf, bounds)
+
+
+def optimum(space: Space, z: Array, weights: Array) -> Optimum:
+    """Return a mixture of rules z (A, d + m) with the derivative there, and the multipliers of the limits.
+
+    The mixture maximises the linear function ``f'(x)`` within the limits too. The multipliers are those of this linear
+    program: unlike the equations of the rules in use, it has a solution where fewer rules are in use than limits bind.
+    """
+    point = weights @ z
+    gain, m = space.gradient(point), space.n_limits
+    if m and np.isfinite(gain).all():
+        *_, gain[-m:] = largest_minimum((z @ gain)[:, None], z[:, -m:])
+    return Optimum(weights, point, float(space.value(point)), gain)
 
 
 def curvature(space: Space, at: Array, slope: Array) -> Array:
     """Return minus the second derivative (d, d) at ``at``, by differences of the gradient in every coordinate."""
-    K = len(space.rows)
-    steps = COORDINATE_STEP * np.tile(np.where(space.rows > 0, space.rows, 1.0), len(at) // K)
-    change = (space.gradient(at + np.diag(steps)) - slope) / steps[:, None]
+    d = len(at) - space.n_limits
+    steps = COORDINATE_STEP * np.tile(np.where(space.rows > 0, space.rows, 1.0), d // len(space.rows))
+    change = np.zeros((len(at), len(at)))
+    change[:d, :d] = (space.gradient(at + np.eye(d, len(at)) * steps[:, None]) - slope)[:, :d] / steps[:, None]
     return -(change + change.T) / 2.0
 
 
@@ -52,7 +84,10 @@ def _newton(space: Space, x: Array, mix: Array) -> Array:
         scaled = _quadratic_model(space, x, mix, value)
         if scaled is None:
             return mix
-        found = np.asarray(least_norm(np.ascontiguousarray(scaled), mix))
+        if space.n_limits:
+            found = least_norm_within(scaled, x[:, -space.n_limits :])
+        else:
+            found = np.asarray(least_norm(np.ascontiguousarray(scaled), mix))
         size, reached = _longest(space, mix @ x, found @ x, value)
         if reached <= value:
             return mix
@@ -74,7 +109,7 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
         return None
     bend = 1.0 / max(abs(value), largest)
     basis = away
-    if space.metric.statistics == "matrix":
+    if space.statistics == "matrix":
         # along the points themselves: row sums stay as they are, and few points span what matters
         change = (space.gradient(at + MATRIX_STEP * away) - slope) / MATRIX_STEP
         _, sizes, axes = np.linalg.svd(away, full_matrices=False)
@@ -97,7 +132,7 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
 
 def _longest(space: Space, start: Array, end: Array, value: float) -> tuple[float, float]:
     """Return the best step from start to end, and the value there; the full step if it already does well."""
-    if space.metric.statistics == "matrix":
+    if space.statistics == "matrix":
         # a user's function is called once per point: halve until it improves
         for k in range(20):
             size = 0.5**k

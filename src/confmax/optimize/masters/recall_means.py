@@ -1,23 +1,76 @@
-"""The master problem of the means of recalls, compiled: the mixture that maximises ``sum_k phi(T_k)``.
+"""The master of the means of recalls, compiled: the mixture that maximises ``sum_k phi(T_k)``.
 
 ``phi'`` is ``t^(p - 1)`` for a power mean of the exponent p (geometric: 0, harmonic: -1), and ``(1 - t)^(p - 1)`` for
 one of misses (the Q-mean: 2). The sum is separable and strictly concave in the recalls, so the model of a Newton step
-is a sum of squares, and its best mixture a point of least norm.
+is a sum of squares, and its best mixture a point of least norm, whose orthogonal basis is updated rather than
+recomputed. The loops are plain, because array expressions and `numpy.dot` take seconds each to compile.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 
+from confmax.confusion import Array
+from confmax.metrics.structure import Concave, RecallMean
+from confmax.optimize.masters.generic import Smooth, optimum
 from confmax.optimize.masters.least_norm import least_norm
+from confmax.optimize.masters.linear_program import largest_minimum
+from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
 HALVINGS = 40
 FLAT = 1e-6  # misses below it would have no curvature, or an infinite one
 IDLE = 2  # steps whose promise does not fall
+
+
+@dataclass(frozen=True)
+class RecallMeans:
+    """Maximise an unsmoothed mean of the recalls; the statistics with which vectors start begin with the diagonal."""
+
+    most_columns: ClassVar[int] = 60
+    smooth: ClassVar[bool] = True
+
+    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
+        """Take compiled Newton steps from ``start``; within limits, those of any concave metric."""
+        diagonal, rows = _diagonal(space, z)
+        recalls = np.ascontiguousarray(diagonal / rows)
+        if space.n_limits:
+            if not (start @ recalls > 0.0).all():
+                # the means have no derivative where a recall is zero
+                start = largest_minimum(recalls, z[:, -space.n_limits :])[1]
+            return Smooth().solve(space, z, start)
+        mean = _mean(space)
+        weights = best_mix_of_recalls(recalls, start, float(mean.exponent), mean.of_misses)
+        return optimum(space, z, np.asarray(weights))
+
+    def further(self, space: Space, best: Array, newest: Array) -> Array:
+        """No others: any dual point gives a bound."""
+        return np.empty((0, len(best)))
+
+    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
+        """Bound the mean by the inequality between it and a weighted mean of the recalls (`confmax.metrics.bounds`)."""
+        diagonal, rows = _diagonal(space, gains)
+        return np.nan_to_num(_mean(space).bound(diagonal * rows, heights), nan=np.inf)
+
+
+def _mean(space: Space) -> RecallMean:
+    structure = space.metric.structure
+    assert isinstance(structure, Concave) and structure.recall_mean is not None
+    return structure.recall_mean
+
+
+def _diagonal(space: Space, z: Array) -> tuple[Array, Array]:
+    """Return the diagonal (A, S) in vectors z (A, d + m) and the priors (S,), of the classes of the metric."""
+    used = np.array(space.metric.classes or range(len(space.rows)))
+    # the entries of the whole matrix stand row after row
+    places = used * (space.n_decisions + 1) if space.statistics == "matrix" else used
+    return z[:, places], space.rows[used]
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,460 @@
+"""Column generation: a master mixes the rules met so far, and its prices say which rules to ask for next.
+
+Every pass evaluates a dozen gains: between the dual point of the best bound and the master's newest, along Newton's
+step on the dual, and in orthogonal directions around them (`optimize/query.py`). The master (`optimize/masters`) then
+mixes all rules anew. An answer to the prices either improves the mixture or proves that nothing does: with the
+objective f, the mixture x*, the limits ``A x >= b`` and their multipliers mu, no rule that meets the limits exceeds
+``f(x*) + max_V <f'(x*), V - x*> + mu' (A V - b)``. `FullyCorrective` and `MaxMin` are this algorithm with the masters
+of metrics that have a gradient and of the smallest recall.
+
+On labels the oracle's answers are not maximisers, and a search that follows only the master's prices stops early. The
+rules of the smallest recall are therefore generated on the model confusion first, and mixed on label counts. If the
+model is wrong, the best rules for the labels lie far from all of these: where it is confident and wrong, its rules
+alone reached .70 on one table where .80 is possible. So the search then runs on the labels: all other weights of the
+best single rule are fixed, and every value of one class weight is compared (`optimize/coordinate.py`). The comparison
+uses a soft minimum, which improves even where the smallest recall does not. Each of these rounds also follows the
+prices. This search reaches the highest values on tuning rows, but lower values than the conditional gradient on
+held-out rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics import Metric
+from confmax.metrics.structure import Concave, Linear, MinOfLinear
+from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, WarmStart, best_answer
+from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, master_of
+from confmax.optimize.mixture import Mixture
+from confmax.optimize.points import NEGLIGIBLE, Points, Space
+from confmax.optimize.query import TOWARD, DualQueries, by_differences, newton_gain, off_kinks, query_gains
+from confmax.oracle import make_oracle
+from confmax.tables import Oracle
+
+PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
+TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
+ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
+LOWEST = 1e-12  # of all prices: a price of zero has no logarithm
+PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
+
+LABEL_PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
+PROGRESS = 1e-5
+SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
+CANDIDATES = 4  # values of a class weight that are tried after a search
+MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The rules met so far on one confusion estimate, and their best mixture.
+
+    Attributes
+    ----------
+    master : Master
+        What mixes them.
+    points : Points
+        The rules (A).
+    optimum : Optimum
+        Their best mixture with its prices.
+    best_gain, best_point : ndarray (d + m,)
+        The dual point of the best bound, and where it is the derivative. On labels, where there is no bound, the gain
+        of the best single rule.
+    best_bound : float
+        The bound; on labels, minus the value of that rule.
+    queries : DualQueries
+        All gains asked so far, with their answers.
+    """
+
+    master: Master
+    points: Points
+    optimum: Optimum
+    best_gain: Array
+    best_point: Array
+    queries: DualQueries
+    best_bound: float = np.inf
+
+    @classmethod
+    def of(cls, points: Points, master: Master) -> Columns:
+        """Mix points for the first time."""
+        A = len(points.z)
+        optimum = best_mixture(master, points.space, points.z, np.full(A, 1.0 / A))
+        centre = points.z[: points.n_fixed].mean(axis=0)
+        nothing = np.empty((0, len(centre)))
+        # while the limits are missed, dual points hold multipliers only
+        first = optimum.gain if optimum.shortfall else _first_gain(points, centre)
+        return cls(master, points, optimum, first, centre, DualQueries(nothing, nothing))
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether some mixture meets all limits."""
+        return self.optimum.shortfall == 0.0
+
+    def mixture(self) -> Mixture:
+        """Return the best mixture as a rule."""
+        return self.points.mixture(self.optimum.weights)
+
+    def asked(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
+        """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
+        space, point, newest = self.points.space, self.optimum.point, self.optimum.gain
+        if not np.isfinite(newest).all():
+            point = self.points.z[: self.points.n_fixed].mean(axis=0)
+            newest = _first_gain(self.points, point)
+        size, length = (
+            float(np.linalg.norm(gain, 2 if self.master.smooth else 1)) for gain in (newest, self.best_gain)
+        )
+        best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
+        smooth = self.master.smooth and self.is_feasible
+        newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
+        m = space.n_limits
+        prices = slice(len(best) - m if self.master.smooth or not self.is_feasible else 0, None)
+        best, newest = best.copy(), newest.copy()
+        for part in (best, newest):
+            part[prices] = np.maximum(part[prices], LOWEST * size)
+        around = query_gains(best, newest, newton, seed, near=near)
+        if self.master.smooth:
+            around = off_kinks(around, ASIDE * tol)
+        elif self.is_feasible:
+            around /= around.sum(axis=1, keepdims=True)
+        around[:, len(best) - m :] = np.maximum(around[:, len(best) - m :], 0.0)
+        between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
+        if not len(between):
+            return around, point[None]
+        slopes = np.array(space.gradient(between))
+        slopes[:, len(best) - m :] = newest[len(best) - m :]
+        fine = np.isfinite(slopes).all(axis=1)
+        gains = np.concatenate([newest[None], slopes[fine], around[1 if near else len(TOWARD) :]])
+        return gains, np.concatenate([point[None], between[fine]])
+
+    def joined(self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool) -> Columns:
+        """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
+        space, optimum = self.points.space, self.optimum
+        z = space.vectors(answers)
+        merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -_values(space, z)
+        k = int(np.argmin(merits))
+        best = (self.best_gain, self.best_point, self.best_bound)
+        if merits[k] < best[2]:
+            best = (asked[k], at[min(k, len(at) - 1)], float(merits[k]))
+        queries = self.queries.joined(asked, z)
+        if (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT:
+            # no answer is worth more than the mixture at the master's own prices: its solution stays
+            mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
+            return Columns(self.master, self.points.joined(gains, answers), mixed, best[0], best[1], queries, best[2])
+        points, start = self._trimmed()
+        points = points.joined(gains, answers)
+        start = np.append(start, np.zeros(len(z)))
+        mixed = best_mixture(self.master, space, points.z, start / start.sum())
+        if mixed.shortfall == 0.0 < optimum.shortfall:
+            # what was bounded until now was the slack of the limits
+            first = Columns.of(points, self.master)
+            return replace(first, queries=queries)
+        return Columns(self.master, points, mixed, best[0], best[1], queries, best[2])
+
+    def bounds(self, asked: Array, heights: Array, at: Array) -> Array:
+        """Return what answers of ``heights`` (B,) prove: of the objective, or while it fails of the limits' slack."""
+        if self.is_feasible:
+            return self.master.bounds(self.points.space, asked, heights, at)
+        d = asked.shape[1] - self.points.space.n_limits
+        total = asked[:, d:].sum(axis=1)
+        known = (total > 0.0) & ~asked[:, :d].any(axis=1)
+        return np.divide(heights, total, out=np.full(len(total), np.inf), where=known)
+
+    def _trimmed(self) -> tuple[Points, Array]:
+        """Return the constant rules, those with weight and the few others that lack least, with their weights."""
+        points, weights, gain = self.points, self.optimum.weights, self.optimum.gain
+        used = weights > NEGLIGIBLE
+        merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
+        order = np.argsort(-merit, kind="stable")
+        order = order[order >= points.n_fixed]
+        n_kept = max(int(used[points.n_fixed :].sum()), self.master.most_columns - points.n_fixed)
+        kept = np.concatenate([np.arange(points.n_fixed), np.sort(order[:n_kept])])
+        return points.chosen(kept), weights[kept]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnState:
+    """Columns on the problem's estimate, and on the model while these generate rules for labels; rounds and patience.
+
+    ``near``: a sample has shown where the optimum is, so that few gains around it are enough.
+    """
+
+    columns: Columns
+    model: Columns | None = None
+    oracle: Oracle | None = None
+    round: int = 0
+    value: float = -np.inf
+    idle: int = 0
+    near: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnGeneration(Solver):
+    """Maximise a concave metric, or the smallest of linear functions, by column generation, with a certificate.
+
+    Notes
+    -----
+    The master follows from the metric: `masters.LinearProgram` for the smallest recall, `masters.RecallMeans` for the
+    unsmoothed means of recalls, `masters.Concave` for every other metric with a gradient. Of the rules without weight,
+    only the few that come nearest to being used are kept.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.optimize import ColumnGeneration
+    >>> P = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.4, 0.2, 0.4]]
+    >>> confmax.maximize("min_recall", P, solver=ColumnGeneration(), randomized=True).gap < 1e-6
+    True
+    """
+
+    name: ClassVar[str] = "ColumnGeneration"
+    budget: ClassVar[int] = 200
+    starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
+    wants_curvature: ClassVar[bool] = True
+    takes: ClassVar[Literal["both", "gradients", "minima"]] = "both"
+
+    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
+        """Refuse metrics that are not declared concave, and those that are another master's."""
+        minimum = isinstance(metric.structure, MinOfLinear)
+        if self.takes == "minima" and not minimum:
+            raise ValueError(
+                f"{self.name} maximises only the unsmoothed min_recall and got {metric!r}, which is not declared the "
+                f"smallest of linear functions; use solver='auto'"
+            )
+        if not isinstance(metric.structure, (Concave, Linear, MinOfLinear)) or (minimum and self.takes == "gradients"):
+            way_out = "solver='max_min'" if minimum else "solver='auto'"
+            raise ValueError(
+                f"{self.name} needs a concave metric with a gradient and got {metric!r}, declared "
+                f"{metric.structure}; use {way_out}"
+            )
+
+    def init(self, problem: Problem) -> ColumnState:
+        """Mix the constant rules and the starting rules."""
+        master, oracle = master_of(problem.metric), problem.oracle
+        space = _space(problem, oracle.rows)
+        points = Points.start(problem, space)
+        columns = Columns.of(points, master)
+        if oracle.exact:
+            return _from_sample(problem.sample, columns) if master.smooth else ColumnState(columns)
+        if master.smooth:
+            return ColumnState(columns)
+        model = make_oracle(oracle.table, "model")
+        oracle.n_passes += 1
+        answers = model.maximize(points.gains, matrix=problem.needs_matrix)
+        space = _space(problem, model.rows)
+        points = Points(space, points.gains, answers, space.vectors(answers), points.n_fixed)
+        return ColumnState(columns, Columns.of(points, master), model)
+
+    def step(self, problem: Problem, state: ColumnState) -> tuple[ColumnState, Step]:
+        """Evaluate gains around the best prices and the newest, and compute the best mixture again."""
+        if state.round < 0:
+            # what the starting rules prove may be enough
+            columns = state.columns
+            return replace(state, round=0), Step(
+                columns.points.mixture(columns.optimum.weights), (), columns.best_bound
+            )
+        exact = problem.oracle.exact
+        if exact or state.columns.master.smooth:
+            following, gains, answers = _price_round(problem, state)
+        elif state.model is not None and _passes_left(problem) >= 2:
+            following, gains, answers = _model_round(problem, state)
+        else:
+            following, gains, answers = _label_round(problem, state)
+        columns, before = following.columns, state.columns
+        S, status = columns.points.z.shape[1] - columns.points.space.n_limits, None
+        if following.idle >= (PATIENCE if exact else max(LABEL_PATIENCE, S)):
+            status = Status.STALLED
+        if not exact and columns.master.smooth and columns.optimum.value <= before.optimum.value + PRICED_OUT:
+            status = Status.STALLED
+        if exact and not columns.is_feasible and columns.best_bound < -FEASIBLE:
+            status = Status.INFEASIBLE
+        bound = columns.best_bound if exact and columns.is_feasible else None
+        multipliers = None
+        if not columns.master.smooth and columns.is_feasible:
+            prices = (columns.best_gain if exact else columns.optimum.gain)[:S]
+            multipliers = prices / prices.sum()
+        return following, Step(columns.mixture(), (best_answer(problem, gains, answers),), bound, status, multipliers)
+
+
+@dataclass(frozen=True)
+class FullyCorrective(ColumnGeneration):
+    """Maximise a concave metric with a certificate (paper, Algorithm 3; the step is fully corrective).
+
+    This is column generation with the master of metrics that have a gradient. Each pass evaluates several gains: the
+    gradient at the best mixture so far, gradients at points between it and the point of the best bound, and gains
+    around them. Some metrics of the recalls (the unsmoothed means) are bounded by any gain, so every answer gives a
+    bound. For the others, a concave f satisfies ``f(C) <= f(C_i) + max <f'(C_i), V - C_i>`` at every point C_i whose
+    gradient was evaluated, and the smallest of these bounds counts.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.optimize import FullyCorrective
+    >>> P = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.4, 0.2, 0.4]]
+    >>> solution = confmax.maximize("g_mean", P, solver=FullyCorrective(), randomized=True)
+    >>> solution.gap < 1e-6
+    True
+    """
+
+    name: ClassVar[str] = "FullyCorrective"
+    budget: ClassVar[int] = DEFAULT_MAX_PASSES
+    takes: ClassVar[Literal["both", "gradients", "minima"]] = "gradients"
+
+
+@dataclass(frozen=True)
+class MaxMin(ColumnGeneration):
+    """Maximise the smallest recall by column generation (the min-max metric of the paper's Table 1).
+
+    A linear program mixes the rules found so far: ``max v`` with ``v <= sum_i w_i T_u(h_i)`` for every class u. Its
+    dual weights on the classes define the next gain, and the answer to this gain bounds the optimum: ``min T <= max_h
+    <lambda, T(h)>``. Each pass evaluates several gains, between the weights of the best bound and the newest weights,
+    and around them.
+
+    On labels there is no bound. At first, the model confusion generates rules and the program mixes them on label
+    confusions; such a round takes two passes, one on each confusion. After that, every round searches one class weight
+    of the best single rule exactly (as `CoordinateSearch` does) for a greater soft minimum, and evaluates the result
+    together with the gains of the duals. Such a round takes two passes as well.
+
+    Source: linear programming duality. The paper's remark in Section 3, that every maximiser of a subgradient is
+    optimal, is false as printed (erratum E19). Under Assumption A it holds for the class weights of the program's dual,
+    the least favourable ones; `Solution.multipliers` holds them. A remark in Section 5 proposes to run the paper's
+    algorithm on a smooth approximation.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.optimize import MaxMin
+    >>> P = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.4, 0.2, 0.4]]
+    >>> solution = confmax.maximize("min_recall", P, solver=MaxMin(), randomized=True)
+    >>> solution.gap < 1e-6
+    True
+    """
+
+    name: ClassVar[str] = "MaxMin"
+    wants_curvature: ClassVar[bool] = False
+    takes: ClassVar[Literal["both", "gradients", "minima"]] = "minima"
+
+
+# --- starts -----------------------------------------------------------------------------------------------------------
+
+
+def _space(problem: Problem, rows: Array) -> Space:
+    """Return the space of a problem at class priors ``rows`` (K,)."""
+    minimum = isinstance(problem.metric.structure, MinOfLinear)
+    functions = problem.metric.linear_functions(rows, problem.n_decisions) if minimum else None
+    return Space(problem.metric, rows, problem.n_decisions, functions, problem.limits)
+
+
+def _first_gain(points: Points, centre: Array) -> Array:
+    """Return the gradient at the rule that decides at random, equal prices where there is none."""
+    if points.space.minimum_of is not None:
+        gain = np.zeros(len(centre))
+        gain[: len(points.space.minimum_of)] = 1.0 / len(points.space.minimum_of)
+        return gain
+    slope = points.space.gradient(centre)
+    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=1.0, posinf=1.0, neginf=-1.0)
+
+
+def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
+    """Return the first state after what a sample of the rows has shown.
+
+    The sample's answers are moved by its error at the one gain that both tables answered. Where each weight of that
+    gain was moved there too, the changes of the answers are the curvature of the support function.
+    """
+    points, space = columns.points, columns.points.space
+    starts = space.vectors_of_gains(points.gains[points.n_fixed :])
+    if starts is None or sample is None:
+        return ColumnState(columns)
+    z, queries = points.z[points.n_fixed :], columns.queries
+    earlier = None if sample.gains is None else space.vectors_of_gains(sample.gains)
+    if earlier is not None and sample.answers is not None:
+        answers, n = space.vectors(sample.answers), sample.n_perturbed
+        shifted = answers + (z[len(z) - len(sample.rules)] - answers[-1])
+        queries = queries.joined(earlier[: -1 - n], shifted[: -1 - n])
+        if n:
+            queries = replace(queries, curvature=by_differences(earlier[-1], earlier[-1 - n : -1], answers[-1 - n :]))
+    columns = replace(columns, queries=queries.joined(starts, z))
+    bounds = columns.bounds(starts, (starts * z).sum(axis=1), starts[:0])
+    k = int(np.argmin(bounds))
+    if not np.isfinite(bounds[k]):
+        return ColumnState(columns)
+    best = {"best_gain": starts[k], "best_point": columns.optimum.point, "best_bound": float(bounds[k])}
+    return ColumnState(replace(columns, **best), round=-1, near=True)
+
+
+# --- rounds: each returns the next state, and the gains asked for with their answers ----------------------------------
+
+
+def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
+    """Follow the master's prices."""
+    asked, at = state.columns.asked(state.round, problem.tol, near=state.near)
+    gains = state.columns.points.space.gains(asked)
+    answers = problem.ask(gains)
+    columns = state.columns.joined(asked, at, gains, answers, exact=problem.oracle.exact)
+    least = 0.01 * problem.tol
+    better = columns.optimum.value > state.value + least or columns.best_bound < state.columns.best_bound - least
+    idle = 0 if better else state.idle + 1
+    value = max(columns.optimum.value, state.value)
+    return replace(state, columns=columns, round=state.round + 1, value=value, idle=idle), gains, answers
+
+
+def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
+    """Generate rules on the model, and mix them on the labels."""
+    model, oracle = state.model, state.oracle
+    assert model is not None and oracle is not None
+    asked, at = model.asked(state.round, problem.tol, near=False)
+    gains = model.points.space.gains(asked)
+    problem.oracle.n_passes += 1
+    model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
+    answers = problem.ask(gains)
+    columns = state.columns.joined(_prices(state.columns, gains), at, gains, answers, exact=False)
+    done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
+    return replace(state, columns=columns, model=None if done else model, round=state.round + 1), gains, answers
+
+
+def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
+    """Search one class weight of the best single rule, and follow the prices."""
+    columns, points = state.columns, state.columns.points
+    soft = problem.metric.smoothed(SOFTNESS)
+    merits = soft.values(points.confusions)
+    merits[: points.n_fixed] = -np.inf
+    single = int(np.argmax(merits))
+    classes = problem.metric.classes or range(len(points.space.rows))
+    place = Coordinate("weight", classes[state.round % len(classes)])
+    asked, at = columns.asked(state.round, problem.tol, near=False)
+    gains = points.space.gains(asked)
+    if _passes_left(problem) >= 2 and problem.oracle.table.backend != "parts" and points.gains.full is None:
+        gain = working_gain(points.gains[single], problem.oracle.table.dtype)
+        cuts = breakpoints(soft, problem.oracle, gain, place)
+        values = np.empty(0) if cuts is None else cuts.best(float(merits[single]), CANDIDATES)
+        if len(values):
+            gains = Gains.concatenate([gains, Gains.reduced(*moved(gain, place, values).pair())])
+    answers = problem.ask(gains)
+    following = columns.joined(_prices(columns, gains), at, gains, answers, exact=False)
+    better = following.optimum.value > columns.optimum.value + PROGRESS
+    better = better or soft.values(answers).max() > merits[single] + PROGRESS
+    idle = 0 if better else state.idle + 1
+    return replace(state, columns=following, model=None, round=state.round + 1, idle=idle), gains, answers
+
+
+def _passes_left(problem: Problem) -> int:
+    return problem.max_passes - problem.oracle.n_passes
+
+
+def _prices(columns: Columns, gains: Gains) -> Array:
+    """Return gains that another estimate, or a search, has suggested as dual points (B, d + m), of length one."""
+    prices = columns.points.space.vectors_of_gains(gains)
+    assert prices is not None
+    prices = np.maximum(prices, 0.0)
+    return np.asarray(prices / prices.sum(axis=1, keepdims=True))
+
+
+def _values(space: Space, z: Array) -> Array:
+    """Return the objective (A,) at vectors z; of equal minima the larger mean comes first."""
+    if space.minimum_of is None:
+        return space.value(z)
+    functions = z[:, : len(space.minimum_of)]
+    return np.asarray(functions.min(axis=1) + 1e-6 * functions.mean(axis=1))

@@ -1,0 +1,85 @@
+"""The master of a minimum of linear functions: a linear program, whose dual prices the functions and the limits.
+
+Source: linear programming duality. Phase one of every master, the largest slack that all limits can have at once, is
+the same program with the limits in the place of the functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.points import Space
+
+FEASIBLE = 1e-9  # a limit that is missed by no more than this counts as met
+
+
+@dataclass(frozen=True)
+class LinearProgram:
+    """Maximise the smallest of d linear functions, the first d entries of a vector."""
+
+    most_columns: ClassVar[int] = 150
+    smooth: ClassVar[bool] = False
+
+    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
+        """Solve ``max v`` with ``v <= (w @ z)_u`` for every function u, within the limits."""
+        d = z.shape[1] - space.n_limits
+        value, weights, prices, multipliers = largest_minimum(z[:, :d], z[:, d:])
+        return Optimum(weights, weights @ z, value, np.concatenate([prices, multipliers]))
+
+    def further(self, space: Space, best: Array, newest: Array) -> Array:
+        """No others: a linear function has no curvature that would tell where to ask."""
+        return np.empty((0, len(best)))
+
+    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
+        """Bound the minimum: at weights on the functions it is at most their weighted mean."""
+        total = gains[:, : gains.shape[1] - space.n_limits].sum(axis=1)
+        return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0)
+
+
+def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float, Array, Array, Array]:
+    """Solve ``max_w min_u (w @ functions)_u`` over the simplex with ``w @ slack >= 0``.
+
+    Parameters
+    ----------
+    functions : ndarray (A, S)
+        Values of S functions at A points.
+    slack : ndarray (A, m) or None
+        Slacks of m limits, which some point of the simplex meets.
+
+    Returns
+    -------
+    value : float
+        The largest minimum.
+    weights : ndarray (A,)
+        Where it is reached.
+    prices : ndarray (S,)
+        Dual weights of the functions; they sum to one.
+    multipliers : ndarray (m,)
+        Duals of the limits.
+    """
+    # scipy.optimize takes longer to import than confmax
+    from scipy.optimize import linprog
+
+    A, S = functions.shape
+    slack = np.empty((A, 0)) if slack is None else slack
+    m = slack.shape[1]
+    result = linprog(
+        np.append(np.zeros(A), -1.0),
+        A_ub=np.vstack([np.hstack([-functions.T, np.ones((S, 1))]), np.hstack([-slack.T, np.zeros((m, 1))])]),
+        b_ub=np.zeros(S + m),
+        A_eq=[np.append(np.ones(A), 0.0)],
+        b_eq=[1.0],
+        # recalls are not negative; other functions may be
+        bounds=[(0, None)] * A + [(min(0.0, float(functions.min())), None)],
+        method="highs-ds",
+    )
+    if result.x is None:
+        raise RuntimeError(f"no solution of a master's linear program was found, although one exists: {result.message}")
+    duals = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
+    total = duals[:S].sum()
+    return float(result.x[-1]), np.maximum(result.x[:-1], 0.0), duals[:S] / total, duals[S:] / total
