@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from confmax.confusion import Gains
 from confmax.evaluate.palette import DARK, LIGHT
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
+
+# the shape and the colour of the points of each rule
+RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
+
+
+class OfRows:
+    """A display that `from_solution` draws of a solution on rows."""
+
+    from_solution: Any
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike | None = None, **settings: Any) -> Self:
+        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
+
+        ``settings`` are those of `from_solution`.
+        """
+        display: Self = cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+        return display
 
 
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
