@@ -145,15 +145,18 @@ class Confusion:
 class Gains:
     """A batch of B gains: linear functions of a confusion matrix, each of which an oracle can maximise exactly.
 
-    Either reduced, ``score_j(p) = a_j x_j + b_j`` (``a``, ``b`` of shape (B, K)), or full,
+    Either reduced, ``score_j(p) = a_j x_j + b_j`` (``a`` of shape (B, K), ``b`` of shape (B, M)), or full,
     ``score_j(p) = sum_i G[i, j] p_i`` (``full`` of shape (B, K, M)); the other form is None. In reduced gains ``x_j``
     is ``p_j``, or with a ``power`` of 1 or 2 the expected distance of the classes, ``sum_i |i - j|^power p_i``. The
-    weighted kappas need these distances; all K of them take O(K) operations.
+    weighted kappas need these distances; all K of them take O(K) operations. The M - K decisions beyond the classes,
+    such as abstaining, have an offset and no weight.
 
     Attributes
     ----------
-    a, b : ndarray (B, K) or None
-        Weights and offsets.
+    a : ndarray (B, K) or None
+        Weights.
+    b : ndarray (B, M) or None
+        Offsets, M >= K.
     full : ndarray (B, K, M) or None
         The matrices.
     power : {0, 1, 2}
@@ -172,11 +175,18 @@ class Gains:
 
     @classmethod
     def reduced(cls, a: ArrayLike, b: ArrayLike | None = None, *, power: int = 0) -> Gains:
-        """Return reduced gains of a ``power`` from ``a`` and ``b`` (K,) or (B, K); ``b`` is zero if left out."""
+        """Return reduced gains of a ``power`` from ``a`` (K,) or (B, K) and ``b`` (M,) or (B, M).
+
+        ``b`` is zero if left out. Either may be a single number, which all classes share.
+        """
         scale = np.atleast_2d(np.asarray(a, dtype=np.float64))
         offset = np.zeros_like(scale) if b is None else np.atleast_2d(np.asarray(b, dtype=np.float64))
-        scale, offset = (np.ascontiguousarray(part) for part in np.broadcast_arrays(scale, offset))
-        return cls(scale, offset, power=power)
+        if 1 < scale.shape[1] < offset.shape[1]:
+            size = np.broadcast_shapes(scale.shape[:1], offset.shape[:1])
+            scale, offset = (np.broadcast_to(part, (*size, part.shape[1])) for part in (scale, offset))
+        else:
+            scale, offset = np.broadcast_arrays(scale, offset)
+        return cls(np.ascontiguousarray(scale), np.ascontiguousarray(offset), power=power)
 
     @classmethod
     def from_matrix(cls, full: ArrayLike) -> Gains:
@@ -214,7 +224,9 @@ class Gains:
         if self.full is not None:
             return self.full
         a, b = self.coefficients()
-        return _features(a.shape[1], self.power) * a[:, None, :] + b[:, None, :]
+        full = np.repeat(b[:, None, :], a.shape[1], axis=1)
+        full[:, :, : a.shape[1]] = _features(a.shape[1], self.power) * a[:, None, :] + b[:, None, : a.shape[1]]
+        return full
 
     def dot(self, S: Confusion) -> Array:
         """Return ``<G, C>`` (B,) of each gain with each confusion of a batch ``S`` of B, or with one."""
@@ -226,13 +238,13 @@ class Gains:
         return np.asarray((self.matrices() * S.matrix).sum(axis=(-2, -1)))
 
     def pair(self) -> tuple[Array, Array]:
-        """Return ``(a, b)`` of gains that are reduced to probabilities, each (B, K)."""
+        """Return ``(a, b)`` of gains that are reduced to probabilities, (B, K) and (B, M)."""
         if self.power:
             raise TypeError("gains of distances have no form a_j p_j + b_j")
         return self.coefficients()
 
     def coefficients(self) -> tuple[Array, Array]:
-        """Return ``(a, b)`` of reduced gains, each (B, K), of probabilities or of distances."""
+        """Return ``(a, b)`` of reduced gains, (B, K) and (B, M), of probabilities or of distances."""
         if self.a is None or self.b is None:
             raise TypeError("full gains have no reduced form")
         return self.a, self.b
@@ -245,7 +257,12 @@ class Gains:
     @property
     def n_decisions(self) -> int:
         """Number of decisions M."""
-        return self.n_classes if self.full is None else self.full.shape[2]
+        return self.coefficients()[1].shape[1] if self.full is None else self.full.shape[2]
+
+    @property
+    def has_further(self) -> bool:
+        """Whether there are more decisions than classes."""
+        return self.n_decisions > self.n_classes
 
     @property
     def is_finite(self) -> bool:

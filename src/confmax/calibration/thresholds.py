@@ -97,7 +97,7 @@ def class_cut(gain: Gains) -> tuple[int, float] | None:
     >>> class_cut(Gains.reduced([1e-21, 2.0, 1e-21], [0.0, -0.5, 0.0]))
     (1, 0.25)
     """
-    if gain.full is not None or gain.power or gain.n_classes < 3:
+    if gain.full is not None or gain.power or gain.n_classes < 3 or gain.has_further:
         return None
     a, b = (part[0] for part in gain.pair())
     b = b - np.median(b)  # that of the others: more than half of the classes have it

@@ -1,8 +1,13 @@
-"""A rule as text that a person can read."""
+"""A rule in words and numbers that a person can read.
+
+Each phrase stands here once; `repr`, notebooks, `confmax explain` and reports put them together. They read a rule's
+gains, weights, calibrator and names, so that packages below the rule can use them too.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,15 +32,40 @@ def headline(rule: Any) -> list[str]:
     if rule.calibrator is not None:
         own = isinstance(rule.calibrator, (Temperature, VectorScaling))
         lines.append(f"  calibrates p first: {rule.calibrator if own else printable(type(rule.calibrator).__name__)}")
-    sentence = in_words(rule)
-    if sentence is not None:
-        return [*lines, f"  {sentence}"]
     if rule.gains.full is not None:
-        shape = f"({rule.n_classes}, {rule.n_decisions})"
-        return [*lines, f"  decides the largest of {rule.n_decisions} scores p @ G, G {shape}"]
-    offsets = bool(coefficients(rule.gains)[1].any())
-    feature = ("p", "mean distance to the class", "mean squared distance to the class")[rule.gains.power]
-    return [*lines, f"  decides the largest of  weight * {feature}" + (" + offset" if offsets else "")]
+        scores = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"
+    else:
+        scores = " " + score_of_class(rule)
+    return [*lines, f"  {in_words(rule) or f'decides the largest of {scores}'}"]
+
+
+def score_of_class(rule: Any, p: str = "p") -> str:
+    """Return what the score of a class is made of, for a rule that has no table of gains; ``p`` names the probability.
+
+    The score is a weight times the probability, or times the expected distance of the true class, plus any offset.
+    """
+    feature = (p, "mean distance of the true class", "mean squared distance of the true class")[rule.gains.power]
+    return f"weight * {feature}" + (" + offset" if coefficients(rule.gains)[1].any() else "")
+
+
+def how(rule: Any) -> str:
+    """Return how a rule decides, as a sentence that may leave out its numbers."""
+    if rule.gains.full is not None:
+        rest = "decides the largest expected gain; each decision has a gain for each true class"
+    elif rule.gains.power:
+        rest = "decides by the expected distance between the true class and the decided one on their ordered scale"
+    else:
+        offset = ", adds an offset" if coefficients(rule.gains)[1].any() else ""
+        rest = f"multiplies each probability by a weight{offset} and decides the class with the largest result"
+    return in_words(rule) or rest
+
+
+def weights_alone(rule: Any) -> Array | None:
+    """Return the weights (K,) of a deterministic rule that has one per class and nothing else, None for others."""
+    if rule.is_randomized or rule.gains.full is not None or rule.gains.power:
+        return None
+    a, b = coefficients(rule.gains)
+    return None if b.any() else a[0]
 
 
 def in_words(rule: Any) -> str | None:
@@ -60,25 +90,23 @@ def in_words(rule: Any) -> str | None:
     if low == 0.0 and high == np.inf:
         return f"decides {yes} with probability {share}, whatever its p"
     if low == high:
-        told = f"decides {yes} if p({yes}) >= {probability(low)}, else {no}"
+        sentence = f"decides {yes} if p({yes}) >= {probability(low)}, else {no}"
     elif low == 0.0:
-        told = f"decides {yes} if p({yes}) >= {probability(high)}, below that {yes} with probability {share}"
+        sentence = f"decides {yes} if p({yes}) >= {probability(high)}, below that {yes} with probability {share}"
     elif high == np.inf:
-        told = f"decides {no} if p({yes}) < {probability(low)}, from there {yes} with probability {share}"
+        sentence = f"decides {no} if p({yes}) < {probability(low)}, from there {yes} with probability {share}"
     else:
-        told = (
+        sentence = (
             f"decides {yes} if p({yes}) >= {probability(high)}, {no} if p({yes}) < {probability(low)}, and between "
             f"them {yes} with probability {share}"
         )
-    return told if rule.calibrator is None else f"{told}; this is p before calibration"
+    return sentence if rule.calibrator is None else f"{sentence}; this is p before calibration"
 
 
 def _like_argmax(rule: Any) -> str | None:
     """Return the sentence for a rule whose weights and offsets are the same for all classes."""
-    if rule.is_randomized or rule.gains.full is not None or rule.gains.power:
-        return None
-    a, b = rule.gains.coefficients()
-    if not a[0, 0] > 0 or (a != a[0, 0]).any() or (b != b[0, 0]).any():
+    weights = weights_alone(rule)
+    if weights is None or not weights[0] > 0 or (weights != weights[0]).any():
         return None
     return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
 
@@ -125,11 +153,13 @@ def probability(p: float) -> str:
 
 
 def coefficients(gains: Gains) -> tuple[Array, Array]:
-    """Return weights and offsets (A, K) of reduced gains, the least weight of each one, the largest offset zero.
+    """Return weights and offsets (A, M) of reduced gains, the least weight of each one, the largest offset zero.
 
-    Of gains that decide one class by its probability alone, the weight of this class is one.
+    Of gains that decide one class by its probability alone, the weight of this class is one. Decisions beyond the
+    classes have the weight zero.
     """
     a, b = gains.coefficients()
+    a = np.pad(a, ((0, 0), (0, b.shape[1] - a.shape[1])))
     # the decision is unchanged by a common factor and a common offset
     scale = np.array([_scale(gains[s]) for s in range(len(gains))])
     return a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
@@ -144,42 +174,64 @@ def _scale(gain: Gains) -> float:
     return float(np.abs(a[a != 0]).min()) if a.any() else 1.0
 
 
-def describe(rule: Any, most: int = 12) -> str:
-    """Return a rule in words, or a table of its weights and offsets, that a person can read."""
-    lines = headline(rule)
-    if not has_table(rule):
-        return "\n".join(lines)
+class Numbers(NamedTuple):
+    """Weights and offsets of a rule as text, for tables.
+
+    Attributes
+    ----------
+    shares : list of str
+        The probability of each rule that is shown; empty where there is only one.
+    heads : list of str
+        "weight", and "offset" where there are any, for each rule that is shown.
+    names, cells : list of str, list of list of str
+        The name of each class that is shown, and its numbers.
+    left_out : list of str
+        What is not shown.
+    """
+
+    shares: list[str]
+    heads: list[str]
+    names: list[str]
+    cells: list[list[str]]
+    left_out: list[str]
+
+
+def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None:
+    """Return the numbers of the first classes and rules, and None where `headline` says all about a rule."""
+    if rule.gains.full is not None or in_words(rule) is not None:
+        return None
     a, b = coefficients(rule.gains)
-    offsets = bool(b.any())
-    shown = min(len(rule.weights), 4)
-    names = [printable(str(name)) for name in rule.class_names[:most]]
-    width = max(8, *map(len, names)) + 2
-    columns = []
-    for s in range(shown):
-        columns.append(_column("weight", a[s, : len(names)], 12))
-        if offsets:
-            columns.append(_column("offset", b[s, : len(names)], 10))
-    if rule.is_randomized:
-        per_rule = 2 if offsets else 1
-        spans = [sum(len(column[0]) for column in columns[k : k + per_rule]) for k in range(0, len(columns), per_rule)]
-        shares = [f"{share:.1%}" for share in rule.weights[:shown]]
-        lines.append(" " * width + "".join(f"{text:>{span}}" for text, span in zip(shares, spans, strict=True)))
-    for name, *cells in zip(["class", *names], *columns, strict=True):
-        lines.append(f"  {name:<{width - 2}}" + "".join(cells))
-    if rule.n_classes > most:
-        lines.append(f"  ... {rule.n_classes - most} more classes")
-    if len(rule.weights) > shown:
-        lines.append(f"  ... {len(rule.weights) - shown} more rules in the mixture")
-    return "\n".join(lines)
+    shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
+    names = [printable(str(name)) for name in rule.class_names[: min(most_classes, rule.n_classes)]]
+    more = [(rule.n_classes - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
+    return Numbers(
+        [f"{share:.1%}" for share in rule.weights[:n_rules]] if rule.is_randomized else [],
+        ["weight", "offset"][: len(shown)] * n_rules,
+        names,
+        [[f"{part[s, k]:.4g}" for s in range(n_rules) for part in shown] for k in range(len(names))],
+        [f"{number} more {what}" for number, what in more if number > 0],
+    )
 
 
-def has_table(rule: Any) -> bool:
-    """Whether a table of weights and offsets says more of a rule than its headline."""
-    return rule.gains.full is None and in_words(rule) is None
+def describe(rule: Any, most_classes: int = 12) -> str:
+    """Return a rule in words, or a table of its weights and offsets, that a person can read."""
+    lines, table = headline(rule), numbers(rule, most_classes)
+    if table is None:
+        return "\n".join(lines)
+    first = max(8, *map(len, table.names)) + 2
+    # at least two spaces between columns of numbers, which are aligned on the right
+    widths = [
+        max({"weight": 12, "offset": 10}[head], *(len(cell) + 2 for cell in column))
+        for head, *column in zip(table.heads, *table.cells, strict=True)
+    ]
+    if table.shares:
+        per_rule = len(widths) // len(table.shares)
+        spans = [sum(widths[k : k + per_rule]) for k in range(0, len(widths), per_rule)]
+        lines.append(" " * first + _aligned_right(table.shares, spans))
+    for name, cells in zip(["class", *table.names], [table.heads, *table.cells], strict=True):
+        lines.append(f"  {name:<{first - 2}}" + _aligned_right(cells, widths))
+    return "\n".join([*lines, *(f"  ... {text}" for text in table.left_out)])
 
 
-def _column(head: str, values: Array, least: int) -> list[str]:
-    """Return a column of numbers under its head, right-aligned, at least two spaces from what is left of it."""
-    cells = [head, *(f"{value:.4g}" for value in values)]
-    width = max(least, *(len(cell) + 2 for cell in cells))
-    return [f"{cell:>{width}}" for cell in cells]
+def _aligned_right(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))

@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Temperature, VectorScaling
-from confmax.calibration.words import UNSEEN, coefficients, in_words, one_class, plain_words, probability
+from confmax.calibration.words import (
+    UNSEEN,
+    coefficients,
+    how,
+    in_words,
+    one_class,
+    plain_words,
+    probability,
+    score_of_class,
+    weights_alone,
+)
 from confmax.cli import app
 from confmax.cli.columns import joined
 from confmax.cli.show import Document, Page, number, print_document
@@ -61,8 +71,11 @@ def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
       confmax explain rule.json --proba 0.2,0.5,0.3
       confmax explain rule.json --json
     """
-    document = explanation(app.load_rule(rule), proba, str(rule))
-    print_document(document, as_json, _show)
+    loaded = app.load_rule(rule)
+    decides = _decides(loaded)
+    print_document(
+        explanation(loaded, proba, str(rule)), as_json, lambda page, document: _show(page, document, decides)
+    )
 
 
 # --- what it does ----------------------------------------------------------------------------------------------------
@@ -152,35 +165,34 @@ def _parts(rule: DecisionRule) -> list[Document]:
 def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     """Return what the rule does with each class, a sentence each."""
     names, K = [str(name) for name in rule.class_names[: rule.n_classes]], rule.n_classes
-    told = []
+    words = []
     sentence = in_words(rule)
     if sentence is not None:
         plain = plain_words(rule)
-        told.append(sentence if plain is None else f"{sentence} ({plain})")
+        words.append(sentence if plain is None else f"{sentence} ({plain})")
     elif thresholds is not None:
-        told = [_when(k, names, row) for k, row in enumerate(thresholds)]
+        words = [_when(k, names, row) for k, row in enumerate(thresholds)]
         if K > 2:
-            told.append(
+            words.append(
                 "(threshold in a two-way contest: p needed when all remaining probability is on the other class; "
                 "argmax: 0.500)"
             )
-    elif rule.gains.power:
-        told.append("the score of a class is the expected distance of the true class from it; near classes score high")
-    elif rule.gains.full is not None:
-        told.append("each decision has a gain for each true class; the rule decides the largest expected gain")
-    weights_only = rule.gains.full is None and not rule.gains.power and not coefficients(rule.gains)[1].any()
-    if weights_only and not rule.is_randomized and (K == 2 or sentence is None):
-        w = coefficients(rule.gains)[0][0]
+    elif rule.gains.power or rule.gains.full is not None:
+        words.append(how(rule))
+    w = weights_alone(rule)
+    if w is not None and (K == 2 or sentence is None):
         low, high = int(np.argmin(w)), int(np.argmax(w))
         if w[low] > 0 and w[high] > w[low]:
             calibrated = "" if rule.calibrator is None else "calibrated "
-            told.append(
+            words.append(
                 f"{names[high]} is favoured most: its {calibrated}probability counts {w[high] / w[low]:.3g} times that "
                 f"of {names[low]}"
             )
     if rule.is_randomized:
-        told.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below")
-    return told
+        words.append(
+            f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below"
+        )
+    return words
 
 
 def _when(k: int, names: Sequence[str], thresholds: Array) -> str:
@@ -249,13 +261,13 @@ def _last_largest(scores: NDArray[Any]) -> int:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _show(page: Page, document: Document) -> None:
+def _show(page: Page, document: Document, decides: str) -> None:
     classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
     items = [("rule", document["rule_file"]), ("tuned for", document["tuned_for"] or "an unnamed metric")]
     items.append(("classes", joined(classes, SHOWN)))
     if len(names) > len(classes):
         items.append(("also", f"decides {joined(names[len(classes) :], SHOWN)}"))
-    items += [("calibrates", _calibrates(document["calibration"])), ("decides", _decides(document))]
+    items += [("calibrates", _calibrates(document["calibration"])), ("decides", decides)]
     if document["randomized"]:
         items.append(("draws", f"between {len(document['parts'])} parts, by seed {document['seed']} and row"))
     page.items(items)
@@ -281,18 +293,14 @@ def _calibrates(calibration: Document | None) -> str:
     return "first: each probability to the power of its class, times its factor, then divided by their sum"
 
 
-def _decides(document: Document) -> str:
-    first = document["parts"][0]
-    p = "calibrated probability" if document["calibration"] else "probability"
-    if "gains" in first:
-        return f"the largest of the {len(document['decisions'])} scores sum_i {p}_i * gain[i, decision]".replace(
-            "probability_i", "probability of i"
-        )
-    if document["one_class"] is not None:
-        return f"by the {p} of {document['one_class']['class']} alone"
-    what = p if document["score_of"] == "probability" else f"{document['score_of']} of the true class, by {p},"
-    offsets = any(any(part["offsets"]) for part in document["parts"])
-    return f"the largest of weight * {what}" + (" + offset" if offsets else "")
+def _decides(rule: DecisionRule) -> str:
+    p = "probability" if rule.calibrator is None else "calibrated probability"
+    if rule.gains.full is not None:
+        return f"the largest of the {rule.n_decisions} scores sum_i {p} of i * gain[i, decision]"
+    one = one_class(rule)
+    if one is not None:
+        return f"by the {p} of {rule.class_names[one[0]]} alone"
+    return f"the largest of {score_of_class(rule, p)}"
 
 
 def _show_numbers(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:

@@ -103,8 +103,8 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
     Raises
     ------
     ValueError
-        If the rule draws between several gains, its calibrator is an object that is not confmax's, or a class name
-        cannot be written as a label.
+        If the rule draws between several gains, its decisions beyond the classes have no weight, its calibrator is an
+        object that is not confmax's, or a class name cannot be written as a label.
     """
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
@@ -118,6 +118,11 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
         raise ValueError(
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
+        )
+    if gains.full is None and gains.has_further:
+        raise ValueError(
+            f"{what} writes one weight and one offset per decision, and a decision beyond the classes has no weight; "
+            f"export the rule of the gains as matrices, Gains.from_matrix(gains.matrices())"
         )
     # numbers that span more than float32 are written, and multiplied, in float64
     kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)

@@ -111,14 +111,17 @@ turn_four, turn_eight = _square(4), _square(8)  # write proba[row + s, column + 
 
 @intrinsic
 def decide_reduced(typingctx, block, a, b, row, decision):  # type: ignore[no-untyped-def]
-    """Write ``argmax_j a[j] block[j, r] + b[j]`` to ``decision[r]`` for the rows of one vector from ``row``."""
+    """Write ``argmax_j a[j] block[j, r] + b[j]`` to ``decision[r]`` for the rows of one vector from ``row``.
+
+    The decisions beyond the classes of the block have the score ``b[j]``.
+    """
     size = block.dtype.bitwidth // 8
     width = BYTES // size
 
     def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
         x, (K, stride) = _argument(context, builder, block, args[0])
         scale, _ = _argument(context, builder, a, args[1])
-        offset, _ = _argument(context, builder, b, args[2])
+        offset, (M,) = _argument(context, builder, b, args[2])
         out, _ = _argument(context, builder, decision, args[4])
         scores = ir.VectorType(_floating(size), width)
         indices = ir.VectorType(I32, width)
@@ -126,13 +129,20 @@ def decide_reduced(typingctx, block, a, b, row, decision):  # type: ignore[no-un
         def score(j: Any) -> Any:
             p = _load(builder, x, builder.add(builder.mul(j, stride), args[3]), scores)
             aj = _splat(builder, builder.load(builder.gep(scale, [j])), width)
-            bj = _splat(builder, builder.load(builder.gep(offset, [j])), width)
-            return builder.fadd(builder.fmul(aj, p), bj)
+            return builder.fadd(builder.fmul(aj, p), constant(j))
+
+        def constant(j: Any) -> Any:
+            return _splat(builder, builder.load(builder.gep(offset, [j])), width)
 
         zero, one = ir.Constant(K.type, 0), ir.Constant(K.type, 1)
         best = cgutils.alloca_once_value(builder, score(zero))
         chosen = cgutils.alloca_once_value(builder, ir.Constant(indices, [0] * width))
-        _from(builder, one, K, 1, lambda j: _keep_best(builder, score(j), _decision(builder, j, width), best, chosen))
+
+        def compare(value: Any, j: Any) -> None:
+            _keep_best(builder, value, _decision(builder, j, width), best, chosen)
+
+        _from(builder, one, K, 1, lambda j: compare(score(j), j))
+        _from(builder, K, M, 1, lambda j: compare(constant(j), j))
         place = builder.bitcast(builder.gep(out, [args[3]]), indices.as_pointer())
         builder.store(builder.load(chosen), place, align=4)
         return context.get_dummy_value()

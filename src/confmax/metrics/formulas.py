@@ -152,7 +152,9 @@ def _disagreement(S: Confusion) -> tuple[Array, Array]:
         rows = np.broadcast_to(S.rows, S.diagonal.shape)
         missed, false = np.maximum(rows - S.diagonal, 0.0), np.maximum(S.columns - S.diagonal, 0.0)
         smaller = np.where(rows[..., 0] <= rows[..., 1], (missed + false)[..., 0], (missed + false)[..., 1])
-        observed = np.where(rest == 0.0, smaller, 1.0 - S.diagonal.sum(-1))
+        # unless some rows are not decided as either class
+        both = (rest == 0.0) & (np.abs(1.0 - decided) < UNIT)
+        observed = np.where(both, smaller, 1.0 - S.diagonal.sum(-1))
     else:
         observed = rest + (S.rows - S.diagonal).sum(-1)
     return observed, missing + (S.rows * sum_of_others(S.columns)).sum(-1)
@@ -177,11 +179,14 @@ def _spread(x: Array) -> Array:
 def mcc(S: Confusion) -> FirstOrder:
     """Multi-class Matthews correlation; 0 with a NaN gradient where truth or decisions are constant."""
     observed, chance = _disagreement(S)
-    spread_c, spread_r = _spread(S.columns), _spread(S.rows)
+    total, decided = (part.sum(-1, keepdims=True) for part in (S.rows, S.columns))
+    # where all classes count, what is decided as none of them is one more decision
+    further = np.where((np.abs(1.0 - total) < UNIT) & (np.abs(1.0 - decided) >= UNIT), 1.0 - decided, 0.0)
+    spread_c, spread_r = _spread(S.columns) - further**2, _spread(S.rows)
     flat = np.minimum(spread_c, spread_r) <= TINY
     scale = np.where(flat, 1.0, np.sqrt(spread_c) * np.sqrt(spread_r))
     value = np.where(flat, 0.0, (chance - observed)[..., None] / scale)
-    by_columns = -S.rows / scale + value * S.columns / np.where(flat, 1.0, spread_c)
+    by_columns = -S.rows / scale + value * (S.columns - further) / np.where(flat, 1.0, spread_c)
     by_rows = -S.columns / scale + value * S.rows / np.where(flat, 1.0, spread_r)
     parts = (np.broadcast_to(1.0 / scale, S.diagonal.shape), by_columns, by_rows)
     return FirstOrder(value[..., 0], *(np.where(flat, np.nan, part) for part in parts))

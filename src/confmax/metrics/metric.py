@@ -126,7 +126,8 @@ class Metric:
         Parameters
         ----------
         C : array-like (K, M)
-            Rows true, columns decided. Either fractions that sum to one, or integer counts.
+            Rows true, columns decided. Either fractions that sum to one, or integer counts. Columns beyond the classes
+            are further decisions, such as abstaining: they count in the row sums and are never right.
 
         Returns
         -------
@@ -136,7 +137,8 @@ class Metric:
         Raises
         ------
         ValueError
-            If C is not a matrix of the right shape, or its entries do not sum to one.
+            If C is not a matrix of the right shape, its entries do not sum to one, or the metric is not defined for
+            further decisions.
 
         Examples
         --------
@@ -198,9 +200,11 @@ class Metric:
         """Return value and derivatives at the statistics ``S``, which may be a batch."""
         if self._is_unplaced:
             return self.numbered(S.rows.shape[-1]).at(S)
-        if self.classes is None:
+        K, n_decisions = S.rows.shape[-1], S.columns.shape[-1]
+        if self.classes is None and (n_decisions == K or self.statistics == "matrix"):
             return self.formula(S, **self._arguments)
-        index = self._index
+        # a decision beyond the classes, such as abstaining, is never a hit: it counts in the row sums alone
+        index = np.arange(K) if self.classes is None else self._index
         first = self.formula(S.select(index), **self._arguments)
         if first.matrix is not None:
             full = np.zeros((*first.matrix.shape[:-2], S.rows.shape[-1], S.columns.shape[-1]))
@@ -209,7 +213,7 @@ class Metric:
                 full[..., index, :] += first.rows[..., :, None]
             full[..., index[:, None], index] = first.matrix
             return FirstOrder(first.value, matrix=full)
-        parts = np.zeros((3, *S.diagonal.shape))
+        parts = [np.zeros((*S.diagonal.shape[:-1], width)) for width in (K, n_decisions, K)]
         for part, values in zip(parts, first[1:4], strict=True):
             part[..., index] = values
         return FirstOrder(first.value, *parts)
@@ -218,7 +222,10 @@ class Metric:
         """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
         if not isinstance(self.formula, Formula) or self._is_unplaced:
             return self.at(S).value
-        return self.formula.values(S if self.classes is None else S.select(self._index), **self._arguments)
+        K = S.rows.shape[-1]
+        if self.classes is None and (S.columns.shape[-1] == K or self.statistics == "matrix"):
+            return self.formula.values(S, **self._arguments)
+        return self.formula.values(S.select(np.arange(K) if self.classes is None else self._index), **self._arguments)
 
     def gains(self, first: FirstOrder) -> Gains:
         """Return the gradient in ``first`` as one gain, reduced where the metric allows."""
@@ -427,6 +434,12 @@ class Metric:
             raise ValueError(
                 f"the gain matrix of {self.name} has shape {shape} and the table has {n_classes} classes; give one row "
                 f"per class and one column per decision"
+            )
+        of_classes = self.statistics == "matrix" and shape[0] is None and not isinstance(self.formula, Formula)
+        if n_decisions > n_classes and of_classes:
+            raise ValueError(
+                f"{self.name} compares the classes with each other, and is not defined for {n_decisions} decisions "
+                f"between {n_classes} classes; use a metric of the diagonal and the column sums, such as cohen_kappa"
             )
         if isinstance(self.formula, Formula):
             self.formula.admit(given, n_decisions if self.classes is None else given)

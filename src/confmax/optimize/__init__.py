@@ -1,7 +1,7 @@
 """Solvers, and the one loop that runs them."""
 
 from confmax.optimize.auto import SOLVERS, choose
-from confmax.optimize.column_generation import FullyCorrective, MaxMin
+from confmax.optimize.column_generation import ColumnGeneration, FullyCorrective, MaxMin
 from confmax.optimize.conditional_gradient import FrankWolfe
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
@@ -17,6 +17,7 @@ __all__ = [
     "BayesCG",
     "Bisection",
     "BruteForce",
+    "ColumnGeneration",
     "CoordinateSearch",
     "Dinkelbach",
     "FrankWolfe",

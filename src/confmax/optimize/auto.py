@@ -39,14 +39,15 @@ _REMOVED = {
 class _Row(NamedTuple):
     """The solvers of a structure: of two classes, whose rules can be sorted, and of more; by the confusion estimate.
 
-    Above ``most_classes`` the conditional gradient takes their place.
+    ``blend`` is the solver for blends of more classes, whatever their share of the model; without it a blend counts as
+    labels, and as the model where its share is one. Above ``most_classes`` the conditional gradient takes their place.
     """
 
     two_model: Callable[[], Solver]
     two_labels: Callable[[], Solver]
     model: Callable[[], Solver]
     labels: Callable[[], Solver]
-    blend: Callable[[], Solver]
+    blend: Callable[[], Solver] | None = None
     most_classes: float = math.inf
 
 
@@ -55,12 +56,12 @@ class _Row(NamedTuple):
 # operations, and the linear program of MaxMin keeps K constant rules: with more classes the conditional gradient gets
 # further in the same time.
 _TABLE: dict[type[Structure], _Row] = {
-    Linear: _Row(FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe),
-    Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach, Dinkelbach),
-    Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary, Stationary),
-    General: _Row(Stationary, ThresholdSearch, Stationary, Stationary, Stationary),
-    Concave: _Row(FullyCorrective, ThresholdSearch, FullyCorrective, FrankWolfe, FrankWolfe, most_classes=2000),
-    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, FrankWolfe, most_classes=500),
+    Linear: _Row(FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe),
+    Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach),
+    Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary),
+    General: _Row(Stationary, ThresholdSearch, Stationary, Stationary),
+    Concave: _Row(FullyCorrective, ThresholdSearch, FullyCorrective, FrankWolfe, most_classes=2000),
+    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, blend=FrankWolfe, most_classes=500),
 }
 MATRIX_CLASSES = 500  # where a metric with such a limit reads the whole matrix of each constant rule
 
@@ -105,7 +106,9 @@ def choose(
                 return FrankWolfe()
             if n_classes == n_decisions == 2 and not in_parts:
                 return row.two_model() if exact else row.two_labels()
-            return row.model() if exact else row.blend() if blended else row.labels()
+            if blended and row.blend is not None:
+                return row.blend()
+            return row.model() if exact else row.labels()
         if solver in _REMOVED:
             raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:

@@ -85,7 +85,9 @@ class Columns:
         optimum = best_mixture(master, points.space, points.z, np.full(A, 1.0 / A))
         centre = points.z[: points.n_fixed].mean(axis=0)
         nothing = np.empty((0, len(centre)))
-        return cls(master, points, optimum, _first_gain(points, centre), centre, DualQueries(nothing, nothing))
+        # while the limits are missed, dual points hold multipliers only
+        first = optimum.gain if optimum.shortfall else _first_gain(points, centre)
+        return cls(master, points, optimum, first, centre, DualQueries(nothing, nothing))
 
     @property
     def is_feasible(self) -> bool:
@@ -157,7 +159,9 @@ class Columns:
         if self.is_feasible:
             return self.master.bounds(self.points.space, asked, heights, at)
         d = asked.shape[1] - self.points.space.n_limits
-        return np.where(asked[:, :d].any(axis=1), np.inf, heights / asked[:, d:].sum(axis=1))
+        total = asked[:, d:].sum(axis=1)
+        known = (total > 0.0) & ~asked[:, :d].any(axis=1)
+        return np.divide(heights, total, out=np.full(len(total), np.inf), where=known)
 
     def _trimmed(self) -> tuple[Points, Array]:
         """Return the constant rules, those with weight and the few others that lack least, with their weights."""
@@ -200,7 +204,7 @@ class ColumnGeneration:
     Examples
     --------
     >>> import confmax
-    >>> from confmax.optimize.column_generation import ColumnGeneration
+    >>> from confmax.optimize import ColumnGeneration
     >>> P = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.4, 0.2, 0.4]]
     >>> confmax.maximize("min_recall", P, solver=ColumnGeneration(), randomized=True).gap < 1e-6
     True

@@ -309,8 +309,10 @@ def _score_parts(table: Table, gain: Gains) -> tuple[NDArray[Any], NDArray[Any],
     """Return (X, a, b) with scores ``X_j a_j + b_j``: X the table, or for a full gain the scores (n, M) themselves."""
     P = table.proba.astype(np.float64) if is_wide(gain, table.proba.dtype).any() else table.proba
     if gain.full is None:
-        a, b = gain.pair()
-        return P, a[0].astype(P.dtype), b[0].astype(P.dtype)
+        a, b = (part[0].astype(P.dtype) for part in gain.pair())
+        further = len(b) - len(a)
+        # decisions beyond the classes have an offset alone
+        return np.pad(P, ((0, 0), (0, further))) if further else P, np.pad(a, (0, further)), b
     G = gain.full[0].astype(P.dtype)
     scores = P[:, :1] * G[0]
     for i in range(1, P.shape[1]):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from confmax.calibration.words import coefficients, in_words, printable
+from confmax.calibration.words import how, printable, weights_alone
 from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
 from confmax.evaluate.names import metric_name
 from confmax.evaluate.uncertainty import Difference
@@ -196,24 +196,7 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
             f"probabilities of your model."
         )
-    sentence = in_words(rule)
-    if sentence is not None:
-        told.append(f"It {sentence}.")
-    elif rule.gains.full is not None:
-        told.append(
-            "It decides the class with the largest score, where each score mixes the probabilities of all classes."
-        )
-    elif rule.gains.power:
-        told.append(
-            "It decides by the expected distance between the true class and the decided one on their ordered scale."
-        )
-    else:
-        offsets = bool(coefficients(rule.gains)[1].any())
-        told.append(
-            "It multiplies each probability by a weight"
-            + (", adds an offset" if offsets else "")
-            + " and decides the class with the largest result."
-        )
+    told.append(f"It {how(rule)}.")
     told.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
     K, total = len(figures.classes), figures.after.sum()
     for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
@@ -251,14 +234,12 @@ def class_sentence(figures: Figures, k: int) -> str:
 def _ratio_to_largest(figures: Figures, k: int) -> str:
     """Return the share of the most frequent class's probability that suffices, of rules that are weights alone."""
     rule = figures.evidence.rule
-    if rule.is_randomized or rule.calibrator is not None or rule.gains.full is not None or rule.gains.power:
-        return ""
-    a, b = coefficients(rule.gains)
+    weights = None if rule.calibrator is not None else weights_alone(rule)
     largest = int(np.argmax([row.share for row in figures.classes]))
-    if b.any() or not (a > 0).all() or a[0, k] == a[0, largest]:
+    if weights is None or not (weights > 0).all() or weights[k] == weights[largest]:
         return ""
     name = figures.classes[largest].name
-    ratio = float(a[0, largest] / a[0, k])
+    ratio = float(weights[largest] / weights[k])
     if ratio > 1:
         return f"against {name} alone, it needs {number(ratio)} times the probability of {name}"
     return f"against {name} alone, {number(ratio)} of the probability of {name} is enough"

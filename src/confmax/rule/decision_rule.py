@@ -377,12 +377,12 @@ class DecisionRule:
             )
         place = {name: k for k, name in enumerate(self.class_names[:K])}
         index = [place[name] for name in class_names[:K]]
+        decisions = [*index, *range(K, self.n_decisions)]
         if self.gains.full is not None or (self.gains.power and index != list(range(K))):
-            decisions = [*index, *range(K, self.n_decisions)]
             gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
         else:
             a, b = self.gains.coefficients()
-            gains = Gains.reduced(a[:, index], b[:, index], power=self.gains.power)
+            gains = Gains.reduced(a[:, index], b[:, decisions], power=self.gains.power)
         calibrator: Any = self.calibrator
         if calibrator is not None and index != list(range(K)):
             if not callable(getattr(calibrator, "reordered", None)):

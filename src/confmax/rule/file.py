@@ -37,7 +37,7 @@ def dump(
     Raises
     ------
     ValueError
-        If a class name or the calibrator is of a kind that a file cannot hold.
+        If a class name, the calibrator or the gains are of a kind that a file cannot hold.
     """
     for name in class_names:
         if not isinstance(name, (str, int, float)):
@@ -47,6 +47,12 @@ def dump(
     if len(set(class_names)) < len(class_names):
         raise ValueError(
             "a rule file holds distinct class names, and this rule names a class twice; rename one of them"
+        )
+    if gains.full is None and gains.has_further:
+        raise ValueError(
+            "a rule file holds a weight and an offset per decision, and a decision beyond the classes has no weight; "
+            "save the rule of the gains as matrices, Gains.from_matrix(gains.matrices()): rows whose best scores are "
+            "equal up to rounding may be decided otherwise"
         )
     atoms: list[dict[str, Any]] = []
     for k, weight in enumerate(weights):

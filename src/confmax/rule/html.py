@@ -6,35 +6,23 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.calibration.words import coefficients, has_table, headline, printable
+from confmax.calibration.words import headline, numbers
 
-MOST_CLASSES, MOST_ATOMS = 20, 4
+MOST_CLASSES = 20
 
 
 def rule_table(rule: Any) -> str:
     """Return a rule in words, or its weights and offsets, as HTML: at most 20 classes and four rules of a mixture."""
-    lines = headline(rule)
-    if not has_table(rule):
-        return _paragraphs(lines)
-    a, b = coefficients(rule.gains)
-    names = [printable(str(name)) for name in rule.class_names[:MOST_CLASSES]]
-    shown, offsets = min(len(rule.weights), MOST_ATOMS), bool(b.any())
-    head = ["class"]
-    for share in rule.weights[:shown]:
-        drawn = f" ({share:.1%})" if rule.is_randomized else ""
-        head += [f"weight{drawn}", *(["offset"] if offsets else [])]
-    rows = []
-    for k, name in enumerate(names):
-        cells = [name]
-        for s in range(shown):
-            cells += [f"{a[s, k]:.4g}", *([f"{b[s, k]:.4g}"] if offsets else [])]
-        rows.append(cells)
-    rest = []
-    if rule.n_classes > MOST_CLASSES:
-        rest.append(f"{rule.n_classes - MOST_CLASSES} more classes")
-    if len(rule.weights) > shown:
-        rest.append(f"{len(rule.weights) - shown} more rules in the mixture")
-    return _paragraphs(lines) + _table(head, rows) + _paragraphs(rest)
+    words, table = _paragraphs(headline(rule)), numbers(rule, MOST_CLASSES)
+    if table is None:
+        return words
+    per_rule = len(table.heads) // max(1, len(table.shares))
+    heads = [
+        f"{head} ({table.shares[k // per_rule]})" if table.shares and head == "weight" else head
+        for k, head in enumerate(table.heads)
+    ]
+    rows = [[name, *cells] for name, cells in zip(table.names, table.cells, strict=True)]
+    return words + _table(["class", *heads], rows) + _paragraphs(table.left_out)
 
 
 def solution_table(solution: Any) -> str:

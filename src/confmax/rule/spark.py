@@ -113,7 +113,7 @@ def thresholds(gains: Gains, *, calibrated: bool, cut: float | None) -> list[flo
     way_out = "use rule.transform(df)"
     if len(gains) > 1:
         raise ValueError(f"Spark's thresholds cannot express a rule that decides at random; {way_out}")
-    weights_only = gains.full is None and not gains.power and not calibrated
+    weights_only = gains.full is None and not gains.power and not gains.has_further and not calibrated
     a, b = (part[0] for part in gains.coefficients()) if weights_only else (np.zeros(0), np.zeros(0))
     if cut is not None and not (weights_only and b[0] == b[1]):
         if not 0 < cut < 1:

@@ -23,7 +23,7 @@ LEAST = 2.0**-1000  # nor does float64
 
 def spans(gains: Gains) -> tuple[Array, Array]:
     """Return the smallest that is not zero and the largest size (B,) of each gain's coefficients; inf and 0 of none."""
-    values = gains.full if gains.full is not None else np.stack(gains.coefficients(), axis=1)
+    values = gains.full if gains.full is not None else np.concatenate(gains.coefficients(), axis=1)
     sizes = np.abs(values).reshape(len(values), -1)
     return np.where(sizes > 0, sizes, np.inf).min(axis=1), sizes.max(axis=1)
 
@@ -81,11 +81,11 @@ def coefficients(values: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def gain_coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Return ``(a, b)`` or ``(full, None)`` in the table's dtype; a and b share one scale."""
+    """Return ``(a, b)``, (B, K) and (B, M), or ``(full, None)`` in the table's dtype; a and b share one scale."""
     if gains.full is not None:
         return coefficients(gains.full, dtype), None
-    both = coefficients(np.stack(gains.coefficients(), axis=1), dtype)
-    return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+    both, K = coefficients(np.concatenate(gains.coefficients(), axis=1), dtype), gains.n_classes
+    return np.ascontiguousarray(both[:, :K]), np.ascontiguousarray(both[:, K:])
 
 
 def features(proba: NDArray[Any], power: int) -> NDArray[Any]:

@@ -47,10 +47,11 @@ class Smooth:
         return best + np.array(BETWEEN)[:, None] * (newest - best)
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
-        """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at>``."""
-        bounds = np.full(len(gains), np.inf)
-        n = len(at)
-        bounds[:n] = space.value(at) + np.maximum(heights[:n] - (gains[:n] * at).sum(axis=1), 0.0)
+        """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at> + mu' (A V - b)``."""
+        bounds, n, d = np.full(len(gains), np.inf), len(at), gains.shape[1] - space.n_limits
+        rise = heights[:n] - (gains[:n, :d] * at[:, :d]).sum(axis=1)
+        # without limits a point between rules is no better than the best of them, whatever rounding says
+        bounds[:n] = space.value(at) + (rise if space.n_limits else np.maximum(rise, 0.0))
         return np.where(np.isnan(bounds), np.inf, bounds)
 
 

@@ -44,7 +44,11 @@ def least_norm_within(points: Array, slack: Array) -> Array:
         system = np.zeros((A + 1, A + 1))
         system[:A, :A] = Q + np.diag(z / w) + (slack * ratio) @ slack.T
         system[:A, A] = system[A, :A] = -1.0
-        moves = np.linalg.solve(system, np.append(-tilt + (aim - w * z) / w + slack @ push, -missed))
+        try:
+            moves = np.linalg.solve(system, np.append(-tilt + (aim - w * z) / w + slack @ push, -missed))
+        except np.linalg.LinAlgError:
+            # the shares in use are known to rounding
+            break
         dw, dlevel = moves[:A], moves[A]
         dz = (aim - w * z - z * dw) / w
         ds, dm = dw @ slack + short, push - ratio * (dw @ slack)

@@ -38,8 +38,8 @@ class RecallMeans:
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Take compiled Newton steps from ``start``; within limits, those of any concave metric."""
-        used = _classes(space)
-        recalls = np.ascontiguousarray(z[:, used] / space.rows[used])
+        diagonal, rows = _diagonal(space, z)
+        recalls = np.ascontiguousarray(diagonal / rows)
         if space.n_limits:
             if not (start @ recalls > 0.0).all():
                 # the means have no derivative where a recall is zero
@@ -55,8 +55,8 @@ class RecallMeans:
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the mean by the inequality between it and a weighted mean of the recalls (`confmax.metrics.bounds`)."""
-        used = _classes(space)
-        return np.nan_to_num(_mean(space).bound(gains[:, used] * space.rows[used], heights), nan=np.inf)
+        diagonal, rows = _diagonal(space, gains)
+        return np.nan_to_num(_mean(space).bound(diagonal * rows, heights), nan=np.inf)
 
 
 def _mean(space: Space) -> RecallMean:
@@ -65,8 +65,12 @@ def _mean(space: Space) -> RecallMean:
     return structure.recall_mean
 
 
-def _classes(space: Space) -> list[int]:
-    return list(space.metric.classes or range(len(space.rows)))
+def _diagonal(space: Space, z: Array) -> tuple[Array, Array]:
+    """Return the diagonal (A, S) in vectors z (A, d + m) and the priors (S,), of the classes of the metric."""
+    used = np.array(space.metric.classes or range(len(space.rows)))
+    # the entries of the whole matrix stand row after row
+    places = used * (space.n_decisions + 1) if space.statistics == "matrix" else used
+    return z[:, places], space.rows[used]
 
 
 @njit(cache=True, nogil=True)

@@ -37,8 +37,19 @@ def _decide_one(proba, k, rest, a, b, decision):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _decide_along(proba, a, b, decision):  # type: ignore[no-untyped-def]
     # vectors of classes, in the order in which they lie
+    K, further = proba.shape[1], -1
     for r in range(proba.shape[0]):
         decision[r] = decide_along(proba, a, b, r)
+    for j in range(K, b.shape[0]):
+        if further < 0 or b[j] >= b[further]:
+            further = j
+    if further >= 0:
+        # of the decisions beyond the classes, which score the same for all rows, only the best counts
+        for r in range(proba.shape[0]):
+            k = decision[r]
+            score = a[k] * proba[r, k]
+            if b[further] >= score + b[k]:
+                decision[r] = further
 
 
 @njit(cache=True, nogil=True)
@@ -243,7 +254,7 @@ def _scan(  # type: ignore[no-untyped-def]
 
 
 def kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the coefficients as the kernels take them: first (B, 1 or K, K or M), second (B, K) or empty."""
+    """Return the coefficients as the kernels take them: first (B, 1 or K, K or M), second (B, M) or empty."""
     first, second = gain_coefficients(gains, dtype)
     if second is None:
         return np.ascontiguousarray(first), np.empty((0, 0), dtype)
@@ -253,7 +264,7 @@ def kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDAr
 def _alone(gains: Gains) -> NDArray[np.int64]:
     """Return for each gain the only class that has a coefficient, -1 where there is none or more than one."""
     alone = np.full(len(gains), -1)
-    if gains.full is not None or gains.power or gains.n_classes < 3:
+    if gains.full is not None or gains.power or gains.n_classes < 3 or gains.has_further:
         return alone
     a, b = gains.pair()
     if np.count_nonzero(a) == a.size:
@@ -333,7 +344,7 @@ class NumbaOracle:
         """Decide every row by every gain, in the type of ``proba``."""
         first, second = kernel_gains(gains, proba.dtype)
         alone, (n, K) = _alone(gains), proba.shape
-        B, M, chunk = len(gains), first.shape[2], chunk_rows(K, n)
+        B, M, chunk = len(gains), gains.n_decisions, chunk_rows(K, n)
         most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
         chunk *= -(-n // (chunk * max(1, most)))
         parts, size = -(-n // chunk), block_rows(K)

@@ -126,7 +126,7 @@ def decide_drawn(
     proba : ndarray (n, K)
         Probabilities, or what else reduced gains multiply.
     gains, weights
-        The atoms and their probabilities (A,).
+        The atoms, which may decide more than the K classes, and their probabilities (A,).
     words : ndarray (6,)
         The coefficients of the hash.
     keys : ndarray (n,) or None

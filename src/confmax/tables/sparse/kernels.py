@@ -172,7 +172,7 @@ def _count(indptr, indices, data, start, stop, decision, hit, share, labels, wei
 def scan(indptr, indices, data, start, stop, coefficients, orders, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
     """Decide the rows from ``start`` to ``stop`` by every gain and add up its statistics.
 
-    ``coefficients`` are pairs (B, K, 2) of weight and offset, with ``orders`` of the offsets (B, L), or full gains
+    ``coefficients`` are pairs (B, M, 2) of weight and offset, with ``orders`` of the offsets (B, L), or full gains
     (B, K, M) without.
     """
     score = np.empty(coefficients.shape[2], data.dtype)

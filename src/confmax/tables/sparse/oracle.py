@@ -163,7 +163,7 @@ class SparseOracle:
 def _alone(gains: Gains, dtype: np.dtype[Any]) -> NDArray[np.int64]:
     """Return for each gain the only class that has a coefficient, -1 where there is none or more than one."""
     alone = np.full(len(gains), -1)
-    if gains.full is not None or gains.power:
+    if gains.full is not None or gains.power or gains.has_further:
         return alone
     a, b = gain_coefficients(gains, dtype)
     used = (a != 0) | (b != 0)

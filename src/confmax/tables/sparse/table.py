@@ -169,7 +169,7 @@ def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
 
 
 def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return what the kernels take: pairs of weight and offset (B, K, 2) with the offsets' order, or full gains.
+    """Return what the kernels take: pairs of weight and offset (B, M, 2) with the offsets' order, or full gains.
 
     The order (B, L) lists the classes with the largest offsets, of equal ones the largest index first: one more than
     the fullest row stores, so that every row lacks one of them unless it stores all classes.
@@ -177,8 +177,10 @@ def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[np.int64
     first, second = gain_coefficients(gains, csr.dtype)
     if second is None:
         return first, np.empty((0, 0), np.int64)
-    most = min(csr.shape[1], int(np.diff(csr.indptr).max(initial=0)) + 1)
-    return np.stack([first, second], axis=2), np.array([largest_first(b, most) for b in second])
+    # no row stores a decision beyond the classes: its weight may be anything
+    weights = np.pad(first, ((0, 0), (0, second.shape[1] - first.shape[1])))
+    most = min(second.shape[1], int(np.diff(csr.indptr).max(initial=0)) + 1)
+    return np.stack([weights, second], axis=2), np.array([largest_first(b, most) for b in second])
 
 
 def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:

@@ -90,8 +90,12 @@ def decide_chunk(x: Tensor, wide: Tensor, first: Tensor, second: Tensor | None) 
         scores = (wide @ first).to(x.dtype)
     else:
         # two operations: one that multiplies and adds at once would round differently
+        K = x.shape[1]
         scores = x * first
-        scores += second
+        scores += second[:K]
+        if len(second) > K:
+            # decisions beyond the classes have an offset alone
+            scores = torch.cat([scores, second[K:].expand(len(x), -1)], dim=1)
     return (scores.shape[1] - 1) - scores.flip(1).argmax(dim=1)
 
 
@@ -203,7 +207,7 @@ def scan(
 ) -> Sums:
     """Return the sums of every gain's decisions over all rows of the table."""
     source = table if decides_on is None else decides_on
-    n_gains, M = len(first), first.shape[-1]
+    n_gains, M = len(first), (first if second is None else second).shape[-1]
     sums = Sums.zeros(n_gains, table.n_classes, M, matrix=matrix, device=table.proba.device)
     for rows in chunks(table.proba):
         p = scores_of(table.proba[rows])
@@ -226,6 +230,7 @@ def _add(
     sums.columns[g].index_add_(0, decision, counts)
     if share > 0.0:
         hit = table.fixed.products(take(p, decision), rows)
+        # the probability of a decision beyond the classes is zero, wherever it is added
         sums.model[g].index_add_(0, decision.clamp(max=p.shape[1] - 1), hit)
     if share < 1.0:
         codes = table.codes[rows]
@@ -278,11 +283,7 @@ def checked_fused(table: TorchTable, share: float) -> Fused | None:
         part = TorchTable(P[:n], labels, weight, table.classes)
         tried = fused_scan(part, share)
         assert tried is not None
-        first, second = device_gains(_trial_gains(table.n_classes), table)
-        assert second is not None
-        mine, theirs = scan(part, share, first, second), tried(first, second)
-        pairs = [(getattr(mine, name), getattr(theirs, name)) for name in ("columns", "model", "hits")]
-        if all(torch.equal(one, other) for one, other in pairs):
+        if all(_agrees(part, share, tried, _trial_gains(table.n_classes, further)) for further in (0, 1)):
             return fused
         reason = "it decides rows differently"
     except Exception as error:  # whatever a compiler or a driver raises
@@ -295,10 +296,20 @@ def checked_fused(table: TorchTable, share: float) -> Fused | None:
     return None
 
 
-def _trial_gains(K: int) -> Gains:
-    """Return gains of several kinds: plain argmax, weights, and offsets that make many scores nearly equal."""
+def _agrees(part: TorchTable, share: float, tried: Fused, gains: Gains) -> bool:
+    first, second = device_gains(gains, part)
+    assert second is not None
+    mine, theirs = scan(part, share, first, second), tried(first, second)
+    return all(torch.equal(getattr(mine, name), getattr(theirs, name)) for name in ("columns", "model", "hits"))
+
+
+def _trial_gains(K: int, further: int) -> Gains:
+    """Return gains of several kinds: plain argmax, weights, and offsets that make many scores nearly equal.
+
+    So many ``further`` decisions have the mean of the other offsets.
+    """
     rng = np.random.default_rng(0)
     a, near = 0.5 + rng.random((2, K)), 1.0 + 1e-3 * rng.random(K)
     weights = np.array([np.ones(K), a[0], 1e-3 * a[1], near])
     offsets = np.array([np.zeros(K), np.zeros(K), 1e-3 * a[0], -0.5 * near])
-    return Gains.reduced(weights, offsets)
+    return Gains.reduced(weights, np.hstack([offsets, np.repeat(offsets.mean(axis=1, keepdims=True), further, axis=1)]))

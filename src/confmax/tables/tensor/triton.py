@@ -25,8 +25,8 @@ SLOTS = 256  # copies of the sums, so that few programs add to the same place at
 @triton.jit(do_not_specialize=["n", "n_gains"])  # type: ignore[untyped-decorator]
 def _scan(  # type: ignore[no-untyped-def]
     proba, scale, offset, weight, codes, columns, model, hits, n, n_gains, unit,
-    K: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, N_SLOTS: tl.constexpr,
-    WIDE: tl.constexpr, WEIGHTED: tl.constexpr, MODEL: tl.constexpr, LABELS: tl.constexpr,
+    K: tl.constexpr, M: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
+    N_SLOTS: tl.constexpr, WIDE: tl.constexpr, WEIGHTED: tl.constexpr, MODEL: tl.constexpr, LABELS: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     row = program.to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -41,17 +41,18 @@ def _scan(  # type: ignore[no-untyped-def]
         count = (w * unit + 0.5).to(tl.int64)
     if LABELS:
         label = tl.load(codes + row, mask=here, other=0)
-    slot = (program % N_SLOTS).to(tl.int64) * n_gains * K
+    slot = (program % N_SLOTS).to(tl.int64) * n_gains * M
     for g in range(n_gains):
         a = tl.load(scale + g * K + column, mask=inside, other=0.0)
-        b = tl.load(offset + g * K + column, mask=inside, other=float("-inf"))
+        # a decision beyond the classes has no probability and no weight: its score is its offset
+        b = tl.load(offset + g * M + column, mask=column < M, other=float("-inf"))
         score = x * a[None, :] + b[None, :]
         best = tl.max(score, axis=1)
         decision = tl.max(tl.where(score == best[:, None], column[None, :], -1), axis=1).to(tl.int64)
-        place = slot + g * K + decision
+        place = slot + g * M + decision
         tl.atomic_add(columns + place, count, mask=here, sem="relaxed")
         if MODEL:
-            value = tl.load(proba + row * STRIDE + decision, mask=here, other=0.0).to(tl.float64)
+            value = tl.load(proba + row * STRIDE + decision, mask=here & (decision < K), other=0.0).to(tl.float64)
             if WEIGHTED:
                 value = value * w
             tl.atomic_add(model + place, (value * unit + 0.5).to(tl.int64), mask=here, sem="relaxed")
@@ -59,17 +60,17 @@ def _scan(  # type: ignore[no-untyped-def]
             tl.atomic_add(hits + place, count, mask=here & (decision == label), sem="relaxed")
 
 
-def settings(K: int, stride: int, *, wide: bool, weighted: bool, share: float) -> dict[str, Any]:
+def settings(K: int, M: int, stride: int, *, wide: bool, weighted: bool, share: float) -> dict[str, Any]:
     """Return what the kernel is compiled for."""
-    width = max(2, triton.next_power_of_2(K))
+    width = max(2, triton.next_power_of_2(M))
     return {
-        "K": K, "STRIDE": stride, "WIDTH": width, "ROWS": max(1, CELLS // width), "N_SLOTS": SLOTS, "WIDE": wide,
-        "WEIGHTED": weighted, "MODEL": share > 0.0, "LABELS": share < 1.0,
+        "K": K, "M": M, "STRIDE": stride, "WIDTH": width, "ROWS": max(1, CELLS // width), "N_SLOTS": SLOTS,
+        "WIDE": wide, "WEIGHTED": weighted, "MODEL": share > 0.0, "LABELS": share < 1.0,
     }  # fmt: skip
 
 
 def fused_scan(table: TorchTable, share: float) -> Any:
-    """Return the scan of a table for reduced gains, statistics only: a function of (a, b), each (B, K), to sums."""
+    """Return the scan of a table for reduced gains, statistics only: of (a, b), (B, K) and (B, M), to sums."""
     from confmax.tables.tensor.oracle import Sums
 
     P = table.proba
@@ -77,15 +78,14 @@ def fused_scan(table: TorchTable, share: float) -> Any:
     if K > MOST_CLASSES:
         return None
     fixed = table.fixed
-    chosen = settings(
-        K, P.stride(0), wide=P.dtype == torch.float64, weighted=fixed.weight is not None, share=share
-    )  # fmt: skip
+    kind = {"wide": P.dtype == torch.float64, "weighted": fixed.weight is not None, "share": share}
     weight = P if fixed.weight is None else fixed.weight
     codes = table.codes if share < 1.0 else P
 
     def scan(first: Tensor, second: Tensor) -> Sums:
-        n_gains = len(first)
-        slots = torch.zeros((3, SLOTS, n_gains, K), dtype=torch.int64, device=P.device)
+        n_gains, M = len(first), second.shape[1]
+        chosen = settings(K, M, P.stride(0), **kind)
+        slots = torch.zeros((3, SLOTS, n_gains, M), dtype=torch.int64, device=P.device)
         grid = (triton.cdiv(n, chosen["ROWS"]),)
         with torch.cuda.device_of(P):
             _scan[grid](
@@ -94,6 +94,6 @@ def fused_scan(table: TorchTable, share: float) -> Any:
             )  # fmt: skip
         empty = torch.zeros((0, 0), dtype=torch.int64, device=P.device)
         decided, hit, right = slots.sum(dim=1)
-        return Sums(decided, hit, right, empty, empty)
+        return Sums(decided, hit[:, :K], right[:, :K], empty, empty)
 
     return scan

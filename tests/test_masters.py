@@ -1,0 +1,212 @@
+"""The masters of column generation with rows of limits: against linear programs over all rules of tiny tables."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from confmax import metrics
+from confmax.confusion import Confusion, Gains
+from confmax.metrics.structure import AffineFunctions
+from confmax.optimize import ColumnGeneration, Problem, Status, baselines
+from confmax.optimize.masters import LinearProgram, RecallMeans, Smooth, master_of
+from confmax.optimize.masters.interior import least_norm_within
+from confmax.optimize.masters.linear_program import largest_minimum
+from confmax.oracle import CountingOracle, make_oracle, make_table
+from tests.helpers import all_deterministic_confusions, population
+
+K = 3
+
+
+def balanced_columns(S):
+    """Accuracy less the squared distance of decisions from classes, a concave metric of diagonal and columns."""
+    off = S.columns - S.rows
+    value = S.diagonal.sum(-1) - 2 * (off**2).sum(-1)
+    return metrics.get("accuracy").formula(S)._replace(value=value, columns=-4 * off, rows=np.zeros_like(S.rows))
+
+
+def entropy_like(C):
+    T = C / C.sum(axis=1, keepdims=True)
+    return np.sqrt(np.diag(T) + 0.05).sum() - (T[0, 2] + T[2, 0]) ** 2
+
+
+def entropy_gradient(C):
+    rows = C.sum(axis=1, keepdims=True)
+    T = C / rows
+    slope = np.diag(0.5 / np.sqrt(np.diag(T) + 0.05))
+    slope[0, 2] = slope[2, 0] = -2 * (T[0, 2] + T[2, 0])
+    return slope / rows
+
+
+MASTERS = {
+    "min_recall": (metrics.get("min_recall"), LinearProgram),
+    "g_mean": (metrics.get("g_mean"), RecallMeans),
+    "h_mean": (metrics.get("h_mean"), RecallMeans),
+    "q_mean": (metrics.get("q_mean"), RecallMeans),
+    "smoothed h_mean": (metrics.get("h_mean", rho=0.05), Smooth),
+    "accuracy": (metrics.get("accuracy"), Smooth),
+    "of the columns": (metrics.Metric("columns", balanced_columns, "concave", "columns"), Smooth),
+    "of the matrix": (
+        metrics.from_function(entropy_like, gradient=entropy_gradient, structure="concave", name="mine"),
+        Smooth,
+    ),
+}
+
+
+def run(metric, P, limits, tol=1e-8):
+    """Return the last state and step, the smallest bound and the number of rounds of column generation."""
+    table = make_table(P)
+    oracle = CountingOracle(make_oracle(table))
+    matrix = metric.statistics == "matrix" or limits.statistics == "matrix"
+    starts = tuple(baselines(oracle, [table.mean_probability()], K, matrix=matrix))
+    problem, solver, bound = Problem(metric, oracle, K, starts, 60, tol, limits=limits), ColumnGeneration(), np.inf
+    state = solver.init(problem)
+    for _ in range(40):
+        state, step = solver.step(problem, state)
+        bound = min(bound, np.inf if step.upper_bound is None else step.upper_bound)
+        if step.status is not None or bound - problem.value(step.iterate.confusion) <= tol:
+            break
+    return state, step, bound, oracle.n_passes
+
+
+def recall_and_rate(P, recall, rate):
+    """Return the limits: the recall of class 0 at least ``recall``, decisions of class 2 at most a share ``rate``."""
+    share = P.mean(axis=0)[0]
+    gains = Gains.reduced([[1 / share, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, -1]])
+    return AffineFunctions(gains, np.array([-recall, rate]))
+
+
+def program(objective, slack):
+    """Maximise ``w @ objective`` over the simplex with ``w @ slack >= 0``; None if that is impossible."""
+    A = len(objective)
+    found = linprog(-objective, A_ub=-slack.T, b_ub=np.zeros(slack.shape[1]), A_eq=np.ones((1, A)), b_eq=[1.0])
+    return -found.fun if found.status == 0 else None
+
+
+def all_rules(P):
+    return Confusion.from_matrix(all_deterministic_confusions(P))
+
+
+def best_smallest(recalls, slack):
+    """Maximise the smallest recall over the simplex with ``w @ slack >= 0``."""
+    A, S = recalls.shape
+    rows = np.vstack([np.hstack([-recalls.T, np.ones((S, 1))]), np.hstack([-slack.T, np.zeros((slack.shape[1], 1))])])
+    objective = np.append(np.zeros(A), -1.0)
+    found = linprog(objective, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=[np.append(np.ones(A), 0.0)], b_eq=[1.0])
+    return -found.fun
+
+
+def limits_that_bind(P, rules, recall=0.5, rate=0.9):
+    """Return limits halfway from the free optimum of the G-mean to what is possible, and their slacks at all rules."""
+    free = run(metrics.get("g_mean"), P, recall_and_rate(P, 0.0, 1.0))[1].iterate.confusion
+    reached = free.diagonal[0] / P.mean(axis=0)[0]
+    limits = recall_and_rate(P, reached + recall * (1 - reached), rate * free.columns[2])
+    return limits, limits.values(rules)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", MASTERS)
+def test_within_limits_no_rule_is_better(name, seed):
+    """At the optimum x* no mixture of all rules within the limits is worth more at the prices f'(x*)."""
+    metric, master = MASTERS[name]
+    assert type(master_of(metric)) is master
+    P = population(seed, 5, K)[0]
+    rules = all_rules(P)
+    limits, slack = limits_that_bind(P, rules)
+    state, step, bound, _ = run(metric, P, limits)
+    confusion = step.iterate.confusion
+    value = float(metric.values(confusion))
+    assert limits.values(confusion).min() >= -1e-9
+    assert value - 1e-9 <= bound <= value + 1e-7
+    if name == "min_recall":
+        assert value == pytest.approx(best_smallest(rules.diagonal / rules.rows, slack), abs=1e-8)
+    else:
+        gain = metric.gains(metric.at(confusion))
+        assert program(gain.dot(rules), slack) <= float(gain.dot(confusion)[0]) + 1e-6
+    multipliers = state.columns.optimum.gain[-2:]
+    assert (multipliers >= 0).all()
+    # a limit that does not bind has no price
+    assert abs(multipliers @ limits.values(confusion)) <= 1e-6
+
+
+@pytest.mark.parametrize("name", MASTERS)
+def test_a_multiplier_is_the_price_of_its_limit(name):
+    """The value falls by the multiplier times what a limit is raised by."""
+    metric, step = MASTERS[name][0], 1e-4
+    P = population(1, 6, K)[0]
+    limits, _ = limits_that_bind(P, all_rules(P))
+    state, before, *_ = run(metric, P, limits, tol=1e-10)
+    price = state.columns.optimum.gain[-2:]
+    for k in range(2):
+        moved = [
+            float(metric.values(run(metric, P, AffineFunctions(limits.gains, limits.constants + change), tol=1e-10)[1]
+                                .iterate.confusion))
+            for change in (-step * np.eye(2)[k], step * np.eye(2)[k])
+        ]  # fmt: skip
+        value = float(metric.values(before.iterate.confusion))
+        # the value is concave in the limit: the price lies between the slopes on both sides
+        assert (moved[1] - value) / step - 1e-3 <= price[k] <= (value - moved[0]) / step + 1e-3
+
+
+@pytest.mark.parametrize("name", MASTERS)
+def test_a_limit_that_does_not_bind_changes_nothing(name):
+    metric = MASTERS[name][0]
+    P = population(2, 6, K)[0]
+    none = AffineFunctions(Gains.reduced(np.zeros((1, K))), np.ones(1))
+    wide = recall_and_rate(P, 0.0, 1.0)
+    values = [float(metric.values(run(metric, P, limits)[1].iterate.confusion)) for limits in (none, wide)]
+    assert values[0] == pytest.approx(values[1], abs=2e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", MASTERS)
+def test_limits_that_no_rule_meets_are_proved(name, seed):
+    """The multipliers price every rule of the table below zero (Farkas), and the run ends with this proof."""
+    metric = MASTERS[name][0]
+    P = population(seed, 5, K)[0]
+    rules = all_rules(P)
+    share = P.mean(axis=0)[0]
+    gains = Gains.reduced([[1 / share, 0, 0], [0, 0, 0]], [[0, 0, 0], [-1, 0, 0]])
+    # the largest recall of class 0 if it is decided for a fifth of the rows, and a little more
+    rate = AffineFunctions(gains[1:], np.array([0.2])).values(rules)
+    highest = program(gains[:1].dot(rules), rate)
+    for demanded, possible in ((highest + 1e-3, False), (highest - 1e-3, True)):
+        limits = AffineFunctions(gains, np.array([-demanded, 0.2]))
+        slack = limits.values(rules)
+        assert (program(np.zeros(len(slack)), slack) is not None) == possible
+        state, step, bound, passes = run(metric, P, limits)
+        assert (step.status is Status.INFEASIBLE) != possible
+        assert passes <= 11
+        if not possible:
+            dual = state.columns.best_gain
+            assert bound == np.inf and not dual[:-2].any() and (dual[-2:] >= 0).all()
+            assert (slack @ dual[-2:]).max() < 0
+            # by how much the limits are missed at least is what the best mixture of all rules misses
+            least, *_ = largest_minimum(slack)
+            assert state.columns.optimum.shortfall == pytest.approx(-least, abs=1e-6)
+
+
+def test_a_limit_on_the_whole_matrix():
+    """A table of costs reads the whole matrix, whatever the metric reads."""
+    metric, P = metrics.get("h_mean"), population(3, 5, K)[0]
+    rules = all_rules(P)
+    cost = np.array([[0, 1, 4], [1, 0, 1], [2, 1, 0]])
+    free = run(metric, P, AffineFunctions(Gains.from_matrix(-cost), np.array([10.0])))[1].iterate.confusion
+    limits = AffineFunctions(Gains.from_matrix(-cost), np.array([0.98 * float((cost * free.matrix).sum())]))
+    _, step, bound, _ = run(metric, P, limits)
+    value = float(metric.values(step.iterate.confusion))
+    assert float((cost * step.iterate.confusion.matrix).sum()) <= limits.constants[0] + 1e-9
+    assert value - 1e-9 <= bound <= value + 1e-7
+    gain = metric.gains(metric.at(step.iterate.confusion))
+    assert program(gain.dot(rules), limits.values(rules)) <= float(gain.dot(step.iterate.confusion)[0]) + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_least_norm_within_limits(seed):
+    """The conditions of optimality: no point within the limits lies further down the slope."""
+    rng = np.random.default_rng(seed)
+    points, slack = rng.normal(size=(12, 4)) + 0.5, rng.normal(size=(12, 2)) + 0.3
+    weights = least_norm_within(points, slack)
+    assert (weights >= 0).all() and weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (weights @ slack).min() >= -1e-11
+    nearest = weights @ points
+    assert program(-points @ nearest, slack) <= -nearest @ nearest + 1e-9
