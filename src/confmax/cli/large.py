@@ -134,7 +134,7 @@ def large(path: Path, in_parts: str, progress: Callable[[int, int], None] | None
 
 
 def _bytes_in(path: Path) -> int:
-    """Return the uncompressed bytes of a Parquet file; none of one that is damaged, which is told when it is read."""
+    """Return the uncompressed bytes of a Parquet file; 0 if it is damaged: reading it says so."""
     try:
         with pq.ParquetFile(path) as file:
             metadata = file.metadata

@@ -1,4 +1,10 @@
-"""The solver for each kind of metric: a table on declared structure, not a ladder of types."""
+"""The solver for each kind of metric: a table on declared structure, not a ladder of types.
+
+With the model confusion, concave metrics and the smallest recall use column generation, ratios Dinkelbach's method, and
+the others gradient steps from several starts. On labels, Dinkelbach's method is a search over its one parameter, and
+the smallest recall is searched on the labels too; this reaches the highest values on tuning rows but lower ones than
+the conditional gradient on held-out rows, which a blend therefore uses.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, Linear, MinOfLinear
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, WarmStart, best_answer
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, master_of
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE, Points, Space
@@ -192,7 +192,7 @@ class ColumnState:
 
 
 @dataclass(frozen=True)
-class ColumnGeneration:
+class ColumnGeneration(Solver):
     """Maximise a concave metric, or the smallest of linear functions, by column generation, with a certificate.
 
     Notes

@@ -17,7 +17,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 
 GRID = 65
@@ -38,7 +38,7 @@ class FrankWolfeState:
 
 
 @dataclass(frozen=True)
-class FrankWolfe:
+class FrankWolfe(Solver):
     """Conditional gradient over the attainable confusion matrices (paper, Algorithm 3).
 
     Parameters
@@ -113,7 +113,8 @@ class FrankWolfe:
 def linearised(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixture, FirstOrder, Gains]:
     """Return the rule that a gradient is taken at, value and gradient there, and the gradient as a gain.
 
-    Where the metric has no gradient (a recall of zero under the G-mean) the random rule takes the rule's place.
+    Where the metric has no gradient (a recall of zero under the G-mean) the rule that decides at random, an inner point
+    of the attainable set, takes the rule's place.
     """
     first = surrogate.at(rule.confusion)
     gains = surrogate.gains(first)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
-from confmax.optimize.loop import Problem, Status, Step
+from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 from confmax.tables import Table
@@ -49,7 +49,7 @@ class CoordinateState:
 
 
 @dataclass(frozen=True)
-class CoordinateSearch:
+class CoordinateSearch(Solver):
     """Exact search over one class weight or offset at a time, comparing all breakpoints.
 
     The metric's gradients determine which coefficients are searched: weights (metrics of the recalls), offsets (kappa,

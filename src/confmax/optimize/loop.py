@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -139,10 +139,18 @@ class Step:
 class Solver(Protocol):
     """Frozen settings of an algorithm. `init` returns its first state, and `step` makes one round.
 
-    A solver that returns single rules only sets ``mixes = False``. A solver whose last rule must be returned unchanged
-    sets ``returns = "last"``. It may also have ``settings``, the values that `confmax.maximize` uses for its arguments
-    that are "auto".
+    A solver that returns single rules only sets ``mixes = False``. ``starts_from_sample`` lists the confusion estimates
+    ("model", "labels") for which it can continue from the rules of a sample; with ``wants_curvature`` it learns there
+    how the answers change around the best gain. A solver need not inherit from this class: what it does not declare has
+    the value here.
+
+    A solver whose last rule must be returned unchanged sets ``returns = "last"``. It may also have ``settings``, the
+    values that `confmax.maximize` uses for its arguments that are "auto".
     """
+
+    mixes: ClassVar[bool] = True
+    starts_from_sample: ClassVar[tuple[str, ...]] = ()
+    wants_curvature: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -160,6 +168,11 @@ class Solver(Protocol):
 
     def step(self, problem: Problem, state: Any) -> tuple[Any, Step]:
         """Return the state that follows ``state`` for a ``problem``, and the result of the step."""
+
+
+def declared(solver: Solver, name: str) -> Any:
+    """Return what a ``solver`` declares under a ``name``, the protocol's value if it declares nothing."""
+    return getattr(solver, name, getattr(Solver, name))
 
 
 def passes_allowed(solver: Solver, n_rows: int) -> int:
@@ -247,7 +260,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            mixed = getattr(solver, "mixes", True) or not problem.metric.structure.may_draw
+            mixed = declared(solver, "mixes") or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
             best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric)
             return Outcome(best, incumbent.single, incumbent.bound, status, tuple(incumbent.history), mixed, prescribed,

@@ -1,6 +1,9 @@
 """Two of the paper's algorithms to the letter: Algorithm 2, search over a grid of gains, and Algorithm 4, BayesCG.
 
 Algorithm 1 is `ThresholdSearch` (optimize/threshold.py), Algorithm 3 `FrankWolfe` (optimize/conditional_gradient.py).
+
+BayesCG splits the sample. The probabilities given to `maximize` come from a model fitted on S', so the table is S''.
+The sample has ``m = round(n / alpha)`` rows, and the algorithm makes ``ceil(kappa m)`` rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
 from confmax.optimize.conditional_gradient import FrankWolfeState, check_smoothing, linear_step, open_loop
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 from confmax.theory import rho_schedule
 
@@ -37,7 +40,7 @@ class BruteForceState:
 
 
 @dataclass(frozen=True)
-class BruteForce:
+class BruteForce(Solver):
     """Search over a grid of gains (paper, Algorithm 2).
 
     The paper searches all gain matrices. This grid covers the family that contains the metric's gradients: weights per
@@ -165,7 +168,7 @@ def _batches(grid: Iterator[tuple[Array, Array] | Array], size: int) -> Iterator
 
 
 @dataclass(frozen=True)
-class BayesCG:
+class BayesCG(Solver):
     """The paper's Algorithm 4: conditional gradient on a sample with a plug-in oracle and step ``2 / (j + 1)``.
 
     ``BayesCG(returns="last")`` runs the algorithm as printed. It makes all rounds and returns the rule of the last one,

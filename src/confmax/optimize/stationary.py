@@ -18,7 +18,7 @@ from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.conditional_gradient import line_searches, linearised
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Status, Step, best_answer
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
@@ -111,7 +111,7 @@ class StationaryState:
 
 
 @dataclass(frozen=True)
-class Stationary:
+class Stationary(Solver):
     """Improve the metric from several starts until all are stationary, and return the best rule.
 
     The starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate

@@ -21,7 +21,7 @@ from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE
 from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
-from confmax.optimize.loop import Problem, Status, Step
+from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.masters import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
@@ -38,7 +38,7 @@ ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
 
 
 @dataclass(frozen=True)
-class ThresholdSearch:
+class ThresholdSearch(Solver):
     """Exact search over thresholds for two classes (paper, Algorithm 1), in O(n log n).
 
     It compares the rules that decide class 1 if its probability exceeds t, for every t strictly between adjacent
