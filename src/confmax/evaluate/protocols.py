@@ -97,6 +97,11 @@ class Tuned(Protocol):
     def statistics(self) -> Confusion: ...
 
 
+def frequent_gain(rule: Rule) -> Gains:
+    """Return the gain that a rule draws most often."""
+    return rule.gains[int(np.argmax(rule.weights))]
+
+
 def with_gain(rule: Rule, gain: Gains) -> Rule:
     """Return the deterministic rule of one ``gain`` that is like ``rule`` otherwise."""
     return replace(rule, gains=gain, weights=np.ones(1))

@@ -1,4 +1,4 @@
-"""What the tuned metric costs in another one, on the way from argmax to the rule and beyond, on the judged rows.
+"""What the tuned metric costs in another one, on the way from argmax to the rule and beyond, on the evaluated rows.
 
 Every point is one rule (of cross-fitted figures: one per fold, each on the rows of its fold, their counts added up).
 Weights on probabilities follow `reduced_path`; other gains are averaged with argmax's.
@@ -13,7 +13,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.evaluate.path import reduced_path
-from confmax.evaluate.protocols import Rule
+from confmax.evaluate.protocols import Rule, frequent_gain
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
 from confmax.oracle import make_oracle
@@ -70,7 +70,7 @@ def trade_off(
 
 def way(rule: Rule, t: Array) -> Gains | None:
     """Return the gains at the steps t (S,): argmax at 0, at 1 the rule, of several the most frequent one."""
-    gain = rule.gains[int(np.argmax(rule.weights))]
+    gain = frequent_gain(rule)
     if gain.full is None and not gain.power:
         return reduced_path(gain, t)
     G = gain.matrices()[0]

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from confmax._version import __version__
 from confmax.confusion import MAX_MATRIX_CLASSES, Array
 from confmax.evaluate.applicable import named
-from confmax.evaluate.evidence import Evidence, judged
+from confmax.evaluate.evidence import Evidence, evidence_of
 from confmax.evaluate.figures import figures
 from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.uncertainty import check_bootstrap
@@ -75,15 +75,15 @@ def write_evaluated(
     tuned_for = named(rule.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
-    evidence = judged(table, chosen, rule, solution)
+    evidence = evidence_of(table, chosen, rule, solution)
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
     pairs = [("rule", f"tuned for {rule.metric or 'a metric it does not name'}")]
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path)))
 
 
-def _metric_of(rule: Rule, solution: Tuned | None, given: AnyMetric | None) -> Metric:
-    if given is not None:
-        return resolve(given)
+def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | None) -> Metric:
+    if metric_given is not None:
+        return resolve(metric_given)
     if solution is not None:
         return solution.metric
     metric = named(rule.metric)
@@ -146,8 +146,8 @@ def finish(
     where nothing else is said to.
     """
     table, metric = evidence.table, evidence.metric
-    for each in (metric, second):
-        _check_metric(each, table.n_classes, evidence.decided.n_decisions)
+    for one in (metric, second):
+        _check_metric(one, table.n_classes, evidence.decided.n_decisions)
     if repr(second) == repr(metric):
         # the trade-off shows what the tuned metric costs in another one
         is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
