@@ -119,7 +119,7 @@ def _check_reduced(metric: Metric, C: Array) -> None:
     reduced = metric.reduced_gain(C)
     if reduced is None:
         return
-    difference = metric.gradient(C) - (np.diag(reduced[0]) + reduced[1])
+    difference = metric.gradient(C) - Gains.reduced(*reduced).matrices()[0]
     spread = np.ptp(difference, axis=1).max()
     scale = max(1.0, float(np.abs(difference).max()))
     assert spread <= 1e-9 * scale, f"the reduced gain of {metric.name} decides differently from its gradient"
