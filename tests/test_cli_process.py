@@ -141,6 +141,13 @@ def test_exit_codes():
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 
 
+def test_no_command_waits_for_what_only_reports_need():
+    """Completion runs the command line at every press of a key: libraries that pages or estimators load can wait."""
+    late = ("scipy.stats", "sklearn", "pandas", "jinja2", "vl_convert", "matplotlib")
+    done = run_process(code=f"import sys, confmax.cli; print([name for name in {late} if name in sys.modules])")
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
 @pytest.mark.parametrize("args", [("metrics",), ("metrics", "--json"), ("tune", "--help")])
 def test_a_reader_that_stops_ends_the_command_quietly(args):
     """As in `confmax metrics | head -0`: nothing on stderr, exit code 1."""

@@ -6,6 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from confmax.places import check_place
+
 # the extra [cli] may not be installed
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -14,8 +16,7 @@ columns = pytest.importorskip("confmax.cli.columns")
 tasks = pytest.importorskip("confmax.cli.tune")
 
 TableOptions, read_rows = columns.TableOptions, columns.read_rows
-check_output, read_cells, read_frame, write_decisions = (
-    files.check_output,
+read_cells, read_frame, write_decisions = (
     files.read_cells,
     files.read_frame,
     files.write_decisions,
@@ -266,7 +267,7 @@ def test_decision_is_not_overwritten(tmp_path):
 def test_unwritable_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("confmax.places.os.access", lambda *_: False)  # root may write anywhere
     with pytest.raises(ValueError, match="not writable"):
-        check_output(tmp_path / "rule.json")
+        check_place(tmp_path / "rule.json")
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------

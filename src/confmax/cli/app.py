@@ -30,10 +30,10 @@ from confmax._version import __version__
 from confmax.cli.columns import shortened
 from confmax.cli.csvs import STANDARD, Source, first_cells, sniffed
 from confmax.cli.show import clean
-from confmax.cli.tables import EXTENSIONS, check_output, format_of, write_file
+from confmax.cli.tables import EXTENSIONS, format_of, write_file
 from confmax.evaluate.uncertainty import check_bootstrap
 from confmax.optimize import SOLVERS
-from confmax.places import is_stdout, replaces
+from confmax.places import check_place, is_stdout, replaces
 from confmax.rule import DecisionRule
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -391,7 +391,7 @@ def check_rule_output(out: Path | None, force: bool) -> None:
         if force:
             raise click.UsageError("--force says that -o may replace a file; give -o too")
         return
-    check_output(out)
+    check_place(out)
     if force or not replaces(out):
         return
     try:

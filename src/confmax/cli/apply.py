@@ -12,7 +12,8 @@ from confmax.cli import app
 from confmax.cli.columns import TableOptions, joined, keys_of
 from confmax.cli.metrics import rows_for
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
-from confmax.cli.tables import EXTENSIONS, Frame, check_output, read_frame, refuse_same, write_decisions, writing
+from confmax.cli.tables import EXTENSIONS, Frame, format_of, read_frame, refuse_same, write_decisions, writing
+from confmax.places import check_place
 from confmax.rule import DecisionRule
 
 
@@ -43,7 +44,8 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
       confmax apply rule.json new.csv -o decided.csv --score p --positive yes
       confmax apply rule.json - -o -
     """
-    check_output(out, EXTENSIONS)
+    format_of(out)
+    check_place(out)
     app.one_result(as_json, out)
     refuse_same(out, file)
     refuse_same(out, rule)

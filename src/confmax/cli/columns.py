@@ -208,11 +208,12 @@ def _score_column(frame: Frame, options: TableOptions, classes: Sequence[Any]) -
         if options.columns:
             raise ValueError("--score and --columns both say where the probabilities are; leave one of them out")
         return _existing(options.score, frame, "--score")
-    if options.columns or options.positive is None or frame.blocks:
+    if options.columns or options.positive is None or frame.blocks or len(classes) != 2:
         return None
     taken = (options.label, options.weight, options.key)
     numeric = [name for name in frame.columns if name not in taken and frame.is_numeric(name)]
-    return implied_score(numeric, classes, options.positive)
+    named = [column for column in numeric if any(is_named_like(column, name) for name in classes)]
+    return named[0] if len(named) == 1 and is_named_like(named[0], options.positive) else None
 
 
 def _score_notes(options: TableOptions, score: str, of: Any) -> tuple[str, ...]:
@@ -479,24 +480,6 @@ def is_named_like(column: str, name: Any) -> bool:
         return True
     around = rf"(^|[^0-9a-z]){re.escape(str(name).strip().casefold())}($|[^0-9a-z])"
     return re.search(around, column.casefold()) is not None
-
-
-def implied_score(numeric: Sequence[str], classes: Sequence[Any], positive: str) -> str | None:
-    """Return the only numeric column that is named like one of two classes, if --positive names this class.
-
-    Parameters
-    ----------
-    numeric : sequence of str
-        Numeric columns that are neither label nor weight.
-    classes : sequence
-        The classes of the labels, of --classes or of a rule.
-    positive : str
-        What --positive says.
-    """
-    if len(classes) != 2:
-        return None
-    named = [column for column in numeric if any(is_named_like(column, name) for name in classes)]
-    return named[0] if len(named) == 1 and is_named_like(named[0], positive) else None
 
 
 def _from_scores(frame: Frame, column: str, k: int) -> tuple[_Place, NDArray[Any]]:

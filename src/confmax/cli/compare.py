@@ -1,6 +1,6 @@
 """`confmax compare`: what tuning for each of several metrics gains, and what it costs in the others.
 
-For every metric a rule is tuned and judged on rows that it was not tuned on: five folds by the content of the rows,
+For every metric a rule is tuned and evaluated on rows that it was not tuned on: five folds by the content of the rows,
 each decided by the rule tuned on the other four. So every row has one decision per metric, all are counted on the same
 rows, and the bootstrap compares them in pairs.
 """
@@ -32,7 +32,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
-from confmax.tables import Table, make_table
+from confmax.tables import MemoryTable, make_table
 from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
@@ -112,29 +112,30 @@ def comparison(
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
     rows = rows_for(next(iter(rules.values()), None), frame, options)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     _warn_of_rare(table)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
     if doubt:
         app.warn(doubt)
     chosen = _chosen(names, params, rows)
-    judges = _judges(chosen, rows)
-    judged: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
+    evaluated = _evaluated(chosen, rows)
+    compared: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
     tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
     for path, rule in rules.items():
-        judged[path], tuned_for[path] = _of_same_classes(path, rule, rows.classes), rule.metric
-    found = compare(table, judges, judged, **settings)
-    for sentence in doubts(found, judges, undefined=False):
+        compared[path], tuned_for[path] = _of_same_classes(path, rule, rows.classes), rule.metric
+    scores = compare(table, evaluated, compared, **settings)
+    for sentence in doubts(scores, evaluated, undefined=False):
         app.warn(sentence)
     return {
         **source_document(frame, options, rows),
         "folds": N_FOLDS,
-        "metrics": list(found.metrics),
+        "metrics": list(scores.metrics),
         "rules": [
-            _told(found, name, tuned_for.get(name), cross_fitted=name.startswith("for ")) for name in found.rules
+            _values_of_rule(scores, name, tuned_for.get(name), cross_fitted=name.startswith("for "))
+            for name in scores.rules
         ],
-        "best": _best(found),
-        "intervals": bootstrap_document(found),
+        "best": _best(scores),
+        "intervals": bootstrap_document(scores),
     }
 
 
@@ -142,27 +143,33 @@ def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: FileRows) -> 
     """Return the metrics to tune for."""
     if not names:
         fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
-        usual = [each for each in fitting if not not_applicable(each, rows, order_known=rows.order_known)]
-        return {repr(each): each for each in usual}
+        usual = [metric for metric in fitting if not not_applicable(metric, rows, order_known=rows.order_known)]
+        return {repr(metric): metric for metric in usual}
     chosen = [aligned(catalogue.get(name, **params), rows.classes) for name in names]
     for metric in chosen:
         why = not_applicable(metric, rows, order_known=rows.order_known)
         if why:
             raise ValueError(order_needed(metric, rows) if "order" in why else f"{metric.name} does not apply: {why}")
-    if len({repr(each) for each in chosen}) < len(chosen):
+    if len({repr(metric) for metric in chosen}) < len(chosen):
         raise ValueError("--metric names a metric twice; name each once")
-    return {repr(each): each for each in chosen}
+    return {repr(metric): metric for metric in chosen}
 
 
-def _judges(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric]:
+def _evaluated(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
     further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
-    fitting = {repr(each): each for each in further if not not_applicable(each, rows, order_known=rows.order_known)}
-    return {**chosen, **{name: each for name, each in fitting.items() if name not in chosen}}
+    fitting = {
+        repr(metric): metric for metric in further if not not_applicable(metric, rows, order_known=rows.order_known)
+    }
+    return {**chosen, **{name: metric for name, metric in fitting.items() if name not in chosen}}
 
 
 def _cross_fitted(
-    table: Table, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+    table: MemoryTable,
+    rows: FileRows,
+    chosen: Mapping[str, Metric],
+    seed: int,
+    progress: Callable[[int, int], Any] | None,
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
@@ -192,7 +199,7 @@ def _cross_fitted(
     return decided
 
 
-def _warn_of_rare(table: Table) -> None:
+def _warn_of_rare(table: MemoryTable) -> None:
     """Warn of classes that some fold, or all rows, are without."""
     assert table.labels is not None
     counts = np.bincount(table.labels, minlength=table.n_classes)
@@ -214,29 +221,29 @@ def _of_same_classes(path: str, rule: DecisionRule, classes: tuple[Any, ...]) ->
     return over(rule, classes)
 
 
-def _told(found: Score, rule: str, tuned_for: str | None, *, cross_fitted: bool) -> Document:
+def _values_of_rule(scores: Score, rule: str, tuned_for: str | None, *, cross_fitted: bool) -> Document:
     """Return one rule's values, with replicates also intervals and differences to argmax."""
-    entries = {metric: rules[rule] for metric, rules in found.to_dict()["metrics"].items()}
-    told: Document = {
+    entries = {metric: rules[rule] for metric, rules in scores.to_dict()["metrics"].items()}
+    document: Document = {
         "rule": rule,
         "tuned_for": tuned_for,
         "cross_fitted": cross_fitted,
         "values": {metric: entry["value"] for metric, entry in entries.items()},
     }
-    if found.n_replicates:
-        told["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if scores.n_replicates:
+        document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
     if rule != "argmax":
-        told["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
-    return told
+        document["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
+    return document
 
 
-def _best(found: Score) -> dict[str, list[str]]:
+def _best(scores: Score) -> dict[str, list[str]]:
     """Return the rules with the largest value, by metric."""
     best = {}
-    for metric, values in zip(found.metrics, found.values, strict=True):
+    for metric, values in zip(scores.metrics, scores.values, strict=True):
         known = values[np.isfinite(values)]
         top = known.max() if len(known) else np.nan
-        best[metric] = [rule for rule, value in zip(found.rules, values, strict=True) if value == top]
+        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
     return best
 
 
@@ -258,36 +265,36 @@ def _show(page: Page, document: Document, again: str) -> None:
     page.say()
     names = document["metrics"]
     page.say("Values; * is the best of its column", "bold")
-    page.table(["rule", *names], [[each["rule"], *_values(each, document["best"])] for each in document["rules"]])
+    page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
     intervals = document["intervals"]
     page.say()
     if intervals is not None:
         page.say("Difference to argmax, with its interval", "bold")
-        others = [each for each in document["rules"] if "minus_argmax" in each]
-        page.table(["rule", *names], [[each["rule"], *_differences(each)] for each in others])
+        others = [row for row in document["rules"] if "minus_argmax" in row]
+        page.table(["rule", *names], [[row["rule"], *_differences(row)] for row in others])
         page.say()
     page.say(
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
         f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows."
     )
-    if any(not each["cross_fitted"] and each["tuned_for"] is not None for each in document["rules"]):
+    if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
         page.say(
             "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
             "optimistic."
         )
-    if any(value is None for each in document["rules"] for value in each["values"].values()):
+    if any(value is None for row in document["rules"] for value in row["values"].values()):
         page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     if intervals is not None:
         page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
     page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
 
 
-def _values(told: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
-    return [number(value) + ("*" if told["rule"] in best[metric] else " ") for metric, value in told["values"].items()]
+def _values(row: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
+    return [number(value) + ("*" if row["rule"] in best[metric] else " ") for metric, value in row["values"].items()]
 
 
-def _differences(told: Document) -> list[str]:
+def _differences(row: Document) -> list[str]:
     return [
         "-" if minus["value"] is None else f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"
-        for minus in told["minus_argmax"].values()
+        for minus in row["minus_argmax"].values()
     ]

@@ -29,7 +29,7 @@ from confmax.calibration.words import (
 )
 from confmax.cli import app
 from confmax.cli.columns import joined
-from confmax.cli.show import Document, Page, number, print_document
+from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.confusion import Array
 from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
@@ -105,7 +105,7 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
         "decided_from": None
         if thresholds is None
         else {
-            name: {other: _finite(row[k]) for k, other in enumerate(names) if other != name}
+            name: {other: finite(row[k]) for k, other in enumerate(names) if other != name}
             for name, row in zip(names, thresholds, strict=True)
         },
         "words": _words(rule, thresholds),
@@ -113,14 +113,10 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
     }
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def _thresholds(rule: DecisionRule) -> Array | None:
     """Return the smallest probability (K, K) at which each class is decided if only one other class has the rest.
 
-    FileRows are classes, columns the other one; the diagonal means nothing. None for many classes, for rules with more
+    Rows are classes, columns the other one; the diagonal means nothing. None for many classes, for rules with more
     decisions than classes, and where decisions depend on distances between classes: there a class may be decided at any
     probability.
     """

@@ -10,7 +10,8 @@ import click
 from confmax.cli import app
 from confmax.cli.columns import joined
 from confmax.cli.show import clean, print_document
-from confmax.cli.tables import check_output, refuse_same, write_file
+from confmax.cli.tables import refuse_same, write_file
+from confmax.places import check_place
 
 _SETTINGS = {
     "sql": ("dialect", "columns", "labels"),
@@ -55,7 +56,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         if key not in _SETTINGS[language]:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
     if out is not None:
-        check_output(out)
+        check_place(out)
         app.one_result(as_json, out)
         refuse_same(out, rule)
     elif language == "onnx" or as_json:

@@ -58,14 +58,14 @@ def _show(page: Page, document: Document) -> None:
     """Print the catalogue."""
     body = []
     for entry in document["metrics"]:
-        told = entry["description"]
+        description = entry["description"]
         if entry["parameters"]:
-            told += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
+            description += "; takes " + ", ".join(f"{key}={value}" for key, value in entry["parameters"].items())
         if entry["aliases"]:
-            told += "; also called " + ", ".join(entry["aliases"])
+            description += "; also called " + ", ".join(entry["aliases"])
         needs = "two classes" if entry["two_classes"] else ("class order" if entry["needs_order"] else "")
         needs += ", or [NAME]" if entry["one_class"] else ""
-        body.append([entry["name"], entry["structure"], needs, told])
+        body.append([entry["name"], entry["structure"], needs, description])
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
     page.say()
     page.say(

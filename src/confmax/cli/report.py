@@ -12,18 +12,17 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from confmax import report as pages
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.metrics import over, rows_for
 from confmax.cli.show import print_document
-from confmax.cli.tables import Frame, check_output, read_frame, refuse_same, writing
+from confmax.cli.tables import Frame, read_frame, refuse_same, writing
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
-from confmax.page import page
-from confmax.places import same_place
+from confmax.places import check_place, same_place
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
+from confmax.tables import refuse_elsewhere
 
 FOLDS = 5
 
@@ -62,7 +61,7 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     if params and name is None:
         raise click.UsageError("--param belongs to --metric; give both")
     settings = {"n_replicates": more.pop("replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
-    check_output(out)
+    check_place(out)
     app.one_result(as_json, out)
     refuse_same(out, file)
     refuse_same(out, rule)
@@ -79,6 +78,9 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
 
 def check_installed() -> None:
     """Refuse before anything is tuned, if pages cannot be written."""
+    # pages load scipy.stats, which takes longer than all else: the other commands, and completion, do not wait for it
+    from confmax.page import page
+
     try:
         page.check_installed()
     except ImportError as error:
@@ -100,7 +102,7 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
         raise click.UsageError("--report counts labels; give --label, the column of true classes")
     if out is not None and same_place(path, out):
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
-    check_output(path)
+    check_place(path)
     for given in read:
         refuse_same(path, given, "--report")
     metric_of("--second", second)
@@ -111,11 +113,14 @@ def write_cross_fitted_page(
     path: Path, file: Path, solution: Solution, rows: FileRows, *, second: str, settings: Mapping[str, Any]
 ) -> None:
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
-    if not hasattr(rows.proba, "shape") or rows.labels is None:
-        raise ValueError(
-            f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
-            f"report on a file of other rows"
-        )
+    from confmax import report as pages
+
+    refuse_elsewhere(
+        rows.proba,
+        f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax report "
+        f"on a file of other rows",
+    )
+    assert rows.labels is not None
     more = {key: value for key, value in settings.items() if key != "random_state"}
     with writing(path):
         pages.write_cross_fitted(
@@ -146,6 +151,8 @@ def write_page(
     **settings: Any,
 ) -> FileRows:
     """Write the page of a rule on a file's rows; return these."""
+    from confmax import report as pages
+
     rows = rows_for(rule, frame, options)
     tuned_for = named(rule.metric)
     rule = over(rule, rows.classes)

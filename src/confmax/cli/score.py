@@ -74,7 +74,7 @@ def score_rows(
         rows = rows.in_order(tuple(sorted(rows.classes, key=lambda name: name == positive)))
     tuned_for = None if rule is None else tuned_metric(rule, rows.classes)
     ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     has_rows = table.label_weight() > 0
     chosen = [aligned(metrics.get(name, **params), rows.classes) for name in names if name != "linear"]
     if "linear" in names:
@@ -94,16 +94,16 @@ def score_rows(
             continue
         used[repr(metric)] = metric
     rules = plain_rules(table) | ({} if rule is None else {"rule": over(rule, rows.classes)})
-    found = compare(table, used, rules, **settings)
+    scores = compare(table, used, rules, **settings)
     if not has_rows.all():
         absent = joined([name for name, here in zip(rows.classes, has_rows, strict=True) if not here])
         app.warn(f"no row has the label {absent}: metrics that divide by class sizes are taken over the other classes")
     doubt = doubt_of_order(table, calibrated=0.0)
-    for sentence in [*([doubt] if doubt else []), *doubts(found, used, undefined=False)]:
+    for sentence in [*([doubt] if doubt else []), *doubts(scores, used, undefined=False)]:
         app.warn(sentence)
-    values = [{"metric": name, **_scored(found, name)} for name in found.metrics]
+    values = [{"metric": name, **_scored(scores, name)} for name in scores.metrics]
     about = {**source_document(frame, options, rows), "tuned_for": rule and rule.metric}
-    return {**about, "values": values, "skipped": skipped, "intervals": bootstrap_document(found)}
+    return {**about, "values": values, "skipped": skipped, "intervals": bootstrap_document(scores)}
 
 
 def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
@@ -116,29 +116,29 @@ def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
 _COLUMNS = {"argmax": "argmax", "p/prior": "p_prior", "rule": "rule"}  # names of rules in documents
 
 
-def _scored(found: Score, metric: str) -> Document:
+def _scored(scores: Score, metric: str) -> Document:
     """Return a metric's value for every rule; with replicates also intervals, and differences between rules."""
-    rules = found.to_dict()["metrics"][metric]
-    told: Document = {_COLUMNS[name]: entry["value"] for name, entry in rules.items()}
-    if found.n_replicates:
-        told["intervals"] = {_COLUMNS[name]: [entry["low"], entry["high"]] for name, entry in rules.items()}
-        told["differences"] = {
+    rules = scores.to_dict()["metrics"][metric]
+    document: Document = {_COLUMNS[name]: entry["value"] for name, entry in rules.items()}
+    if scores.n_replicates:
+        document["intervals"] = {_COLUMNS[name]: [entry["low"], entry["high"]] for name, entry in rules.items()}
+        document["differences"] = {
             _COLUMNS[name]: {_COLUMNS[base]: minus for base, minus in entry["minus"].items()}
             for name, entry in rules.items()
         }
-    return told
+    return document
 
 
-def bootstrap_document(found: Score) -> Document | None:
+def bootstrap_document(scores: Score) -> Document | None:
     """Return what the intervals are."""
-    if not found.n_replicates:
+    if not scores.n_replicates:
         return None
     return {
-        "method": found.method,
-        "level": found.level,
-        "replicates": found.n_replicates,
-        "stratified": found.stratified,
-        "absent": {str(name): share for name, share in found.absent.items()},
+        "method": scores.method,
+        "level": scores.level,
+        "replicates": scores.n_replicates,
+        "stratified": scores.stratified,
+        "absent": {str(name): share for name, share in scores.absent.items()},
     }
 
 

@@ -129,8 +129,8 @@ class Page:
                 self.say(row[0], "bold")
                 for name, cell in zip(names[1:], row[1:], strict=True):
                     if cell:
-                        told = Text(clean(f"{name}  {cell}"), no_wrap=False)
-                        self.console.print(Padding(told, (0, 0, 0, 2 if right else 4)))
+                        line = Text(clean(f"{name}  {cell}"), no_wrap=False)
+                        self.console.print(Padding(line, (0, 0, 0, 2 if right else 4)))
 
     def _fitting(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: bool) -> list[list[int]]:
         """Return the columns of the tables that fit beside each other; an empty list stands for rows as blocks."""
@@ -165,8 +165,8 @@ class Page:
 class Bar:
     """A progress bar on stderr, only on a terminal and only for work that takes longer than ``after`` seconds.
 
-    It counts what `update` is told, or the rows of a pass (`rows`), and says after how many passes (`step`) which value
-    was reached. What does not fit into the width of the terminal is left out, the last things first.
+    It counts the units given to `update`, or the rows of a pass (`rows`), and says after how many passes (`step`)
+    which value was reached. What does not fit into the width of the terminal is left out, the last things first.
     """
 
     def __init__(self, what: str, unit: str, after: float = SHOW_AFTER) -> None:

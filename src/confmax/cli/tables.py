@@ -24,22 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confmax.cli.csvs import (
-    STANDARD,
-    Source,
-    as_names,
-    csv_bytes,
-    is_number,
-    numbers_of,
-    opened,
-    read_cells_of,
-    read_csv,
-    refuse_repeated,
-    short,
-    typed_column,
-    with_points,
-)
-from confmax.places import check_place, is_stream, same_place, write_whole
+from confmax.cli import csvs
+from confmax.cli.csvs import STANDARD, Source, as_names, is_number, opened, refuse_repeated, short
+from confmax.places import is_stream, same_place, write_whole
 from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
 
 PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
@@ -149,7 +136,7 @@ class Frame:
         """
         column = self.columns[name]
         if self.is_text:
-            return numbers_of(column, name, self.path)
+            return csvs.numbers_of(column, name, self.path)
         if not self.is_numeric(name):
             raise ValueError(
                 f"column {name!r} of {self.path} holds {column.type}, not numbers; choose the columns of probabilities "
@@ -238,9 +225,11 @@ def read_frame(path: Path, separator: str | None = None) -> Frame:
     source = opened(path)
     _check_bytes(source, extension)
     if extension == ".csv":
-        table, mark = read_csv(source, separator)
+        table, mark = csvs.read_csv(source, separator)
         names = [name.strip() for name in table.column_names]
-        frame = Frame(source.path, dict(zip(names, with_points(table, mark), strict=True)), table=table, separator=mark)
+        frame = Frame(
+            source.path, dict(zip(names, csvs.with_points(table, mark), strict=True)), table=table, separator=mark
+        )
     else:
         frame = _read_parquet(source) if extension == ".parquet" else _read_npz(source)
     if extension != ".npz" and not any(len(column) for column in frame.columns.values()):
@@ -255,7 +244,7 @@ def read_cells(path: Path) -> list[list[str]]:
         raise ValueError(f"{path} does not end in {', '.join(_TEXT)}; save the table as CSV")
     source = opened(path)
     _check_bytes(source, ".csv")
-    return read_cells_of(source)
+    return csvs.read_cells_of(source)
 
 
 def _check_readable(path: Path) -> None:
@@ -356,19 +345,6 @@ def _as_column(array: NDArray[Any]) -> pa.ChunkedArray:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def check_output(path: Path, extensions: Sequence[str] = ()) -> None:
-    """Refuse a place that nothing can be written to, before any work is done.
-
-    Raises
-    ------
-    ValueError
-        If the folder does not exist or is not writable, the path is a directory, or the extension is unknown.
-    """
-    if extensions:
-        format_of(path)
-    check_place(path)
-
-
 def refuse_same(path: Path, given: Path, option: str = "-o") -> None:
     """Refuse to write to the file that is read, under whatever name; ``option`` is what names the output."""
     if path.exists() and given.exists() and same_place(path, given):
@@ -435,11 +411,11 @@ def write_decisions(
         data = _npz_bytes({**frame.arrays, DECISION: decisions})
     elif extension == ".csv":
         separator = "\t" if path.suffix.lower() == ".tsv" else frame.separator or ","
-        data = csv_bytes(table.append_column(DECISION, pa.array(decisions)), separator)
+        data = csvs.csv_bytes(table.append_column(DECISION, pa.array(decisions)), separator)
     else:
         if frame.is_text:
             # names as the file has them, also with spaces around
-            columns = map(typed_column, frame.columns.values())
+            columns = map(csvs.typed_column, frame.columns.values())
             table = pa.table(dict(zip(table.column_names, columns, strict=True))).combine_chunks()
         typed = table.append_column(DECISION, pa.array(decisions))
         data = _parquet_bytes(typed) if extension == ".parquet" else _npz_bytes(_as_arrays(typed))

@@ -213,7 +213,7 @@ def _calibration(calibration: Calibration) -> Document:
 
 
 def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], tuple[str, ...], bool]:
-    """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names told the order.
+    """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names gave the order.
 
     The file has one row per true class and one column per decision. A first row of names, and a first column of
     names, are matched to the classes; with one of them alone, the other axis follows its order.

@@ -43,11 +43,10 @@ from confmax.optimize import (
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Table, make_table
+from confmax.tables import Table, TransferredDecisions, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
-from confmax.tables.transferred import DecidingOn
 
 __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
            "warn_of_trivial"]  # fmt: skip
@@ -191,7 +190,7 @@ def tune(
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
-    labelled = raw.at_hand() if out_of_fold is None else out_of_fold
+    labelled = raw.in_memory() if out_of_fold is None else out_of_fold
     plan = _plan(
         metric.finite(raw.n_rows), raw, labelled, solver=solver, confusion=confusion, calibration=calibration,
         randomized=randomized, seed=random_state,
@@ -330,7 +329,7 @@ def _plan(
     oracle = CountingOracle(make_oracle(table, mode, model_share=share))
     method = choose(
         solver, metric, table.n_classes, metric.n_decisions(table.n_classes), exact=oracle.exact,
-        blended=mode == "blend", in_parts=table.backend == "parts",
+        blended=mode == "blend", in_parts=not table.is_whole,
     )  # fmt: skip
     method.check(metric, table.n_classes, table.n_rows)
     return _Plan(metric, raw, oracle, mode, fitted, method, _is_auto(solver), settings["randomized"], seed)
@@ -352,10 +351,10 @@ def _problem(plan: _Plan, tol: float, max_passes: int | None) -> tuple[Problem, 
     plain = starts[: 1 + len(priors)]
     if table is not plan.raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
-        on_raw = CountingOracle(DecidingOn(plan.raw, oracle))
+        on_raw = CountingOracle(TransferredDecisions(plan.raw, oracle))
         plain = baselines(on_raw, _priors(plan.raw), n_decisions, matrix=plan.matrix)
     automatic_for_two = plan.automatic and table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
-    if automatic_for_two and (table.backend == "parts" or metric.structure.may_draw):
+    if automatic_for_two and (not table.is_whole or metric.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
         starts[:0] = [rule for rule in best_cut(metric, oracle)[:2] if rule is not None]
     # the final evaluation is counted too, on labels once more where they are not the estimate
@@ -426,7 +425,7 @@ def _best(
         if base[name] <= best.value + 1e-13 * max(1.0, abs(best.value)):
             continue
         # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(plan, plan.table if plan.table.raw is None else plan.table.raw, rule)
+        again = _evaluated(plan, plan.table.calibrated(None), rule)
         base[name] = again.value
         if again.value > best.value:
             best, mixed, loss = again, False, max(loss + single_value - again.value, 0.0)
@@ -453,10 +452,7 @@ def _label_value(plan: _Plan, best: _Evaluated) -> float | None:
         return None
     if not plan.oracle.model_share > 0.0:
         return best.value
-    on_labels = CountingOracle(make_oracle(plan.table, "labels"))
-    value = plan.value(best.rule.evaluate(on_labels, matrix=plan.matrix))
-    plan.oracle.n_passes += on_labels.n_passes
-    return value
+    return plan.value(best.rule.evaluate(plan.oracle.second_estimate(0.0), matrix=plan.matrix))
 
 
 def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
