@@ -15,7 +15,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
 from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.structure import General
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta
 ORDER = (
@@ -27,7 +27,7 @@ OF_TWO = ("linear_kappa", "quadratic_kappa", "micro_f1")  # of two classes these
 PARTS = ("precision", "recall", "f1")
 
 
-def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
+def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
     """Return the metrics for a table by name: the tuned one, the second one, and those of the catalogue."""
     K, present = table.n_classes, np.flatnonzero(table.label_weight() > 0).tolist()
     metrics_shown = {repr(tuned): tuned, repr(second): second}

@@ -18,7 +18,7 @@ from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, with_gain
 from confmax.evaluate.tuning_rows import tuned_on
 from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
-from confmax.tables import Table, apply_calibrator, decide
+from confmax.tables import MemoryTable, apply_calibrator, decide
 from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 
@@ -28,7 +28,7 @@ class Evidence:
 
     Attributes
     ----------
-    table : Table
+    table : MemoryTable
         Raw probabilities (n, K) with labels.
     metric : Metric
         What the rule was tuned for, or what it is evaluated by.
@@ -52,7 +52,7 @@ class Evidence:
         Whether the rows are those that the rule was tuned on.
     """
 
-    table: Table
+    table: MemoryTable
     metric: Metric
     rule: Rule
     decided: Decided
@@ -86,7 +86,7 @@ class Evidence:
         return np.zeros(self.table.n_rows, np.int64) if self.fold is None else self.fold
 
     @property
-    def parts(self) -> list[tuple[Rule, Table]]:
+    def parts(self) -> list[tuple[Rule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         parts = [(rule, _rows(self.table, self.which == k)) for k, rule in enumerate(self.rules)]
         return [(rule, part) for rule, part in parts if part.weight_total]
@@ -100,7 +100,7 @@ class Evidence:
         return counts.reshape(K, M)
 
 
-def evidence_of(table: Table, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
+def evidence_of(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
     decided = Decided(*rule.decided(table))
     single = Decided(*_most_frequent(rule).decided(table)) if rule.is_randomized else None
@@ -110,7 +110,7 @@ def evidence_of(table: Table, metric: Metric, rule: Rule, solution: Tuned | None
 
 
 def cross_fitted(
-    table: Table,
+    table: MemoryTable,
     solution: Tuned,
     tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned],
     *,
@@ -125,7 +125,7 @@ def cross_fitted(
 
     Parameters
     ----------
-    table : Table
+    table : MemoryTable
         All rows, labelled.
     solution : Solution
         What was found on all of them.
@@ -164,7 +164,7 @@ def cross_fitted(
     )  # fmt: skip
 
 
-def pooled(rules: Sequence[Rule], table: Table, which: NDArray[np.int64]) -> Decided:
+def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) -> Decided:
     """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
 
     Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each
@@ -199,7 +199,7 @@ def _most_frequent(rule: Rule) -> Rule:
     return with_gain(rule, frequent_gain(rule)) if rule.is_randomized else rule
 
 
-def _rows(table: Table, part: Array) -> Table:
+def _rows(table: MemoryTable, part: Array) -> MemoryTable:
     assert table.labels is not None
     weight = None if table.weight is None else table.weight[part]
     return replace(

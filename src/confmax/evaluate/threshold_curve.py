@@ -16,7 +16,7 @@ from confmax.evaluate.protocols import Rule, plain_rule, with_gain
 from confmax.evaluate.thresholds import class_thresholds
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
-from confmax.tables import Table, apply_calibrator
+from confmax.tables import MemoryTable, apply_calibrator
 
 EVEN, BY_RANK = 101, 200  # points of a curve: along the axis, and where the rows are
 ORDER_CHECKED = 1001  # probabilities at which a rule is asked whether it decides from a threshold on
@@ -63,7 +63,7 @@ def positive_class(metric: Metric) -> int:
     return int(metric.classes[-1]) if has_positive and metric.classes is not None else 1
 
 
-def threshold_curve(rule: Rule, table: Table, metric: Metric) -> ThresholdCurve | None:
+def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> ThresholdCurve | None:
     """Return the curve of a ``metric`` on a ``table`` of raw probabilities, with the points of ``rule``.
 
     With labels the rows are counted. Without, the probabilities as the rule calibrates them say what is expected. None

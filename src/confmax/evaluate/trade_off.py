@@ -17,7 +17,7 @@ from confmax.evaluate.protocols import Rule, frequent_gain
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
 from confmax.oracle import make_oracle
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 
 STEPS = 31  # from t = 0 over 1 to 1.5
 MOST_CELLS = 4_000_000  # of full gains: rows would be multiplied by larger ones for minutes
@@ -33,13 +33,17 @@ class TradeOff:
 
 
 def trade_off(
-    parts: Sequence[tuple[Rule, Table]], metrics: tuple[Metric, Metric], *, n_steps: int = STEPS, mode: str = "labels"
+    parts: Sequence[tuple[Rule, MemoryTable]],
+    metrics: tuple[Metric, Metric],
+    *,
+    n_steps: int = STEPS,
+    mode: str = "labels",
 ) -> TradeOff | None:
     """Return the way from argmax to the rule, None where the rule has no such way that is cheap.
 
     Parameters
     ----------
-    parts : sequence of (Rule, Table)
+    parts : sequence of (Rule, MemoryTable)
         Rules, each with the raw rows that it decides; of cross-fitted figures one per fold.
     metrics : (Metric, Metric)
         The tuned metric and the other one.

@@ -26,7 +26,7 @@ from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.page.page import Made, check_installed, page
 from confmax.places import check_place, write_whole
-from confmax.tables import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
+from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.seed import RandomState, as_seed
 
 AnyMetric = str | Metric | Callable[[Array], float]
@@ -99,7 +99,7 @@ def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | Non
     return metric
 
 
-def check_order(metrics: Sequence[Metric], table: Table) -> None:
+def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
     for metric in metrics:
         if metric.structure.n_classes is None:
@@ -123,12 +123,13 @@ def _check_metric(metric: Metric, K: int, M: int) -> None:
         )
 
 
-def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> Table:
+def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> MemoryTable:
     """Return the labelled table of a report, its rows in memory."""
     if y is None:
         raise ValueError("a report counts labels; pass y, the true class of every row")
-    if is_source(proba) or is_dask(proba) or is_spark(proba):
-        raise ValueError("a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows")
+    refuse_elsewhere(
+        proba, "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
+    )
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
         raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "

@@ -172,7 +172,7 @@ class TradeOffDisplay(OfRows):
         mode = "model" if y is None else "labels"
         table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
         metrics = (solution.metric, second)
-        way = trade_off([(rule, table)], metrics, n_steps=STEPS, mode=mode)
+        way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
         assert way is not None
         calibrated = table.calibrated(rule.calibrator)
         prior = table.label_weight() if table.has_labels else calibrated.mean_probability()

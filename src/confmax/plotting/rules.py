@@ -179,7 +179,7 @@ class DecisionRegionsDisplay:
         decided = rule.decision_probabilities(points).argmax(axis=1)
         rows = labels = None
         if proba is not None:
-            table = make_table(proba, y, None, rule.class_names[:3])
+            table = make_table(proba, y, None, rule.class_names[:3]).dense("a plot")
             chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
             rows, labels = table.proba[chosen], None if table.labels is None else table.labels[chosen]
         return cls(points=points, decided=decided, names=names_of(rule), rows=rows, labels=labels).plot(ax=ax)

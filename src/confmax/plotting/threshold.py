@@ -115,7 +115,7 @@ class ThresholdDisplay(OfRows):
         if table.n_classes == rule.n_decisions == 2:
             metric = aligned(metric, table.classes)
             metric.check_table(2, 2)
-            curve = threshold_curve(rule, table, metric)
+            curve = threshold_curve(rule, table.dense("a plot"), metric)
         if curve is None:
             raise ValueError(
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
