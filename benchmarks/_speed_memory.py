@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import confmax
-from benchmarks._speed_methods import tiny
 from benchmarks._speed_scan import numpy_pass
-from benchmarks._speed_tables import SEED, Recipe
+from benchmarks._speed_tables import SEED, Recipe, tiny
 from benchmarks._speed_tools import child_output, memory_floor, resident, two_threads, verdict
 
 SIZE = (2_000_000, 20)

@@ -1,21 +1,30 @@
 """confmax beside what users would pick, on generated tables: value, gap, passes, seconds and peak memory of each.
 
-Every method runs in a process of its own. The labels are drawn from a model of which the table is a mildly
-miscalibrated version. A method that is not done in its time is stopped; its seconds, and so its ratio, are then lower
-bounds.
+Every method (`benchmarks.methods`) runs in a process of its own. The labels are drawn from a model of which the table
+is a mildly miscalibrated version. A method that is not done in its time is stopped; its seconds, and so its ratio, are
+then lower bounds.
+
+    python -m benchmarks._speed_rivals TABLE.npz METHOD METRIC ...
+
+is that process: it prints one line of JSON before and one after each metric, so that what is known of a search that
+was stopped is not lost. The time of confmax on labels is measured around the method in the same process.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks._speed_process import measured
-from benchmarks._speed_tables import SEED, Recipe
-from benchmarks._speed_tools import ratio, verdict
+from benchmarks import methods
+from benchmarks._speed_process import emit, measured
+from benchmarks._speed_tables import SEED, Recipe, tiny
+from benchmarks._speed_tools import memory_floor, ratio, resident, seconds_of, two_threads, verdict
+from benchmarks.harness import markdown, value
 
 SIZES = (
     Recipe(1000, 5, signal=1.5, imbalance=30.0, wrong=True),
@@ -28,11 +37,26 @@ SIZES = (
 BINARY = (Recipe(20_000, 2, imbalance=10.0, wrong=True), Recipe(200_000, 2, imbalance=10.0, wrong=True))
 METRICS = ("macro_f1", "g_mean", "cohen_kappa")
 BASE = "confmax, labels"
-OWN = (BASE, "confmax, labels, mixture", "confmax, model", "confmax, defaults")
-MANY = (*OWN, "xcolumns", "xcolumns, top", "Nelder-Mead", "Nelder-Mead, compiled", "cutoffs, one-vs-rest",
-        "cutoffs, coordinate", "argmax", "p/prior")  # fmt: skip
-TWO = (*OWN, "TunedThreshold", "cutoffs, one-vs-rest", "argmax", "p/prior")
+OURS = {
+    BASE: methods.ours(confusion="labels", calibration=None),
+    "confmax, labels, mixture": methods.ours(confusion="labels", calibration=None, randomized=True),
+    "confmax, model": methods.ours(labels=False, confusion="model", calibration=None),
+    "confmax, defaults": methods.ours(),
+}
+MANY = OURS | {
+    "xcolumns": methods.xcolumns("random"),
+    "xcolumns, top": methods.xcolumns("top"),
+    "Nelder-Mead": methods.nelder_mead(methods.in_numpy, dtype=np.float32),
+    "Nelder-Mead, compiled": methods.nelder_mead(dtype=np.float32),
+    "cutoffs, one-vs-rest": methods.cutoffs("auto"),
+    "cutoffs, coordinate": methods.cutoffs("coord_ascent"),
+    "argmax": methods.argmax,
+    "p/prior": methods.by_prior,
+}
+METHODS = MANY | {"TunedThreshold": methods.tuned_threshold}
+TWO = (*OURS, "TunedThreshold", "cutoffs, one-vs-rest", "argmax", "p/prior")
 TEST_ROWS, TEST_CELLS = 100_000, 50_000_000
+REPEATS, LONG = 5, 3.0  # a method that takes more seconds is run once, with confmax around it
 CAP, CAP_OF_RIVAL, ENOUGH = 12.0, 5.0, 150.0
 SHOWN = 5e-5
 FASTER = {"xcolumns": 50.0, "Nelder-Mead": 100.0}
@@ -85,7 +109,45 @@ def measure_method(path, method, names, cap):
         # plain Nelder-Mead gets no more than the ratio that is asked needs
         return min(cap, max(CAP_OF_RIVAL, ENOUGH * own)) if method == "Nelder-Mead" else cap
 
-    return measured(["-m", "benchmarks._speed_methods", path, method], names, limit)
+    return measured(["-m", "benchmarks._speed_rivals", path, method], names, limit)
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+
+def time_method(method, name, P, y):
+    """Return times of the method and of confmax on labels around it, its peak memory and what it says, and its rule."""
+    tune, base = METHODS[method], []
+
+    def reference():
+        if method != BASE:
+            base.append(seconds_of(METHODS[BASE], name, P, y)[0])
+
+    seconds_of(METHODS[BASE], name, P, y)
+    reference()
+    floor = memory_floor()
+    emit(event="start", metric=name, ours=base, floor=floor)
+    first, tuned = seconds_of(tune, name, P, y)
+    peak, times = resident("VmHWM") - floor, [first]
+    emit(event="found", metric=name)
+    for _ in range(REPEATS - 1):
+        reference()
+        if first < LONG:
+            times.append(seconds_of(tune, name, P, y)[0])
+    return {"seconds": times, "ours": base, "peak": peak, **tuned.about}, tuned.decide
+
+
+def main(path, method, *names):
+    warnings.simplefilter("ignore")  # of the rivals, and of absent classes
+    with np.load(path) as data:
+        P, y, Q, z = (data[key] for key in ("P", "y", "Q", "z"))
+    with two_threads():
+        for name in names:
+            for warm in (method, BASE):
+                METHODS[warm](name, *tiny(2 if P.shape[1] == 2 else 5))
+        for name in names:
+            record, decide = time_method(method, name, P, y)
+            emit(event="done", metric=name, tuning=value(name, y, decide(P)), test=value(name, z, decide(Q)), **record)
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
@@ -108,27 +170,23 @@ def base_of(data, row, method=BASE):
 
 
 def line_of(data, row):
-    """Return one line of a table's report."""
-    head = f"{row['metric']} | {row['method']}"
+    """Return the cells of one line of a table's report."""
+    head = [row["metric"], row["method"]]
     if row.get("failed"):
-        return f"{head} | failed | | | | | | "
+        return [*head, "failed", *[""] * 6]
     times, mark = speedup(row), "> " if row.get("stopped") else ""
     gap = "" if row.get("gap") is None else f"{row['gap']:.1e}"
     values = ["", ""]
     if "tuning" in row:
         behind = row["tuning"] > base_of(data, row).get("tuning", 1.0) + SHOWN
         values = [f"{row['tuning']:.5f}" + (" *" if behind else ""), f"{row['test']:.5f}"]
-    return (
-        f"{head} | {values[0]} | {values[1]} | {gap} | {row.get('passes', '')} | "
-        f"{mark}{np.median(row['seconds']):.3g} | {row['peak'] / row['bytes']:.1f} | "
-        f"{'' if times is None else f'{mark}{times:.3g}'}"
-    )
+    return [*head, *values, gap, row.get("passes", ""), f"{mark}{np.median(row['seconds']):.3g}",
+            f"{row['peak'] / row['bytes']:.1f}", "" if times is None else f"{mark}{times:.3g}"]  # fmt: skip
 
 
 def targets(data):
     """Return the table of what is required: ratio and tuning value against the rivals that the target names."""
-    lines = ["table | metric | rival | times faster | required | speed | tuning, confmax - rival | value",
-             "---|---|---|---:|---:|---|---:|---"]  # fmt: skip
+    lines = []
     for row in data["rows"]:
         bound = required(row)
         if bound is None or row.get("failed"):
@@ -139,18 +197,19 @@ def targets(data):
         less = base_of(data, row)["tuning"] - theirs["tuning"] if "tuning" in theirs else float("nan")
         mixed = base_of(data, row, "confmax, labels, mixture")["tuning"] - theirs.get("tuning", float("nan"))
         lines.append(
-            f"{row['size']} | {row['metric']} | {row['method']} | {'> ' if row.get('stopped') else ''}{times:.3g} | "
-            f"{bound:g} | {verdict(times, bound, most=False)} | {less:+.1e} (mixture {mixed:+.1e}) | "
-            f"{verdict(less, 0.0, most=False)}"
-        )
-    return "\n".join(lines)
+            [row["size"], row["metric"], row["method"], f"{'> ' if row.get('stopped') else ''}{times:.3g}",
+             f"{bound:g}", verdict(times, bound, most=False), f"{less:+.1e} (mixture {mixed:+.1e})",
+             verdict(less, 0.0, most=False)]
+        )  # fmt: skip
+    head = ["table", "metric", "rival", "times faster", "required", "speed", "tuning, confmax - rival", "value"]
+    return markdown(head, lines, 3)
 
 
 def losses(data):
     """Return the sentences that name every method that beats confmax on labels in value, or in time."""
     better = {"tuning": [], "test": [], "time": []}
     for row in data["rows"]:
-        if row["method"] in OWN or row.get("failed"):
+        if row["method"] in OURS or row.get("failed"):
             continue
         base = base_of(data, row)
         for key in ("tuning", "test"):
@@ -180,10 +239,13 @@ same process, called in turn; `>`: stopped, a lower bound; * tuning value above 
 
 def report(data):
     parts = [ABOUT, losses(data), targets(data)]
-    head = "metric | method | tuning | test | gap | passes | seconds | memory | times"
+    head = ["metric", "method", "tuning", "test", "gap", "passes", "seconds", "memory", "times"]
     for size in dict.fromkeys(row["size"] for row in data["rows"]):
-        lines = [line_of(data, row) for row in data["rows"] if row["size"] == size]
-        order = sorted(range(len(lines)), key=lambda i: METRICS.index(lines[i].split(" | ")[0]))
-        parts.append("\n".join([f"**{size}**", "", head, "---|---|---:|---:|---:|---:|---:|---:|---:",
-                                *(lines[i] for i in order)]))  # fmt: skip
+        rows = [row for row in data["rows"] if row["size"] == size]
+        rows.sort(key=lambda row: METRICS.index(row["metric"]))
+        parts.append(f"**{size}**\n\n" + markdown(head, [line_of(data, row) for row in rows], 2))
     return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

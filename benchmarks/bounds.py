@@ -9,38 +9,33 @@ best value found. The figures are written to the section "bounds" of benchmarks/
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 
 import confmax
-from benchmarks.results import write_section
+from benchmarks.harness import figures, load, markdown, report
 
 METRICS = ["macro_f1", "weighted_f1", "macro_jaccard", "macro_precision"]
 
 
 def main(folder):
-    paths = sorted(Path(folder).glob("*.npz"))
-    gaps, passes = {}, {}
-    for name in METRICS:
-        found = [
-            confmax.maximize(name, np.load(path)["P_tune"], confusion="model", randomized=True, calibration=None)
-            for path in paths
-        ]
-        gaps[name] = [solution.upper_bound - solution.value for solution in found]
-        passes[name] = [solution.n_passes for solution in found]
-    lines = ["table | " + " | ".join(METRICS), "---|" + "---:|" * len(METRICS)]
-    for k, path in enumerate(paths):
-        lines.append(f"{path.stem} | " + " | ".join(f"{gaps[name][k]:.4f}" for name in METRICS))
-    for what, function in (("median", np.median), ("largest", np.max), ("smallest", np.min)):
-        lines.append(f"{what} | " + " | ".join(f"{function(gaps[name]):.4f}" for name in METRICS))
-    lines.append("passes, median | " + " | ".join(f"{np.median(passes[name]):.0f}" for name in METRICS))
-    lines.append("passes, most | " + " | ".join(f"{max(passes[name])}" for name in METRICS))
-    text = f"`python -m benchmarks.bounds FOLDER`: upper bound minus value on {len(paths)} tables.\n\n" + "\n".join(
-        lines
+    tables = load(folder)
+    found = [
+        [confmax.maximize(name, data.P, confusion="model", randomized=True, calibration=None) for name in METRICS]
+        for data in tables
+    ]
+    gaps = np.array([[solution.upper_bound - solution.value for solution in row] for row in found])
+    passes = np.array([[solution.n_passes for solution in row] for row in found])
+    rows = [[data.stem, *figures(row)] for data, row in zip(tables, gaps, strict=True)]
+    for what, summary in (("median", np.median), ("largest", np.max), ("smallest", np.min)):
+        rows.append([what, *figures(summary(gaps, axis=0))])
+    for what, summary in (("median", np.median), ("most", np.max)):
+        rows.append([f"passes, {what}", *figures(summary(passes, axis=0), ".0f")])
+    report(
+        "bounds",
+        f"`python -m benchmarks.bounds FOLDER`: upper bound minus value on {len(tables)} tables.",
+        markdown(["table", *METRICS], rows),
     )
-    write_section("bounds", text)
-    print(text)
 
 
 if __name__ == "__main__":

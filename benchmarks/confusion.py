@@ -12,13 +12,11 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 
-import confmax
-from benchmarks.quality import value_on_test
-from benchmarks.results import write_section
+from benchmarks import methods
+from benchmarks.harness import Data, figures, load, markdown, paired, report, value
 
 METRICS = ["g_mean", "h_mean", "q_mean", "min_recall", "macro_f1", "weighted_f1", "cohen_kappa", "quadratic_kappa",
            "mcc", "balanced_accuracy"]  # fmt: skip
@@ -26,77 +24,60 @@ MODES = ["labels", "blend", "model"]
 SMALL = 300
 
 
-def halves(data):
-    """Yield (P, y, P held out, y held out): both directions."""
-    yield data["P_tune"], data["y_tune"], data["P_test"], data["y_test"]
-    yield data["P_test"], data["y_test"], data["P_tune"], data["y_tune"]
-
-
 def samples(data):
     """Yield three small samples with all other rows to score on."""
-    P, y = np.vstack([data["P_tune"], data["P_test"]]), np.concatenate([data["y_tune"], data["y_test"]])
+    P, y = np.vstack([data.P, data.Q]), np.concatenate([data.y, data.z])
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(y))
-        some = np.concatenate([order[y[order] == k][:3] for k in range(P.shape[1])])
+        some = np.concatenate([order[y[order] == k][:3] for k in range(data.K)])
         rest = order[~np.isin(order, some)]
         chosen = np.concatenate([some, rest[: max(min(SMALL, len(y) // 3) - len(some), 0)]])
         held = np.setdiff1d(order, chosen)
-        yield P[chosen], y[chosen], P[held], y[held]
+        yield Data(data.stem, P[chosen], y[chosen], P[held], y[held])
 
 
-def values(parts, calibrations):
+def measure(parts, columns):
     """Return held-out values {(metric, calibration, mode): list}."""
     found = {}
-    for P, y, Q, z in parts:
-        for calibration in calibrations:
-            for mode in MODES:
-                for name in METRICS:
-                    classes = range(P.shape[1])
-                    solution = confmax.maximize(name, P, y, classes=classes, confusion=mode, calibration=calibration)
-                    value = value_on_test(confmax.metrics.get(name), solution.rule, Q, z)
-                    found.setdefault((name, calibration, mode), []).append(value)
+    for calibration, mode in columns:
+        tune = methods.ours(confusion=mode, calibration=calibration)
+        for name in METRICS:
+            values = [value(name, data.z, tune(name, data.P, data.y).decide(data.Q)) for data in parts]
+            found[name, calibration, mode] = values
     return found
 
 
-def paired(a, b):
-    d = np.array(a) - np.array(b)
-    return f"{d.mean():+.4f} ({d.std(ddof=1) / np.sqrt(len(d)):.4f}), {(d > 1e-9).sum()}/{(d < -1e-9).sum()}"
-
-
-def table_of(found, calibrations):
-    columns = [(calibration, mode) for calibration in calibrations for mode in MODES]
-    heads = [f"{mode}{'' if calibration else ', raw'}" for calibration, mode in columns]
-    lines = [
-        "metric | " + " | ".join(heads) + " | blend - labels (s.e.), won/lost | blend - model (s.e.), won/lost",
-        "---|" + "---:|" * (len(columns) + 2),
-    ]
+def table_of(values, columns):
+    head = ["metric", *(mode + ("" if calibration else ", raw") for calibration, mode in columns)]
+    rows = []
     for name in METRICS:
-        means = [f"{np.mean(found[name, *column]):.4f}" for column in columns]
-        differences = [
-            paired(found[name, "auto", "blend"], found[name, "auto", other]) for other in ("labels", "model")
-        ]
-        lines.append(f"{name} | " + " | ".join(means + differences))
-    means = [f"{np.mean([found[name, *column] for name in METRICS]):.4f}" for column in columns]
-    lines.append("mean | " + " | ".join(means) + " | |")
-    return "\n".join(lines)
+        blend = np.array(values[name, "auto", "blend"])
+        differences = [blend - values[name, "auto", other] for other in ("labels", "model")]
+        rows.append([
+            name, *figures(np.mean(values[name, *column]) for column in columns),
+            *("{:+.4f} ({:.4f}), {}/{}".format(*paired(d), (d > 1e-9).sum(), (d < -1e-9).sum()) for d in differences),
+        ])  # fmt: skip
+    means = figures(np.mean([values[name, *column] for name in METRICS]) for column in columns)
+    head += ["blend - labels (s.e.), won/lost", "blend - model (s.e.), won/lost"]
+    return markdown(head, [*rows, ["mean", *means, "", ""]])
 
 
 def main(folder):
     warnings.simplefilter("ignore")
-    start = time.perf_counter()
-    tables = [np.load(path) for path in sorted(Path(folder).glob("*.npz"))]
-    both = values([part for data in tables for part in halves(data)], [None, "auto"])
-    few = values([part for data in tables for part in samples(data)], ["auto"])
-    text = [
+    start, tables = time.perf_counter(), load(folder)
+    calibrated = [("auto", mode) for mode in MODES]
+    every = [(None, mode) for mode in MODES] + calibrated
+    both = measure([part for data in tables for part in (data, data.turned())], every)
+    few = measure([part for data in tables for part in samples(data)], calibrated)
+    report(
+        "confusion",
         f"`python -m benchmarks.confusion FOLDER` ({time.perf_counter() - start:.0f} s): held-out values on labels, "
         f"`randomized='auto'`, `calibration='auto'` unless raw.",
         f"Two-fold cross-fitting over {len(tables)} tables ({2 * len(tables)} values per cell):",
-        table_of(both, [None, "auto"]),
+        table_of(both, every),
         f"Small samples, at most {SMALL} rows, three per table ({3 * len(tables)} values per cell):",
-        table_of(few, ["auto"]),
-    ]
-    write_section("confusion", "\n\n".join(text))
-    print("\n\n".join(text))
+        table_of(few, calibrated),
+    )
 
 
 if __name__ == "__main__":

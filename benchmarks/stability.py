@@ -122,7 +122,7 @@ def beside(path, lines):
         cells = [name, n, K, metric, shown, perturbed, before[0], narrow, before[1], moved, before[2]]
         rows.append(" | ".join(map(str, cells)))
     text = (
-        f"`python -m benchmarks.stability FOLDER beside benchmarks/stability_c70ce79.txt`: of {RUNS} relative "
+        f"`python -m benchmarks.stability FOLDER beside FILE`: of {RUNS} relative "
         f"perturbations of {SIZE:g}, of the table rounded to float32, and of {RUNS} runs with one row in another fold, "
         f"how many give the same rule as the table itself, now and on c70ce79.\n\n" + "\n".join(rows)
     )

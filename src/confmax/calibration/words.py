@@ -62,7 +62,7 @@ def how(rule: Any) -> str:
 
 def weights_alone(rule: Any) -> Array | None:
     """Return the weights (K,) of a deterministic rule that has one per class and nothing else, None for others."""
-    if rule.is_randomized or rule.gains.full is not None or rule.gains.power:
+    if rule.is_randomized or rule.gains.full is not None or rule.gains.power or rule.gains.has_further:
         return None
     a, b = coefficients(rule.gains)
     return None if b.any() else a[0]
@@ -202,8 +202,8 @@ def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None
         return None
     a, b = coefficients(rule.gains)
     shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
-    names = [printable(str(name)) for name in rule.class_names[: min(most_classes, rule.n_classes)]]
-    more = [(rule.n_classes - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
+    names = [printable(str(name)) for name in rule.class_names[: min(most_classes, rule.n_decisions)]]
+    more = [(rule.n_decisions - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
     return Numbers(
         [f"{share:.1%}" for share in rule.weights[:n_rules]] if rule.is_randomized else [],
         ["weight", "offset"][: len(shown)] * n_rules,

@@ -31,7 +31,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
-from confmax.tables import Table, make_table
+from confmax.tables import MemoryTable, make_table
 from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
@@ -109,7 +109,7 @@ def comparison(
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
     rows = rows_for(next(iter(rules.values()), None), file, options)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     _warn_of_rare(table)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
     if doubt:
@@ -162,7 +162,11 @@ def _evaluated(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric
 
 
 def _cross_fitted(
-    table: Table, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+    table: MemoryTable,
+    rows: FileRows,
+    chosen: Mapping[str, Metric],
+    seed: int,
+    progress: Callable[[int, int], Any] | None,
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
@@ -192,7 +196,7 @@ def _cross_fitted(
     return decided
 
 
-def _warn_of_rare(table: Table) -> None:
+def _warn_of_rare(table: MemoryTable) -> None:
     """Warn of classes that some fold, or all rows, are without."""
     assert table.labels is not None
     counts = np.bincount(table.labels, minlength=table.n_classes)

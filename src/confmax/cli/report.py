@@ -22,6 +22,7 @@ from confmax.metrics import Metric, get
 from confmax.places import check_place, same_place
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
+from confmax.tables import refuse_elsewhere
 
 FOLDS = 5
 
@@ -114,11 +115,12 @@ def write_cross_fitted_page(
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     from confmax import report as pages
 
-    if not hasattr(rows.proba, "shape") or rows.labels is None:
-        raise ValueError(
-            f"{rows.path} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
-            f"report on a file of other rows"
-        )
+    refuse_elsewhere(
+        rows.proba,
+        f"{rows.path} is read in parts and a report needs its rows in memory; leave out --report, and run confmax report "
+        f"on a file of other rows",
+    )
+    assert rows.labels is not None
     more = {key: value for key, value in settings.items() if key != "random_state"}
     with writing(path):
         pages.write_cross_fitted(

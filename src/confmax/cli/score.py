@@ -73,7 +73,7 @@ def score_rows(
         rows = rows.in_order(tuple(sorted(rows.classes, key=lambda name: name == positive)))
     tuned_for = None if rule is None else tuned_metric(rule, rows.classes)
     ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     has_rows = table.label_weight() > 0
     chosen = [aligned(metrics.get(name, **params), rows.classes) for name in names if name != "linear"]
     if "linear" in names:

@@ -22,8 +22,8 @@ _NAMES = {
 def metric_name(name: str) -> str:
     """Return a metric's name as it is written in prose, its parameters behind it."""
     head, sign, inside = name.partition("(")
-    # which columns, in which order, says nothing to those who know names
-    inside = re.sub(r"classes=\(([^)]*)\)", lambda found: f"{len(found[1].split(', '))} classes", inside)
+    # column numbers mean nothing to a reader who knows the classes by name
+    inside = re.sub(r"classes=\(([^)]*)\)", lambda match: f"{len(match[1].split(', '))} classes", inside)
     return f"{_NAMES.get(head, printable(head))}{' (' + printable(inside) if sign else ''}"
 
 

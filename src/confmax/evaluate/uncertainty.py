@@ -25,7 +25,7 @@ from confmax.evaluate.scores import PLAIN, Difference, Estimate, Score
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
-from confmax.tables import Table, decide, is_source, make_table, on_host
+from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order
 from confmax.tables.labels import encode_labels, plain, vector
 from confmax.tables.seed import RandomState, as_seed
@@ -149,13 +149,15 @@ def score(
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
     seed = as_seed(random_state)
-    if y is None or is_source(proba):
-        raise ValueError("score needs labels, and rows in memory; pass arrays proba (n, K) and y (n,) of true classes")
+    in_memory = "score needs labels, and rows in memory; pass arrays proba (n, K) and y (n,) of true classes"
+    if y is None:
+        raise ValueError(in_memory)
+    refuse_elsewhere(proba, in_memory)
     judged = _by_name(rule, rules)
     tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
     stated = stated_order(y, proba)
     order = (_column_order(tuned_rules) or stated) if classes is None else classes
-    table = make_table(proba, y, sample_weight, order, stated=classes is not None)
+    table = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     # who tuned a rule for a metric of ordered classes has said what the order is
     tuned_for = [one.metric.split("(")[0] for one in tuned_rules]
     known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
@@ -185,7 +187,7 @@ def score(
 
 
 def compare(
-    table: Table,
+    table: MemoryTable,
     metrics: Mapping[str, Metric],
     rules: Mapping[str, Decides | Decided | ArrayLike],
     *,
@@ -228,11 +230,11 @@ def compare(
     return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, len(labels), lost)
 
 
-def plain_rules(table: Table) -> dict[str, Decided]:
+def plain_rules(table: MemoryTable) -> dict[str, Decided]:
     """Return what is decided without tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
     prior = table.label_weight()
     inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
-    decisions = np.asarray(on_host(decide(table.proba, Gains.reduced([np.ones(len(prior)), inverse]))))
+    decisions = decide(table.proba, Gains.reduced([np.ones(len(prior)), inverse]))
     return {name: Decided(line[None], np.ones(1), table.n_classes) for name, line in zip(PLAIN, decisions, strict=True)}
 
 
@@ -274,7 +276,9 @@ def values_at(metric: Metric, S: Confusion) -> Array:
 # --- rules and checks ------------------------------------------------------------------------------------------------
 
 
-def _decisions(name: str, rule: Decides | Decided | ArrayLike, table: Table) -> tuple[NDArray[np.integer], Array, int]:
+def _decisions(
+    name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable
+) -> tuple[NDArray[np.integer], Array, int]:
     """Return the decisions (A, n) of a rule's atoms on raw probabilities, their weights (A,), and M."""
     if isinstance(rule, Decided):
         return rule

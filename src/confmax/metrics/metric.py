@@ -172,10 +172,10 @@ class Metric:
         first = self.at(self._confusion(C))
         if first.matrix is not None:
             return np.array(first.matrix)
-        return np.diag(first.diagonal) + first.rows[:, None] + first.columns
+        return Gains.reduced(first.diagonal, first.columns).matrices()[0] + first.rows[:, None]
 
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
-        """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
+        """Return ``(a, b)``, (K,) and (M,), such that ``a_j p_j + b_j`` decides as the full gradient does.
 
         ``C`` (K, M) holds fractions. None for metrics that read the whole matrix. The reduced gain leaves out constants
         within a row of the gradient: they add the same to all scores.

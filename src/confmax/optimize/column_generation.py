@@ -33,7 +33,6 @@ from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, ma
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, by_differences, newton_gain, off_kinks, query_gains
-from confmax.oracle import make_oracle
 from confmax.tables import Oracle
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
@@ -241,8 +240,7 @@ class ColumnGeneration(Solver):
             return _from_sample(problem.sample, columns) if master.smooth else ColumnState(columns)
         if master.smooth:
             return ColumnState(columns)
-        model = make_oracle(oracle.table, "model")
-        oracle.n_passes += 1
+        model = oracle.second_estimate(1.0)
         answers = model.maximize(points.gains, matrix=problem.needs_matrix)
         space = _space(problem, model.rows)
         points = Points(space, points.gains, answers, space.vectors(answers), points.n_fixed)
@@ -407,7 +405,6 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     assert model is not None and oracle is not None
     asked, at = model.asked(state.round, problem.tol, near=False)
     gains = model.points.space.gains(asked)
-    problem.oracle.n_passes += 1
     model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
     answers = problem.ask(gains)
     columns = state.columns.joined(_prices(state.columns, gains), at, gains, answers, exact=False)
@@ -426,7 +423,7 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     place = Coordinate("weight", classes[state.round % len(classes)])
     asked, at = columns.asked(state.round, problem.tol, near=False)
     gains = points.space.gains(asked)
-    if _passes_left(problem) >= 2 and problem.oracle.table.backend != "parts" and points.gains.full is None:
+    if _passes_left(problem) >= 2 and problem.oracle.table.is_whole and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
         cuts = breakpoints(soft, problem.oracle, gain, place)
         values = np.empty(0) if cuts is None else cuts.best(float(merits[single]), CANDIDATES)

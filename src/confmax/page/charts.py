@@ -254,11 +254,11 @@ def _calibration(figures: Figures) -> Chart:
     return _chart(description, layers, rows, 320, key)
 
 
-def _bins(found: Reliability, what: str) -> list[Spec]:
+def _bins(bins: Reliability, what: str) -> list[Spec]:
     return [
         {"what": what, "said": said, "seen": seen, "share": share, "low": max(0.0, seen - 2 * error),
          "high": min(1.0, seen + 2 * error)}
-        for said, seen, share, error in zip(found.said, found.seen, found.share, found.error, strict=True)
+        for said, seen, share, error in zip(bins.said, bins.seen, bins.share, bins.error, strict=True)
     ]  # fmt: skip
 
 
@@ -333,10 +333,12 @@ def _thresholds(figures: Figures) -> Chart:
     for row in shown:
         assert row.folds is not None
         low, high, tuned, plain = (min(value, 1.0) for value in (*row.folds, row.threshold, row.threshold_plain))
-        rows.append({"name": row.name, "low": low, "high": high, "own": tuned, "plain": plain})
+        rows.append({"name": row.name, "low": low, "high": high, "tuned": tuned, "plain": plain})
     y = _down([row.name for row in shown])
-    x_plain, x_low, x_tuned = (_along(field, "threshold", domain=[0, 1]) for field in ("plain", "low", "own"))
-    tips = _tips({"name": "class", "own": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"})
+    x_plain, x_low, x_tuned = (_along(field, "threshold", domain=[0, 1]) for field in ("plain", "low", "tuned"))
+    tips = _tips(
+        {"name": "class", "tuned": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"}
+    )
     layers = [
         _points({"y": y, "x": x_plain}, size=60, color="var(--quiet)"),
         _layer("rule", {"y": y, "x": x_low, "x2": {"field": "high"}}, strokeWidth=6, opacity=0.35,

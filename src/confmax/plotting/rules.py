@@ -59,7 +59,7 @@ class WeightsDisplay:
         ValueError
             If a rule is no set of weights on probabilities.
         """
-        pairs = [_shown(weights_of(each)) for each in (rule, *others)]
+        pairs = [_shown(weights_of(one)) for one in (rule, *others)]
         weights, offsets = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
         names = names_of(rule)[: rule.n_classes]
         return cls(weights=weights, offsets=offsets, names=names, metric=rule.metric).plot(ax=ax)
@@ -173,13 +173,13 @@ class DecisionRegionsDisplay:
         """
         if rule.n_classes != 3:
             raise ValueError(f"decision regions need three classes and the rule has {rule.n_classes}")
-        i, j = (each.reshape(-1) for each in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
+        i, j = (grid.reshape(-1) for grid in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
         inside = i + j <= n
         points = np.column_stack([i[inside], j[inside], n - i[inside] - j[inside]]) / n
         decided = rule.decision_probabilities(points).argmax(axis=1)
         rows = labels = None
         if proba is not None:
-            table = make_table(proba, y, None, rule.class_names[:3])
+            table = make_table(proba, y, None, rule.class_names[:3]).dense("a plot")
             chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
             rows, labels = table.proba[chosen], None if table.labels is None else table.labels[chosen]
         return cls(points=points, decided=decided, names=names_of(rule), rows=rows, labels=labels).plot(ax=ax)

@@ -33,11 +33,10 @@ from confmax.optimize import (
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Table, make_table
+from confmax.tables import Table, TransferredDecisions, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
-from confmax.tables.transferred import DecidingOn
 
 __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
            "warn_of_trivial"]  # fmt: skip
@@ -179,14 +178,14 @@ def tune(
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
-    chosen, judged = metric.finite(raw.n_rows), raw.at_hand() if out_of_fold is None else out_of_fold
+    chosen, judged = metric.finite(raw.n_rows), raw.in_memory() if out_of_fold is None else out_of_fold
     confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
     found = choose_calibration(judged, calibration, seed=random_state)
     mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
     table = oracle.table
     n_decisions = chosen.n_decisions(table.n_classes)
     ways = {"exact": oracle.exact, "blended": mode == "blend"}
-    in_parts = table.backend == "parts"
+    in_parts = not table.is_whole
     method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
     method.check(chosen, table.n_classes, table.n_rows)
     matrix = chosen.statistics == "matrix"
@@ -196,7 +195,7 @@ def tune(
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
-        plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
+        plain = baselines(CountingOracle(TransferredDecisions(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
     two = table.n_classes == n_decisions == 2
     if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
@@ -334,9 +333,8 @@ def _finish(
     if table.has_labels:
         label_value = value
         if oracle.model_share > 0.0:
-            on_labels = CountingOracle(make_oracle(table, "labels"))
-            label_value = float(metric.values(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")))
-            oracle.n_passes += on_labels.n_passes
+            on_labels = rule.evaluate(oracle.second_estimate(0.0), matrix=metric.statistics == "matrix")
+            label_value = float(metric.values(on_labels))
     bound = outcome.upper_bound
     # the last digit of a closed gap is rounding
     upper = None if bound is None else max(bound, value)
@@ -382,7 +380,7 @@ def _best(
         if base[name] <= best[2] + 1e-13 * max(1.0, abs(best[2])):
             continue
         # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, rule, seed)
+        again = _evaluated(metric, table.calibrated(None), oracle, rule, seed)
         base[name] = again[2]
         if again[2] > best[2]:
             loss, mixed, best = max(loss + single_value - again[2], 0.0), False, again

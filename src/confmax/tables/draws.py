@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
 from confmax.tables.fingerprints import mixed
-from confmax.tables.kinds import on_host
+from confmax.tables.kinds import host_array
 from confmax.tables.labels import refuse_masked
 
 DRAWS = b"confmax draw"  # what coefficients are for
@@ -44,7 +44,7 @@ def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
         If there is not one key per row, or a key is neither an integer nor a string.
     """
     refuse_masked(keys, "keys")
-    values = np.asarray(on_host(keys))
+    values = host_array(keys)
     if values.shape != (n,):
         raise ValueError(f"keys must hold one key per row of proba: {n}; got shape {values.shape}")
     if values.dtype.kind in "iu":
