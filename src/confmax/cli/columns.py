@@ -64,6 +64,8 @@ class FileRows:
         Whether the order of the classes was given, or is that of numbers.
     notes : tuple of str
         What the reader should be warned of.
+    n_rows : int
+        Number of rows.
     proba : ndarray (n, K), or a table opened by `open_table`
         Probabilities, columns in the order of ``classes``; an array is checked.
     labels : ndarray (n,) or None
@@ -81,15 +83,11 @@ class FileRows:
     order: tuple[int, ...]
     order_known: bool
     notes: tuple[str, ...] = ()
+    n_rows: int = 0
     proba: Any = None
     labels: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
     frame: Frame | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.proba) if isinstance(self.proba, np.ndarray) else int(self.proba.n_rows)
 
     def in_order(self, classes: tuple[Any, ...]) -> FileRows:
         """Return the rows with their classes in another order."""
@@ -176,7 +174,7 @@ def read_rows(
                 f"{name} of {frame.path} has {len(part)} rows and the probabilities have {len(proba)}; name the table "
                 f"with --columns"
             )
-    return replace(rows, proba=proba, labels=coded, weight=weight, frame=frame)
+    return replace(rows, n_rows=len(proba), proba=proba, labels=coded, weight=weight, frame=frame)
 
 
 def _aligned(

@@ -51,7 +51,7 @@ def rows_in_parts(path: Path, options: TableOptions, progress: Progress | None =
     if rows.block is not None:
         source = source.with_columns(rows.order)
     # the columns are in the order of the classes now, whatever their names are
-    return replace(rows, path=path, proba=replace(source, names=None))
+    return replace(rows, path=path, n_rows=source.n_rows, proba=replace(source, names=None))
 
 
 def _head(path: Path) -> Frame:
@@ -81,7 +81,8 @@ def _mapped_rows(path: Path, options: TableOptions, progress: Progress | None) -
         raise ValueError(f"{path} is an array without names; give --classes, not --columns or --positive")
     columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
     known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
-    return FileRows(path, classes, columns, str(path), tuple(range(len(classes))), known, proba=source)
+    order = tuple(range(len(classes)))
+    return FileRows(path, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
 
 
 def is_read_in_parts(path: Path, in_parts: str) -> bool:

@@ -117,8 +117,8 @@ def write_cross_fitted_page(
 
     refuse_elsewhere(
         rows.proba,
-        f"{rows.path} is read in parts and a report needs its rows in memory; leave out --report, and run confmax report "
-        f"on a file of other rows",
+        f"{rows.path} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
+        f"report on a file of other rows",
     )
     assert rows.labels is not None
     more = {key: value for key, value in settings.items() if key != "random_state"}
