@@ -15,7 +15,7 @@ from confmax.page.format import capital, listed, number, percent, rows, threshol
 FEW = 30  # rows of a class below which its figures are loose
 MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
 LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
-SMALL = 0.005  # a loss of the metric below this is not worth a word
+SMALL = 0.005  # a loss of the metric below this is not mentioned
 COPIES = 0.1  # share of rows that have a twin
 DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
 
@@ -36,7 +36,7 @@ def seen_rows(figures: Figures) -> str:
 
 
 def tuned_on_training_rows(figures: Figures) -> str:
-    """The rule was tuned on the final model's probabilities of its own training rows."""
+    """The rule was tuned on the final model's probabilities of that model's training rows."""
     solution = figures.evidence.solution
     if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
         return ""
