@@ -24,7 +24,6 @@ from confmax.cli.metrics import not_applicable, order_needed, over, rows_for
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
-from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import compare, doubts, plain_rules
@@ -75,9 +74,7 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
         raise click.UsageError("--rule names a file twice; name each rule once")
     loaded, options = {str(path): app.load_rule(path) for path in rules}, TableOptions(**more)
     with Bar("comparing", "rules") as bar:
-        document = comparison(
-            read_frame(file, options.sep), options, names, params, loaded, progress=bar.update, **settings
-        )
+        document = comparison(file, options, names, params, loaded, progress=bar.update, **settings)
     print_document(document, as_json, partial(_show, again=_tune(file, options)))
 
 
@@ -85,7 +82,7 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
 
 
 def comparison(
-    frame: Frame,
+    file: Path,
     options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
@@ -98,7 +95,7 @@ def comparison(
 
     Parameters
     ----------
-    frame, options
+    file, options
         The file, and which columns of it are meant.
     names : sequence of str
         Metrics to tune for; none for those that suit the classes.
@@ -111,7 +108,7 @@ def comparison(
     **settings
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
-    rows = rows_for(next(iter(rules.values()), None), frame, options)
+    rows = rows_for(next(iter(rules.values()), None), file, options)
     table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     _warn_of_rare(table)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
@@ -127,7 +124,7 @@ def comparison(
     for sentence in doubts(scores, evaluated, undefined=False):
         app.warn(sentence)
     return {
-        **source_document(frame, options, rows),
+        **source_document(rows, options),
         "folds": N_FOLDS,
         "metrics": list(scores.metrics),
         "rules": [
