@@ -35,6 +35,7 @@ def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known
     for name in ORDER:
         metric = metrics.get(name)
         fits = not (metric.binary and K != 2) and (order_known or positive or not metric.ordered)
+        # the page would show the same number under two names
         fits = fits and not (K == 2 and name in OF_TWO)
         if fits and (metric.statistics != "matrix" or K <= MAX_MATRIX_CLASSES):
             if metric.one_class and positive:

@@ -152,8 +152,10 @@ def cross_fitted(
             f"no rule can be tuned without fold {len(solutions) + 1} of {n_folds} ({error}); evaluate the rule on "
             f"other rows instead, or pass more rows"
         ) from None
+    # the single rules answer what drawing adds: they are pooled over the same folds
     rules = [one.rule for one in solutions]
     singles = [_most_frequent(rule) for rule in rules]
+    # every fold has a calibration of its own, which was fitted without its rows
     proba = np.empty_like(table.proba)
     for part, rule in zip(masks(fold), rules, strict=True):
         proba[part] = apply_calibrator(rule.calibrator, table.proba[part])
@@ -171,6 +173,7 @@ def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) 
     piece every fold has one deterministic rule.
     """
     ends = [np.cumsum(rule.weights) / rule.weights.sum() for rule in rules]
+    # shares that differ by rounding alone end at the same place
     edges = np.unique(np.concatenate(ends).round(12))
     shares = np.diff(np.concatenate([[0.0], edges[:-1], [1.0]]))
     middles = np.concatenate([[0.0], edges[:-1]]) + shares / 2
@@ -178,6 +181,7 @@ def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) 
     for k, (rule, end) in enumerate(zip(rules, ends, strict=True)):
         part = which == k
         lines = np.asarray(decide(apply_calibrator(rule.calibrator, table.proba[part]), rule.gains))
+        # the middle of a piece lies inside one share of every rule
         atom = np.minimum(np.searchsorted(end, middles), len(lines) - 1)
         out[:, part] = lines[atom]
     return Decided(out, shares, max(rule.n_decisions for rule in rules))
@@ -201,6 +205,7 @@ def _most_frequent(rule: Rule) -> Rule:
 
 def _rows(table: MemoryTable, part: Array) -> MemoryTable:
     assert table.labels is not None
+    # hashes belong to single rows and stay; totals are those of all rows and go
     weight = None if table.weight is None else table.weight[part]
     return replace(
         table, proba=np.ascontiguousarray(table.proba[part]), labels=table.labels[part], weight=weight, totals=None,

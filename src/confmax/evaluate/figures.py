@@ -160,8 +160,10 @@ class Figures:
     @property
     def leading(self) -> tuple[MetricRow, ...]:
         """The four metrics beside the tuned one that most readers ask for first; for two classes, of the positive."""
+        # repr(metric) is a name with parameters or a class in brackets behind it; the name alone is compared
         heads = [re.split(r"[\[(]", row.name)[0] for row in self.metrics]
         positive = [name for name in heads if name.startswith(("precision of class", "recall of class"))]
+        # of two classes, readers look for the precision and recall of the positive one
         first = ("f1", *positive) if positive else ()
         wanted = (*first, re.split(r"[\[(]", self.second)[0], *LEADING)
         places = [heads.index(name) for name in dict.fromkeys(wanted) if name in heads]
@@ -234,12 +236,15 @@ def figures(
     shown = applicable(table, evidence.metric, second, order_known=order_known)
     K = table.n_classes
     parts = [(part, k) for k in range(K) for part in PARTS]
+    # three metrics per class: of many classes they would cost more than the rest of the bootstrap
     by_class = {f"{part} of class {k}": of_class(part, k) for part, k in parts} if K <= CLASS_INTERVALS else {}
     rules: dict[str, Any] = {**plain_rules(table), "rule": evidence.decided}
     if evidence.single is not None:
+        # what drawing adds is measured against the rule that is drawn most often, on the same replicates
         rules["single"] = evidence.single
     score = compare(table, {**shown, **by_class}, rules, n_replicates=n_replicates, level=level, seed=seed)
     k = positive_class(evidence.metric)
+    # a decision beyond the classes may be called like a class: all labels are told apart together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
     positive = names[k]
     rows = [_metric_row(score, name, metric_name(name), metric.described(positive)) for name, metric in shown.items()]
@@ -248,9 +253,11 @@ def figures(
         for part in ("precision", "recall"):
             if evidence.metric.formula is not get(part).formula:
                 rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
+    # argmax decides classes only, and both matrices have a column for every decision of the rule
     plain = Decided(argmax_decisions(evidence)[None], np.ones(1), evidence.decided.n_decisions)
     before, after = evidence.counts(plain), evidence.counts(evidence.decided)
     raw = reliability(table.proba, evidence.labels, evidence.weight)
+    # a rule that calibrates nothing has one reliability, and the page then shows it once
     same = evidence.proba is table.proba or np.array_equal(evidence.proba, table.proba)
     calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
@@ -265,6 +272,7 @@ def figures(
 def _metric_row(score: Score, name: str, label: str, description: str) -> MetricRow:
     argmax, prior, tuned = (score.estimate(rule, name) for rule in ("argmax", "p/prior", "rule"))
     minus = [score.difference("rule", base, name) for base in ("argmax", "p/prior")]
+    # "smallest recall: smallest recall" would say nothing
     description = "" if description.casefold() == label.casefold() else description
     return MetricRow(name, label, description, argmax, prior, tuned, *minus)
 
@@ -279,6 +287,7 @@ def _class_rows(
     mean = table.mean_probability()
     folds = evidence.rules if evidence.fold is not None else ()
     between = [decided_between(evidence.rule, mean, k) for k in range(K)]
+    # a class that is decided only up to some probability has no threshold, and so no range of thresholds
     if any(between) or any(decided_between(rule, mean, k) for rule in folds for k in range(K)):
         folds = ()
     thresholds = class_thresholds([evidence.rule, plain_rule(evidence.rule), *folds], mean)
@@ -294,6 +303,7 @@ def _class_rows(
         argmax, tuned = (
             {part: estimate(rule, C, part, k) for part in PARTS} for rule, C in (("argmax", before), ("rule", after))
         )
+        # lines 0 and 1 are the rule and argmax, the others the rules of the folds
         low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if len(folds) else None
         share, said_before, said_after = (float(C.sum() / total) for C in (before[k], before[:, k], after[:, k]))
         cut, plain_cut = thresholds[:2, k].tolist()

@@ -20,6 +20,7 @@ def metric_name(name: str) -> str:
 
 def labels(names: Sequence[str], most: int = 40) -> list[str]:
     """Return class names on one line each, without control characters, still different from each other."""
+    # two names may differ only beyond what is shown: their places tell them apart
     shown = [printable(name, most) or "(empty)" for name in names]
     often = Counter(shown)
     return [name if often[name] == 1 else f"{name} #{k}" for k, name in enumerate(shown)]

@@ -104,6 +104,7 @@ def frequent_gain(rule: Rule) -> Gains:
 
 def with_gain(rule: Rule, gain: Gains) -> Rule:
     """Return the deterministic rule of one ``gain`` that is like ``rule`` otherwise."""
+    # `replace` makes a rule of the same class, which this package does not know
     return replace(rule, gains=gain, weights=np.ones(1))
 
 

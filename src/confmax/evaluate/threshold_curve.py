@@ -76,11 +76,13 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
         return None
     p = table.proba[:, k].astype(np.float64)
     weight = np.ones(len(p)) if table.weight is None else table.weight
+    # without labels a row counts for the class by its probability, as the rule calibrates it
     truth = apply_calibrator(rule.calibrator, table.proba)[:, k] if table.labels is None else table.labels == k
     truth = np.asarray(truth, dtype=np.float64)
     prior = np.array([1.0 - np.average(truth, weights=weight), np.average(truth, weights=weight)])
     order = np.argsort(p, kind="stable")
     at = np.union1d(np.linspace(0.0, 1.0, EVEN), np.quantile(p, np.linspace(0.0, 1.0, BY_RANK)))
+    # rows may have a probability of 1, and yet the last threshold decides none of them
     below = np.where(at >= 1.0, len(p), np.searchsorted(p[order], at, side="left"))
 
     def values(decided: Array) -> Array:
@@ -91,6 +93,7 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
             C[:, true, k], C[:, true, 1 - k] = decided[:, missed], total - decided[:, missed]
         return values_at(metric, Confusion.from_matrix(C / weight.sum()))
 
+    # in order of p the rows above a threshold are the last ones: one running sum serves all thresholds
     above = [np.append(0.0, np.cumsum((weight * share)[order[::-1]]))[::-1][below] for share in (1.0 - truth, truth)]
     inverse = np.divide(1.0, prior, out=np.zeros(2), where=prior > 0)
     plain = plain_rule(rule)

@@ -24,14 +24,17 @@ def class_thresholds(rules: Sequence[Rule], mean: Array) -> Array:
     K, rest = len(mean), _shares_of_others(mean)
 
     def decided(rule: Rule, odds: Array) -> NDArray[np.bool_]:
+        # bisection of log odds finds thresholds near 0 and 1 as exactly as those in the middle
         t = expit(odds)
         P = rest * expit(-odds)[:, None]
         P[np.arange(K), np.arange(K)] = t
+        # a rule that draws decides a class where it does so at least half of the time
         return np.asarray(np.diagonal(rule.decision_probabilities(P)) >= 0.5)
 
     thresholds = np.empty((len(rules), K))
     for rule, line in zip(rules, thresholds, strict=True):
         cut = rule.threshold
+        # of two classes the rule knows its threshold to the float
         if cut is not None:
             line[:] = {0.0: np.inf, np.inf: 0.0}.get(cut, 1.0 - cut), cut
             continue
@@ -65,6 +68,7 @@ def decided_between(rule: Rule, mean: Array, k: int) -> tuple[float, float] | No
     p = np.linspace(0.0, 1.0, 1001)
     P = _shares_of_others(mean)[k] * (1.0 - p[:, None])
     P[:, k] = p
+    # as for thresholds, a rule that draws decides the class where it does so half of the time
     hit = rule.decision_probabilities(P)[:, k] >= 0.5
     if not hit.any() or hit[int(np.argmax(hit)) :].all():
         return None
@@ -75,6 +79,7 @@ def spread_of(thresholds: Array) -> Array:
     """Return the standard deviation over folds (K,) of the log odds of thresholds (F, K)."""
     if len(thresholds) < 2:
         return np.full(thresholds.shape[1], np.nan)
+    # a fold that never or always decides the class has infinite log odds
     inside = (thresholds > 0) & (thresholds < 1)
     spread = np.std(logit(np.where(inside, thresholds, 0.5)), axis=0, ddof=1)
     return np.where(inside.all(axis=0), spread, np.where(inside.any(axis=0), np.inf, np.nan))

@@ -61,6 +61,7 @@ def trade_off(
             return None
         shares.append(table.weight_total)
         confusions.append(make_oracle(table.calibrated(rule.calibrator), mode).maximize(gains, matrix=matrix))
+    # the confusion of a part is a fraction of its weight: parts add up by their share of all weight
     total = [share / sum(shares) for share in shares]
 
     def mean(name: str) -> Array:
@@ -81,6 +82,7 @@ def way(rule: Rule, t: Array) -> Gains | None:
     if len(t) * G.size > MOST_CELLS:
         return None
     G = G - G.mean(axis=1, keepdims=True)  # row constants decide nothing
+    # argmax and the rule get gains of one size, else one of them would rule the way between
     spread = float(np.abs(G).mean())
     plain = np.eye(*G.shape) - 1.0 / G.shape[1]
     scale = spread / float(np.abs(plain).mean()) if spread else 1.0

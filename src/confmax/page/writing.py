@@ -72,6 +72,7 @@ def write_evaluated(
     chosen, other = _metric_of(rule, solution, metric), resolve(how.second)
     table = table_of(proba, y, sample_weight, rule.class_names[: rule.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
+    # who tuned for a metric of ordered classes has said that the columns are in order
     tuned_for = named(rule.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
@@ -130,6 +131,7 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
     refuse_elsewhere(
         proba, "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
     )
+    # figures read the rows many times: counts, folds, bootstrap
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
         raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
@@ -154,8 +156,10 @@ def finish(
         is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
         second = get("accuracy" if is_balanced else "balanced_accuracy")
     known = how.order_known
+    # numbers are in order, names may be in any
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
+    # the seed stands on the page, so that the page can be made again
     seed = as_seed(how.random_state)
     numbers = figures(
         evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=seed

@@ -79,6 +79,7 @@ class ConfusionChangeDisplay(OfRows):
         oracle = make_oracle(table, "model" if y is None else "labels")
         before, after = (one.evaluate(oracle, matrix=True).matrix for one in (plain_rule(rule), rule))
         assert before is not None and after is not None
+        # argmax decides classes only, the rule may have further decisions
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))
         return cls(before=before, after=after, names=names_of(rule), normalize=normalize).plot(ax=ax)
 
@@ -105,6 +106,7 @@ class ConfusionChangeDisplay(OfRows):
             if K <= MOST_WRITTEN:
                 panel.set_xticks(range(M), self.names[:M], rotation=45, ha="right")
                 panel.set_yticks(range(K), self.names[:K])
+                # text on the upper steps of the scale is turned, as on the page of a report
                 strong = 0.56 * (most if title == "difference" else top)
                 for i, j in np.ndindex(K, M):
                     text = f"{values[i, j]:+.2f}" if title == "difference" else f"{values[i, j]:.2f}"
@@ -174,6 +176,7 @@ class TradeOffDisplay(OfRows):
         metrics = (solution.metric, second)
         way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
         assert way is not None
+        # p/prior stands on the probabilities that the way is drawn on
         calibrated = table.calibrated(rule.calibrator)
         prior = table.label_weight() if table.has_labels else calibrated.mean_probability()
         inverse = Gains.reduced(np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0))

@@ -83,9 +83,11 @@ def is_dark(ax: Any) -> bool:
     """Return whether the background of an axes is dark."""
     from matplotlib.colors import to_rgba
 
+    # an axes without a colour shows that of its figure
     red, green, blue, alpha = to_rgba(ax.get_facecolor())
     if alpha == 0:
         red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
+    # the luminance of sRGB, as eyes weigh the three
     return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5)
 
 

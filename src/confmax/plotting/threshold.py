@@ -121,6 +121,7 @@ class ThresholdDisplay(OfRows):
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
                 f"probability on; this rule has {rule.n_classes} classes and {rule.n_decisions} decisions"
             )
+        # a value on tuning rows is optimistic: the title says which rows these are
         source = "labels of" if table.has_labels else "probabilities of"
         rows = f"{source} the {table.n_rows:,} {which}rows"
         return cls(thresholds=curve.thresholds, values=curve.values, marks=curve.marks, positive=curve.positive,
