@@ -392,7 +392,7 @@ def _class_names(
     if found is not None and found.places is not None:
         own = dict(zip(found.places, known, strict=True))
         named = [own.get(k, name) for k, name in enumerate(found.names)]
-        # some names come from the classes and some from the columns: if their types differ, the columns' spelling counts
+        # some names come from the classes, others from the columns: if their types differ, the columns' spelling counts
         mixed = len({isinstance(name, str) for name in named}) > 1
         return (as_names(found.names).tolist() if mixed else named), ()
     by_hand = place.how == "named" or is_numbered(place.names)
