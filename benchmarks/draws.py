@@ -15,7 +15,7 @@ import numpy as np
 from scipy import fft, stats
 
 from benchmarks.results import write_section
-from confmax.rule import draw as _draw
+from confmax.tables import draws as _draw
 
 N, LAGS, LEVEL = 1_000_000, 64, 1e-6
 KINDS = {

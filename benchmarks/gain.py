@@ -13,10 +13,10 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from confmax.cli.crossfit import cross_fitted
 
 import confmax
 from benchmarks.results import write_section
-from confmax.cli.crossfit import cross_fitted
 from confmax.cli.demo import CLASSES, METRICS, load
 
 matplotlib.use("svg")

@@ -3,7 +3,7 @@
 import numpy as np
 
 import confmax
-from confmax.evaluate.evidence import cross_fitted, judged
+from confmax.evaluate.evidence import cross_fitted, evidence_of
 from confmax.evaluate.figures import figures
 from confmax.metrics import get, resolve
 from confmax.oracle import make_table
@@ -24,7 +24,7 @@ def judge(rule, P, y, metric="macro_f1", *, second="accuracy", weight=None, clas
     solution = rule if isinstance(rule, confmax.Solution) else None
     own = rule if solution is None else solution.rule
     table = make_table(P, y, weight, classes or own.class_names[: own.n_classes])
-    evidence = judged(table, resolve(metric), own, solution)
+    evidence = evidence_of(table, resolve(metric), own, solution)
     return shown(evidence, second, replicates, **more)
 
 

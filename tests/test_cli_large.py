@@ -65,13 +65,13 @@ def test_several_files_are_one_table(tmp_path):
 
 def test_auto_goes_by_the_memory(tmp_path, monkeypatch):
     written(tmp_path / "t.parquet")
-    assert large.large(tmp_path / "t.parquet", "auto") is None
+    assert not large.is_read_in_parts(tmp_path / "t.parquet", "auto")
     size = large._bytes_in(tmp_path / "t.parquet")
     assert size > 600 * 5 * 8
     monkeypatch.setattr(large, "_memory", lambda: int(size / large.SHARE) - 8)
-    assert large.large(tmp_path / "t.parquet", "auto") is not None
-    assert large.large(tmp_path / "t.parquet", "no") is None
-    assert large.large(tmp_path / "t.csv", "auto") is None
+    assert large.is_read_in_parts(tmp_path / "t.parquet", "auto")
+    assert not large.is_read_in_parts(tmp_path / "t.parquet", "no")
+    assert not large.is_read_in_parts(tmp_path / "t.csv", "auto")
 
 
 def test_mapped_arrays(tmp_path):

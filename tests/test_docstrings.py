@@ -42,9 +42,9 @@ PLAIN = {
 }  # fmt: skip
 # what packages share with each other; people who extend confmax may meet them
 BLOCKS = {
-    "tables.is_dask", "tables.is_source", "tables.is_spark", "tables.is_sparse", "tables.is_tensor", "tables.rows_of",
-    "tables.sampled", "oracle.same_estimate", "tables.refuse_too_few_classes", "tables.on_host",
-    "tables.distinct_labels", "tables.decide_given", "oracle.CountingOracle",
+    "tables.decision_probabilities", "tables.here", "tables.host_array", "tables.named", "tables.predict_index",
+    "tables.refuse_elsewhere", "tables.scaled", "oracle.same_estimate", "tables.refuse_too_few_classes",
+    "tables.distinct_labels", "oracle.CountingOracle", "tables.TransferredDecisions",
     "tables.apply_calibrator", "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",
     "evaluate.compare", "evaluate.doubts",

@@ -12,13 +12,14 @@ from confmax import DecisionRule
 from confmax.calibration import Temperature
 from confmax.confusion import Gains
 from confmax.kernels.blocks import block_rows, chunk_rows
-from confmax.oracle import Table, decide, make_table
-from confmax.rule.draw import drawn_decisions
-from confmax.tables import rows_of
+from confmax.oracle import decide, make_table
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.predict import decide_drawn
 from confmax.tables.check import check_rows
 from confmax.tables.draws import coefficients, multiply_shift, uniform
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
+from confmax.tables.memory import drawn_decisions
+from confmax.tables.table import MemoryTable
 
 RNG = np.random.default_rng(0)
 COIN = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
@@ -132,7 +133,7 @@ def test_hashes_are_the_definition(n, K, dtype):
     check_rows(P, np.inf, np.inf, scanned)
     for found in (row_hashes(P), scanned, row_hashes(csr_array(P)), row_hashes(np.where(P == 0, -0.0, P))):
         np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(Table(P.astype(np.float32), None, None, ()).row_hashes(), expected)
+    np.testing.assert_array_equal(MemoryTable(ARRAYS, P.astype(np.float32), None, None, ()).row_hashes(), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -153,7 +154,7 @@ def test_rows_are_hashed_as_they_were_given():
     assert (wide.proba != P).any()
     np.testing.assert_array_equal(wide.row_hashes(), row_hashes(P))
     np.testing.assert_array_equal(wide.unordered_hashes(), unordered_hashes(P))
-    part = rows_of(wide.calibrated(Temperature(2.0)), np.arange(7, 90))
+    part = wide.calibrated(Temperature(2.0)).take(np.arange(7, 90))
     np.testing.assert_array_equal(part.row_hashes(), row_hashes(P[7:90]))
     for calibrator in (None, Temperature(2.0)):
         rule = DecisionRule(COIN3.gains, COIN3.weights, (0, 1, 2), calibrator=calibrator)

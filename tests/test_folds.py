@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from confmax.checks import random_table
-from confmax.oracle import Table, make_table
+from confmax.oracle import make_table
 from confmax.tables.folds import stratified_folds
 
 
 def permuted(table, order):
     weight = None if table.weight is None else table.weight[order]
-    return Table(table.proba[order], table.labels[order], weight, table.classes)
+    return table.with_rows(table.proba[order], table.labels[order], weight)
 
 
 @pytest.mark.parametrize("weights", [False, True])

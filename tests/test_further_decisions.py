@@ -139,14 +139,17 @@ def test_rules_decide_draw_and_tell_their_probabilities(K):
 
 def test_a_transferred_decision_is_counted():
     """The plain rules on raw probabilities are evaluated by the same calls: with columns for further decisions."""
-    from confmax.tables.transferred import DecidingOn
+    from confmax.tables import TransferredDecisions
 
     P, y, weight = rows_of(3)
     gains = gains_of(3, 4)
     table = make_table(P, y, weight)
     for share in ("model", "labels"):
         oracle = make_oracle(table, share)
-        found, expected = DecidingOn(table, oracle).maximize(gains, matrix=True), oracle.maximize(gains, matrix=True)
+        found, expected = (
+            TransferredDecisions(table, oracle).maximize(gains, matrix=True),
+            oracle.maximize(gains, matrix=True),
+        )
         np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-12)
         np.testing.assert_allclose(found.columns, expected.columns, atol=1e-12)
 

@@ -84,7 +84,7 @@ def test_kinds_of_columns(tmp_path, compression):
 
 
 def test_mapped_arrays(tmp_path, monkeypatch):
-    monkeypatch.setattr("confmax.tables.opening.MAPPED_BYTES", 5000)
+    monkeypatch.setattr("confmax.tables.partitioned.opening.MAPPED_BYTES", 5000)
     P, y, w = labelled(1000, 3)
     for name, array in (("p", P), ("y", y), ("w", w)):
         np.save(tmp_path / f"{name}.npy", array)

@@ -7,8 +7,8 @@ import confmax
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, ThresholdSearch
 from confmax.oracle import make_oracle, make_table
+from confmax.tables import TransferredDecisions
 from confmax.tables.partitioned import table as _parts
-from confmax.tables.transferred import DecidingOn
 from tests.parts_helpers import cut, labelled
 
 CUTS = {
@@ -127,7 +127,7 @@ def test_decisions_on_other_probabilities_of_the_same_rows():
     answers = []
     for given in (make_table(P, y, w), make_table(cut(P, y, w, at=(10, 2000)))):
         truth = make_oracle(given.calibrated(scale), "blend", model_share=0.4)
-        answers.append(DecidingOn(given, truth).maximize(gains, matrix=True))
+        answers.append(TransferredDecisions(given, truth).maximize(gains, matrix=True))
     np.testing.assert_allclose(answers[0].matrix, answers[1].matrix, rtol=1e-12, atol=1e-15)
 
 

@@ -8,7 +8,7 @@ import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import kind_of, pooled
-from confmax.evaluate.figures import pooled_argmax
+from confmax.evaluate.figures import argmax_decisions
 from confmax.evaluate.reliability import reliability
 from confmax.evaluate.trade_off import way
 from confmax.evaluate.tuning_rows import tuned_on
@@ -177,7 +177,7 @@ def test_ways_of_full_gains_begin_at_argmax():
 
 def test_ties_of_argmax_go_to_the_last_class():
     P, y = np.array([[0.4, 0.2, 0.4], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]), [0, 1, 2]
-    assert pooled_argmax(judge(RULE, P, y).evidence).tolist() == [2, 1, 2]
+    assert argmax_decisions(judge(RULE, P, y).evidence).tolist() == [2, 1, 2]
 
 
 @pytest.mark.parametrize(

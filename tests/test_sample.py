@@ -5,7 +5,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from confmax.oracle import make_table
-from confmax.tables import sampled
 from confmax.tables.fingerprints import row_hashes
 
 
@@ -17,7 +16,7 @@ def test_the_definition(n, K, dtype):
     P[::7, 0] = 0.0
     P /= P.sum(axis=1, keepdims=True)
     table = make_table(P, rng.integers(0, K, n), rng.random(n))
-    part = sampled(table, 0.1)
+    part = table.sampled(0.1)
     chosen = np.isin(table.weight, part.weight)
     np.testing.assert_array_equal(chosen, row_hashes(P) < np.uint64(int(0.1 * 2.0**64)))
     assert abs(part.n_rows - 0.1 * n) < 5 * np.sqrt(0.1 * n)
@@ -32,7 +31,7 @@ def test_order_and_zero_signs_do_not_matter():
     P /= P.sum(axis=1, keepdims=True)
     negative = np.where(P == 0, np.float32(-0.0), P)
     order = rng.permutation(len(P))
-    first, other = sampled(make_table(P), 0.05), sampled(make_table(negative[order]), 0.05)
+    first, other = make_table(P).sampled(0.05), make_table(negative[order]).sampled(0.05)
     np.testing.assert_array_equal(np.unique(first.proba, axis=0), np.unique(other.proba, axis=0))
 
 
@@ -41,5 +40,5 @@ def test_a_sparse_table_has_the_sample_of_the_dense_one():
     P = rng.dirichlet(np.full(30, 0.05), 5000)
     P[P < 1e-3] = 0.0
     P /= P.sum(axis=1, keepdims=True)
-    dense, sparse = sampled(make_table(P), 0.2), sampled(make_table(csr_array(P)), 0.2)
+    dense, sparse = make_table(P).sampled(0.2), make_table(csr_array(P)).sampled(0.2)
     np.testing.assert_array_equal(sparse.proba.toarray(), dense.proba)

@@ -18,10 +18,9 @@ from confmax.confusion import Gains
 from confmax.optimize import FrankWolfe, choose
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
-from confmax.tables import checked_probabilities
+from confmax.tables import TransferredDecisions, checked_probabilities
 from confmax.tables.sparse.oracle import SparseOracle
-from confmax.tables.sparse.table import largest_first
-from confmax.tables.transferred import DecidingOn
+from confmax.tables.sparse.rows import largest_first
 
 MODES = ["model", "labels", "blend"]
 
@@ -246,7 +245,9 @@ def test_decisions_on_other_probabilities_are_counted(share):
     other, *_ = top_k(15, 300, 4, 3)
     gains = Gains.from_matrix(np.random.default_rng(0).normal(size=(2, 4, 5)))
     found = [
-        DecidingOn(make_table(kind(other)), make_oracle(make_table(kind(P), y, weight), "blend", model_share=share))
+        TransferredDecisions(
+            make_table(kind(other)), make_oracle(make_table(kind(P), y, weight), "blend", model_share=share)
+        )
         for kind in (np.asarray, sp.csr_array)
     ]
     dense, sparse = (each.maximize(gains, matrix=True) for each in found)

@@ -11,21 +11,22 @@ from confmax.calibration import Temperature, VectorScaling
 from confmax.checks import check_solver
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, Dinkelbach, choose
-from confmax.oracle import Table, make_oracle, make_table
-from confmax.tables import sampled
+from confmax.oracle import make_oracle, make_table
+from confmax.tables import MemoryTable
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import row_hashes
 from tests.torch_helpers import drawn_labels, simplex
 
 torch = pytest.importorskip("torch")
 
-from confmax.tables.tensor import table as _torch_table  # noqa: E402
+from confmax.tables.tensor import rows as _torch_rows  # noqa: E402
 
 WIDE = {np.float32: torch.float32, np.float64: torch.float64}
 NARROW = [torch.float16, torch.bfloat16]
 
 
 def small_chunks(monkeypatch, cells=64):
-    monkeypatch.setattr(_torch_table, "CELLS", {"cpu": cells})
+    monkeypatch.setattr(_torch_rows, "CELLS", {"cpu": cells})
 
 
 # --- the boundary -----------------------------------------------------------------------------------------------------
@@ -297,7 +298,7 @@ def test_a_solver_holds_its_promises_on_tensors():
     metric = metrics.get("cohen_kappa")
     P = torch.from_numpy(simplex(np.random.default_rng(19), 80, 3))
     found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True))
-    again = make_oracle(Table(P.numpy(), None, None, (0, 1, 2)), backend="numpy")
+    again = make_oracle(MemoryTable(ARRAYS, P.numpy(), None, None, (0, 1, 2)), backend="numpy")
     assert found.value == pytest.approx(float(metric.values(found.rule.evaluate(again))), abs=1e-12)
     assert found.gap <= 1e-6
 
@@ -306,9 +307,9 @@ def test_a_sample_takes_the_rows_that_it_takes_of_an_array():
     P = simplex(np.random.default_rng(20), 3000, 4)
     for dtype in WIDE:
         table, tensors = (make_table(each) for each in (P.astype(dtype), torch.from_numpy(P.astype(dtype))))
-        taken = sampled(tensors, 0.2)
+        taken = tensors.sampled(0.2)
         assert taken.backend == "torch" and 300 < taken.n_rows < 900
-        np.testing.assert_array_equal(taken.proba.numpy(), sampled(table, 0.2).proba)
+        np.testing.assert_array_equal(taken.proba.numpy(), table.sampled(0.2).proba)
         loose = make_table(torch.from_numpy(P.astype(dtype) * dtype(1.0004)))
         given = make_table(P.astype(dtype) * dtype(1.0004))
         for mine, theirs in ((tensors, table), (loose, given)):
@@ -316,4 +317,4 @@ def test_a_sample_takes_the_rows_that_it_takes_of_an_array():
             np.testing.assert_array_equal(mine.unordered_hashes(), theirs.unordered_hashes())
     halves = make_table(torch.from_numpy(P).half())
     np.testing.assert_array_equal(halves.row_hashes(), row_hashes(torch.from_numpy(P).half().float().numpy()))
-    assert 300 < sampled(halves, 0.2).n_rows < 900
+    assert 300 < halves.sampled(0.2).n_rows < 900

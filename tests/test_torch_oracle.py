@@ -12,23 +12,24 @@ from hypothesis import strategies as st
 from confmax.calibration import VectorScaling
 from confmax.checks import check_oracle
 from confmax.confusion import Gains
-from confmax.oracle import Table, decide, make_oracle, make_table
+from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
 from confmax.oracle.numpy import NumpyOracle
-from confmax.tables.transferred import DecidingOn
+from confmax.tables import MemoryTable, TransferredDecisions
+from confmax.tables.array.kind import ARRAYS
 from tests.torch_helpers import FORMS, drawn_labels, random_gains, simplex
 
 torch = pytest.importorskip("torch")
 
 from confmax.tables.tensor import oracle as _torch  # noqa: E402
-from confmax.tables.tensor import table as _torch_table  # noqa: E402
+from confmax.tables.tensor import rows as _torch_rows  # noqa: E402
 
 WIDE = {np.float32: torch.float32, np.float64: torch.float64}
 NARROW = [torch.float16, torch.bfloat16]
 
 
 def small_chunks(monkeypatch, cells=64):
-    monkeypatch.setattr(_torch_table, "CELLS", {"cpu": cells})
+    monkeypatch.setattr(_torch_rows, "CELLS", {"cpu": cells})
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def test_ties_go_to_the_largest_index():
 def test_the_oracle_passes_the_public_checks(monkeypatch, cells):
     small_chunks(monkeypatch, cells)
     check_oracle("torch", seed=2)
-    check_oracle(lambda table, share: _torch.TorchOracle(_torch.as_torch(table), share), seed=3)
+    check_oracle(lambda table, share: make_oracle(table, "blend", backend="torch", model_share=share), seed=3)
 
 
 @pytest.mark.parametrize("dtype", [*WIDE.values(), *NARROW])
@@ -94,7 +95,7 @@ def test_statistics_equal_the_reference(dtype, mode, share, weighted):
     y, weight = rng.integers(0, 5, 700), rng.random(700) * 1e-5 if weighted else None
     oracle = make_oracle(make_table(P, torch.from_numpy(y), weight, range(5)), mode, model_share=share)
     held = (P.double() if dtype == torch.float64 else P.float()).numpy()
-    reference = NumpyOracle(Table(held, y, weight, tuple(range(5))), oracle.model_share)
+    reference = NumpyOracle(MemoryTable(ARRAYS, held, y, weight, tuple(range(5))), oracle.model_share)
     assert isinstance(oracle, _torch.TorchOracle)
     np.testing.assert_allclose(oracle.rows, reference.rows, atol=1e-14)
     for form in FORMS:
@@ -172,7 +173,7 @@ def test_decisions_on_other_probabilities_of_the_same_rows():
     for P in (raw, torch.from_numpy(raw)):
         table = make_table(P, y)
         oracle = make_oracle(table.calibrated(scaling), "blend", model_share=0.4)
-        answers.append(DecidingOn(table, oracle).maximize(gains, matrix=True))
+        answers.append(TransferredDecisions(table, oracle).maximize(gains, matrix=True))
     np.testing.assert_allclose(answers[0].rows[0], answers[1].rows, atol=1e-13)
     for name in ("diagonal", "columns", "matrix"):
         np.testing.assert_allclose(getattr(answers[0], name), getattr(answers[1], name), atol=1e-13)
@@ -198,11 +199,11 @@ def test_a_kernel_is_used_if_it_agrees_and_only_then(monkeypatch):
     assert len(used) == 3
 
     def smallest_index(part, share):
-        turned = _torch.TorchTable(part.proba.flip(1), None, None, part.classes)
+        turned = _torch_rows.DeviceRows(part.proba.flip(1))
 
         def scan(first, second):
             sums = _torch.scan(turned, share, first.flip(1), second.flip(1))
-            return _torch.Sums(sums.columns.flip(1), sums.model.flip(1), sums.hits, sums.matrix, sums.counted)
+            return _torch_rows.Sums(sums.columns.flip(1), sums.model.flip(1), sums.hits, sums.matrix, sums.counted)
 
         return scan
 
@@ -218,13 +219,13 @@ def test_a_kernel_is_used_if_it_agrees_and_only_then(monkeypatch):
 
 
 def test_there_is_no_kernel_for_tensors_in_host_memory():
-    assert _torch.fused_scan(make_table(torch.full((5, 4), 0.25)), 1.0) is None
+    assert _torch.fused_scan(_torch_rows.DeviceRows(torch.full((5, 4), 0.25)), 1.0) is None
 
 
 INTERPRETED = """
 import numpy as np, torch
-from confmax.oracle import make_table
 from confmax.tables.tensor import oracle as _torch, triton as _triton
+from confmax.tables.tensor.rows import DeviceRows
 rng = np.random.default_rng(0)
 for K in (2, 5, 33):
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
@@ -232,7 +233,7 @@ for K in (2, 5, 33):
         wide = torch.zeros((300, K + 3), dtype=dtype)
         wide[:, :K] = torch.from_numpy(P / P.sum(axis=1, keepdims=True))
         for weight in (None, rng.random(300)):
-            table = make_table(wide[:, :K], rng.integers(0, K, 300), weight, range(K))
+            table = DeviceRows(wide[:, :K], rng.integers(0, K, 300), weight)
             for share in (1.0, 0.0, 0.3):
                 for further in (0, 2):
                     first, second = _torch.device_gains(_torch._trial_gains(K, further), table)

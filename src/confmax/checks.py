@@ -7,6 +7,7 @@ numbers from a seed, so a failure can be repeated.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,14 +16,14 @@ from confmax.metrics import Metric, resolve
 from confmax.metrics.structure import STEPS, random_confusion, random_rows, refutation
 from confmax.optimize import Mixture, Problem, Solver, baselines, run
 from confmax.oracle import BACKENDS, CountingOracle, make_oracle
-from confmax.tables import Oracle, Table, make_table, rows_of
+from confmax.tables import MemoryTable, Oracle, Table, make_table
 
 __all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "random_table"]
 
 
 def random_table(
     rng: np.random.Generator, n: int, n_classes: int, *, ties: bool = False, weights: bool = False
-) -> Table:
+) -> MemoryTable:
     """Return a random table whose labels are drawn from its probabilities; ``ties`` rounds these to tenths.
 
     Parameters
@@ -50,7 +51,7 @@ def random_table(
     y = (rng.random(n)[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, n_classes - 1)
     y[:n_classes] = np.arange(n_classes)  # every class is present
     weight = rng.random(n) + 0.1 if weights else None
-    return make_table(P, y, weight, range(n_classes))
+    return make_table(P, y, weight, range(n_classes)).in_memory()
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def _check_reduced(metric: Metric, C: Array) -> None:
     reduced = metric.reduced_gain(C)
     if reduced is None:
         return
-    difference = metric.gradient(C) - (np.diag(reduced[0]) + reduced[1])
+    difference = metric.gradient(C) - Gains.reduced(*reduced).matrices()[0]
     spread = np.ptp(difference, axis=1).max()
     scale = max(1.0, float(np.abs(difference).max()))
     assert spread <= 1e-9 * scale, f"the reduced gain of {metric.name} decides differently from its gradient"
@@ -185,12 +186,12 @@ def _random_gains(rng: np.random.Generator, K: int) -> list[Gains]:
 
 
 def _check_statistics(
-    make: Callable[[Table, float], Oracle], table: Table, share: float, batches: list[Gains], rtol: float
+    make: Callable[[Table, float], Oracle], table: MemoryTable, share: float, batches: list[Gains], rtol: float
 ) -> None:
     oracle, reference = make(table, share), BACKENDS["numpy"](table, share)
     order = np.random.default_rng(0).permutation(table.n_rows)
     assert table.labels is not None
-    permuted = make(rows_of(table, order), share)
+    permuted = make(table.take(order), share)
     assert np.allclose(oracle.rows, reference.rows, rtol=0, atol=rtol), "the oracle's rows are not the class priors"
     assert oracle.model_share == share, "the oracle's model_share is not what it was made with"
     assert oracle.exact == (share == 1.0), "an oracle is exact on the model confusion and only there"
@@ -204,9 +205,9 @@ def _check_statistics(
     if table.weight is not None:
         counts = np.random.default_rng(1).integers(0, 3, table.n_rows)
         counts[: table.n_classes] = 1
-        weighted = make(Table(table.proba, table.labels, counts.astype(float), table.classes), share)
-        plain = Table(table.proba, table.labels, None, table.classes)
-        repeated = make(rows_of(plain, np.repeat(np.arange(table.n_rows), counts)), share)
+        weighted = make(replace(table, weight=counts.astype(float)), share)
+        plain = replace(table, weight=None)
+        repeated = make(plain.take(np.repeat(np.arange(table.n_rows), counts)), share)
         first, second = (each.maximize(batches[1], matrix=True) for each in (weighted, repeated))
         _compare(first, second, rtol, "rows repeated in place of integer weights")
 

@@ -148,8 +148,8 @@ class Gains:
     Either reduced, ``score_j(p) = a_j x_j + b_j`` (``a`` of shape (B, K), ``b`` of shape (B, M)), or full,
     ``score_j(p) = sum_i G[i, j] p_i`` (``full`` of shape (B, K, M)); the other form is None. In reduced gains ``x_j``
     is ``p_j``, or with a ``power`` of 1 or 2 the expected distance of the classes, ``sum_i |i - j|^power p_i``. The
-    weighted kappas need these distances; all K of them take O(K) operations. The M - K decisions beyond the classes,
-    such as abstaining, have an offset and no weight.
+    weighted kappas need these distances; all K of them take O(K) operations: running sums, or two moments of p. The
+    M - K decisions beyond the classes, such as abstaining, have an offset and no weight.
 
     Attributes
     ----------

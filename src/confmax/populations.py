@@ -78,7 +78,7 @@ class FinitePopulation:
     features: Array
 
     def __init__(self, proba: ArrayLike, weight: ArrayLike | None = None, features: ArrayLike | None = None) -> None:
-        table = make_table(np.asarray(proba, dtype=np.float64), None, weight)
+        table = make_table(np.asarray(proba, dtype=np.float64), None, weight).in_memory()
         n = table.n_rows
         w = np.full(n, 1 / n) if table.weight is None else table.weight / table.weight.sum()
         X = np.arange(n, dtype=np.float64)[:, None] if features is None else _points(features)

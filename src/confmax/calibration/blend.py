@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Gains
-from confmax.tables import Table, decide
+from confmax.tables import MemoryTable, Table, decide
 
 ROUNDING = 1e-12  # a recall that differs by less than 1e-8 does not differ
 LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide alone
@@ -40,7 +40,7 @@ def model_share(table: Table, fraction: float = 1.0) -> float:
     >>> model_share(make_table([[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.4, 0.6]] * 5, [0, 1, 1, 0] * 5))
     1.0
     """
-    differences, variances = _recall_differences(table)
+    differences, variances = _recall_differences(table.in_memory())
     weight = 1.0 / (variances + LEAST_VARIANCE)
     off = float(weight @ differences**2)
     if off <= ROUNDING:
@@ -50,7 +50,7 @@ def model_share(table: Table, fraction: float = 1.0) -> float:
     return rest / (rest + bias) if rest + bias > 0.0 else 1.0
 
 
-def _recall_differences(table: Table) -> tuple[Array, Array]:
+def _recall_differences(table: MemoryTable) -> tuple[Array, Array]:
     """Return label recall minus model recall, and the variance of that, for every present class and rule.
 
     The variance is that of the labels given the probabilities: row i contributes ``p (1 - p)`` times the square of what

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.calibration.scaling import FLOOR, transform
+from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array
-from confmax.tables import is_tensor
+from confmax.tables import scaled
 
 LARGEST = 1e6  # of any parameter
 
@@ -60,11 +60,11 @@ class Temperature:
 
         With T = 1 and the lowest floor, the result is ``proba`` itself.
         """
-        P = _floats(proba)
-        if self.temperature == 1.0 and self.floor == FLOOR:
-            return P
-        K = P.shape[1]
-        return transform(P, np.full(K, 1.0 / self.temperature), np.zeros(K), self.floor)
+        identity = self.temperature == 1.0 and self.floor == FLOOR
+        return scaled(proba, self._parameters, self.floor, identity=identity)
+
+    def _parameters(self, K: int) -> tuple[Array, Array]:
+        return np.full(K, 1.0 / self.temperature), np.zeros(K)
 
     def reordered(self, index: Sequence[int]) -> Temperature:
         """Return the calibrator for the columns in the order ``index`` (K,): the same one."""
@@ -128,12 +128,13 @@ class VectorScaling:
         With a = 1, b = 0 and the lowest floor, the result is ``proba`` itself. Raise a ValueError if the number of
         columns is another one than K.
         """
-        P = _floats(proba)
-        if P.shape[1] != len(self.a):
-            raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {P.shape[1]} columns")
-        if (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR:
-            return P
-        return transform(P, self.a, self.b, self.floor)
+        identity = (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR
+        return scaled(proba, self._parameters, self.floor, identity=bool(identity))
+
+    def _parameters(self, K: int) -> tuple[Array, Array]:
+        if len(self.a) != K:
+            raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {K} columns")
+        return self.a, self.b
 
     def reordered(self, index: Sequence[int]) -> VectorScaling:
         """Return the calibrator for the columns in the order ``index`` (K,)."""
@@ -163,10 +164,3 @@ def _checked_floor(floor: float) -> float:
 
 def _shown_floor(floor: float) -> str:
     return "" if floor == FLOOR else f", floor {floor:g}"
-
-
-def _floats(proba: ArrayLike) -> NDArray[Any]:
-    if is_tensor(proba):
-        return proba  # type: ignore[return-value]
-    P = np.asarray(proba)
-    return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)

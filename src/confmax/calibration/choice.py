@@ -32,7 +32,7 @@ from confmax.calibration.scaling import (
     vector_loss,
 )
 from confmax.confusion import Array
-from confmax.tables import Calibrator, Table, apply_calibrator
+from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
 from confmax.tables.folds import cross_fit, masks
 
 __all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "choose", "fit", "log_loss"]
@@ -123,7 +123,7 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
-    _need_labels(table, kind)
+    _need_labels(table.in_memory(), kind)
     rows = labelled(table, 0)
     rows, theta = _first_fit(rows, kind)
     return _calibrator(kind, theta, rows.floor)
@@ -167,9 +167,10 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         probabilities.
     """
     check_calibration(kind)
-    if kind is None or (_is_word(kind, "auto") and (table.labels is None or table.backend == "sparse")):
+    table = table.in_memory()
+    if kind is None or (_is_word(kind, "auto") and (table.labels is None or table.is_truncated)):
         return None
-    if table.backend == "sparse":
+    if table.is_truncated:
         raise ValueError(
             "a sparse table cannot be calibrated, because its zeros are probabilities that were left out; calibrate "
             "before you drop the small probabilities, or pass calibration=None"
@@ -245,7 +246,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
 
     for part, calibrator in cross_fit(fitted, masks(fold)):
         out[part] = apply_calibrator(calibrator, rows.proba[part])
-    raw = Table(rows.proba, rows.labels, rows.weight, table.classes)
+    raw = table.dense("the fit of a calibration").with_rows(rows.proba, rows.labels, rows.weight)
     return replace(raw, proba=out, raw=raw), fold
 
 
@@ -266,6 +267,7 @@ def log_loss(table: Table) -> float | None:
     >>> round(log_loss(make_table([[0.5, 0.5], [0.5, 0.5]], [0, 1])), 6)
     0.693147
     """
+    table = table.in_memory()
     if table.labels is None:
         return None
     of_truth = np.maximum(table.probability_of(table.labels).astype(np.float64), FLOOR)
@@ -292,7 +294,7 @@ def _is_word(kind: Any, word: str) -> bool:
     return isinstance(kind, str) and kind == word
 
 
-def _need_labels(table: Table, kind: Any) -> None:
+def _need_labels(table: MemoryTable, kind: Any) -> None:
     if table.labels is None:
         shown = repr(kind) if isinstance(kind, str) else type(kind).__name__
         raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.tables import Table, on_host
+from confmax.tables import Table
 
 FLOOR = 1e-12  # of a probability in a logarithm, as in `confmax.calibration.log_loss`
 CELLS = 1 << 22  # of the rows on which other orders of the columns are tried
@@ -55,8 +55,8 @@ def doubt_of_order(
     >>> print(doubt_of_order(make_table([[0.9, 0.1], [0.2, 0.8]] * 50, [1, 0] * 50)))  # doctest: +ELLIPSIS
     the log loss of the probabilities is 1.96, larger than that of the class shares, 0.69: the columns are probably ...
     """
-    rows = table.at_hand()
-    if rows.labels is None or rows.backend == "sparse":
+    rows = table.in_memory()
+    if rows.labels is None or rows.is_truncated:
         return ""
     labels, weight = rows.labels, np.ones(rows.n_rows) if rows.weight is None else rows.weight
     loss = _losses(rows.probability_of(labels))
@@ -75,7 +75,7 @@ def doubt_of_order(
         f"the log loss of the probabilities is {_mean(loss, weight):.2f}, larger than that of the class shares, "
         f"{_mean(shares, weight):.2f}: "
     )
-    order = _best_order(np.asarray(on_host(rows.proba)), labels, weight)
+    order = _best_order(rows.dense("the search of an order").proba, labels, weight)
     there = loss if order is None else _losses(rows.probability_of(np.asarray(order)[labels]))
     if _exceeds(loss, there, weight, 2 + math.sqrt(2 * math.lgamma(rows.n_classes + 1))):
         return told + (
@@ -97,7 +97,7 @@ def doubt_of_order(
 
 def _losses(of_truth: Any) -> Array:
     """Return the log loss (n,) of probabilities of the true classes (n,)."""
-    values = np.asarray(on_host(of_truth), dtype=np.float64)
+    values = np.asarray(of_truth, dtype=np.float64)
     return -np.log(np.maximum(values, FLOOR))
 
 

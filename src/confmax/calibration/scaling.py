@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.kernels.blocks import run_parts
 from confmax.kernels.softmax import ROWS, log_all, softmax_rows, weighted_sum
-from confmax.tables import is_tensor
 
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
 FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -40,20 +39,6 @@ _NO_SECOND, _BLOCKS, _FULL = 0, 1, 2
 def _logs(proba, start, stop, floor, out):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         log_all(proba[i], floor, out[i])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _transform(proba, start, stop, a, b, floor, out):  # type: ignore[no-untyped-def]
-    K = proba.shape[1]
-    z, q, log_total, rows = np.empty((ROWS, K)), np.empty((ROWS, K)), np.empty(ROWS), np.arange(ROWS)
-    for low in range(start, stop, ROWS):
-        n = min(ROWS, stop - low)
-        for r in range(n):
-            log_all(proba[low + r], floor, z[r])
-        softmax_rows(z, rows, n, a, b, q, log_total)
-        for r in range(n):
-            for k in range(K):
-                out[low + r, k] = q[r, k]
 
 
 @njit(cache=True, nogil=True)
@@ -159,17 +144,6 @@ def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
     """Return ``log(proba + floor)`` (n, K) in the table's dtype."""
     out, edges = np.empty_like(proba), _edges(len(proba))
     run_parts(lambda part: _logs(proba, edges[part], edges[part + 1], floor, out), len(edges) - 1)
-    return out
-
-
-def transform(proba: NDArray[Any], a: Array, b: Array, floor: float = FLOOR) -> NDArray[Any]:
-    """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K) in the table's dtype, each row by itself."""
-    if is_tensor(proba):
-        from confmax.tables.tensor.table import softmax
-
-        return softmax(proba, a, b, floor)
-    out, edges = np.empty_like(proba), _edges(len(proba))
-    run_parts(lambda part: _transform(proba, edges[part], edges[part + 1], a, b, floor, out), len(edges) - 1)
     return out
 
 

@@ -30,8 +30,8 @@ def headline(rule: Any) -> list[str]:
     tuned = f" for {printable(rule.metric)}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.calibrator is not None:
-        own = isinstance(rule.calibrator, (Temperature, VectorScaling))
-        lines.append(f"  calibrates p first: {rule.calibrator if own else printable(type(rule.calibrator).__name__)}")
+        known = isinstance(rule.calibrator, (Temperature, VectorScaling))
+        lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")
     if rule.gains.full is not None:
         scores = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"
     else:
@@ -62,7 +62,7 @@ def how(rule: Any) -> str:
 
 def weights_alone(rule: Any) -> Array | None:
     """Return the weights (K,) of a deterministic rule that has one per class and nothing else, None for others."""
-    if rule.is_randomized or rule.gains.full is not None or rule.gains.power:
+    if rule.is_randomized or rule.gains.full is not None or rule.gains.power or rule.gains.has_further:
         return None
     a, b = coefficients(rule.gains)
     return None if b.any() else a[0]
@@ -78,12 +78,12 @@ def in_words(rule: Any) -> str | None:
         return None
     if rule.n_classes > 2:
         return _like_argmax(rule) or _one_against_others(rule)
-    found = cuts(rule.gains, rule.calibrator)
-    if None in found:
+    thresholds = cuts(rule.gains, rule.calibrator)
+    if None in thresholds:
         return None
     no, yes = (printable(str(name)) for name in rule.class_names)
-    order = np.argsort(np.array(found, dtype=np.float64), kind="stable")
-    low, high, share = found[order[0]], found[order[-1]], f"{rule.weights[order[0]]:.4g}"
+    order = np.argsort(np.array(thresholds, dtype=np.float64), kind="stable")
+    low, high, share = thresholds[order[0]], thresholds[order[-1]], f"{rule.weights[order[0]]:.4g}"
     assert low is not None and high is not None
     if low == high and low in (0.0, np.inf):
         return f"always decides {no if low else yes}"
@@ -202,8 +202,8 @@ def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None
         return None
     a, b = coefficients(rule.gains)
     shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
-    names = [printable(str(name)) for name in rule.class_names[: min(most_classes, rule.n_classes)]]
-    more = [(rule.n_classes - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
+    names = [printable(str(name)) for name in rule.class_names[: min(most_classes, rule.n_decisions)]]
+    more = [(rule.n_decisions - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
     return Numbers(
         [f"{share:.1%}" for share in rule.weights[:n_rules]] if rule.is_randomized else [],
         ["weight", "offset"][: len(shown)] * n_rules,

@@ -12,7 +12,7 @@ from confmax.cli import app
 from confmax.cli.columns import TableOptions, joined, keys_of
 from confmax.cli.metrics import rows_for
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
-from confmax.cli.tables import EXTENSIONS, Frame, format_of, read_frame, refuse_same, write_decisions, writing
+from confmax.cli.tables import EXTENSIONS, format_of, refuse_same, write_decisions, writing
 from confmax.places import check_place
 from confmax.rule import DecisionRule
 
@@ -50,14 +50,16 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     refuse_same(out, file)
     refuse_same(out, rule)
     options = TableOptions(**more)
-    document = decide_rows(read_frame(file, options.sep), options, app.load_rule(rule), out)
+    document = decide_rows(file, options, app.load_rule(rule), out)
     print_document(document, as_json, _show, out)
 
 
-def decide_rows(frame: Frame, options: TableOptions, rule: DecisionRule, out: Path) -> Document:
+def decide_rows(file: Path, options: TableOptions, rule: DecisionRule, out: Path) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
     # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
-    rows = rows_for(rule, frame, options).in_order(rule.class_names[: rule.n_classes])
+    rows = rows_for(rule, file, options).in_order(rule.class_names[: rule.n_classes])
+    frame = rows.frame
+    assert frame is not None
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict_index(rows.proba, keys=keys_of(frame, options.key))
     with writing(out):
@@ -70,7 +72,7 @@ def decide_rows(frame: Frame, options: TableOptions, rule: DecisionRule, out: Pa
         )
     shares = np.bincount(decisions, minlength=len(names)) / len(decisions)
     return {
-        **source_document(frame, options, rows),
+        **source_document(rows, options),
         "out": str(out),
         "decided": {str(name): float(share) for name, share in zip(names.tolist(), shares, strict=True)},
     }

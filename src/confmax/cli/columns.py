@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class FileRows:
 
     Attributes
     ----------
+    path : Path
+        The file, pattern or directory.
     classes : tuple
         Class names.
     columns : tuple of str
@@ -61,28 +64,30 @@ class FileRows:
         Whether the order of the classes was given, or is that of numbers.
     notes : tuple of str
         What the reader should be warned of.
+    n_rows : int
+        Number of rows.
     proba : ndarray (n, K), or a table opened by `open_table`
         Probabilities, columns in the order of ``classes``; an array is checked.
     labels : ndarray (n,) or None
         True classes, as names.
     weight : ndarray (n,) or None
         Sample weights.
+    frame : Frame or None
+        All columns of the file; None if it is read in parts.
     """
 
+    path: Path
     classes: tuple[Any, ...]
     columns: tuple[str, ...]
     block: str | None
     order: tuple[int, ...]
     order_known: bool
     notes: tuple[str, ...] = ()
+    n_rows: int = 0
     proba: Any = None
     labels: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.proba) if isinstance(self.proba, np.ndarray) else int(self.proba.n_rows)
+    frame: Frame | None = None
 
     def in_order(self, classes: tuple[Any, ...]) -> FileRows:
         """Return the rows with their classes in another order."""
@@ -117,7 +122,7 @@ def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any])
     wanted = class_order(options, (), distinct)
     place = _choose(head, options, wanted or distinct, None, of_rule=False)
     names, notes = _class_names(place, wanted, distinct, options.label)
-    return _aligned(place, names, notes, wanted, options)
+    return _aligned(head, place, names, notes, wanted, options)
 
 
 def read_rows(
@@ -158,7 +163,7 @@ def read_rows(
         proba = _probabilities(frame, place)
         stated = bool(options.classes) or not rule_classes
         names, notes = _class_names(place, wanted, distinct, options.label, stated=stated)
-    rows = _aligned(place, names, notes, wanted, options)
+    rows = _aligned(frame, place, names, notes, wanted, options)
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns)
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
@@ -169,18 +174,23 @@ def read_rows(
                 f"{name} of {frame.path} has {len(part)} rows and the probabilities have {len(proba)}; name the table "
                 f"with --columns"
             )
-    return replace(rows, proba=proba, labels=coded, weight=weight)
+    return replace(rows, n_rows=len(proba), proba=proba, labels=coded, weight=weight, frame=frame)
 
 
 def _aligned(
-    place: _Place, names: Sequence[Any], notes: tuple[str, ...], wanted: Sequence[Any], options: TableOptions
+    frame: Frame,
+    place: _Place,
+    names: Sequence[Any],
+    notes: tuple[str, ...],
+    wanted: Sequence[Any],
+    options: TableOptions,
 ) -> FileRows:
     """Return the classes in order, with the column of each; ``names`` are the classes in the order of the columns."""
     order = _order(names, wanted, options.positive)
     classes = tuple(names[k] for k in order)
     known = bool(options.classes or options.positive) or not any(isinstance(name, str) for name in classes)
     columns = tuple(place.names[k] for k in order)
-    return FileRows(classes, columns, place.block, tuple(order), known, (*place.notes, *notes))
+    return FileRows(frame.path, classes, columns, place.block, tuple(order), known, (*place.notes, *notes))
 
 
 def keys_of(frame: Frame, key: str | None) -> NDArray[Any] | None:

@@ -24,7 +24,6 @@ from confmax.cli.metrics import not_applicable, order_needed, over, rows_for
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
-from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import compare, doubts, plain_rules
@@ -32,7 +31,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
-from confmax.tables import Table, make_table
+from confmax.tables import MemoryTable, make_table
 from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
@@ -75,9 +74,7 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
         raise click.UsageError("--rule names a file twice; name each rule once")
     loaded, options = {str(path): app.load_rule(path) for path in rules}, TableOptions(**more)
     with Bar("comparing", "rules") as bar:
-        document = comparison(
-            read_frame(file, options.sep), options, names, params, loaded, progress=bar.update, **settings
-        )
+        document = comparison(file, options, names, params, loaded, progress=bar.update, **settings)
     print_document(document, as_json, partial(_show, again=_tune(file, options)))
 
 
@@ -85,7 +82,7 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
 
 
 def comparison(
-    frame: Frame,
+    file: Path,
     options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
@@ -98,7 +95,7 @@ def comparison(
 
     Parameters
     ----------
-    frame, options
+    file, options
         The file, and which columns of it are meant.
     names : sequence of str
         Metrics to tune for; none for those that suit the classes.
@@ -111,8 +108,8 @@ def comparison(
     **settings
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
-    rows = rows_for(next(iter(rules.values()), None), frame, options)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    rows = rows_for(next(iter(rules.values()), None), file, options)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     _warn_of_rare(table)
     doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
     if doubt:
@@ -127,7 +124,7 @@ def comparison(
     for sentence in doubts(scores, evaluated, undefined=False):
         app.warn(sentence)
     return {
-        **source_document(frame, options, rows),
+        **source_document(rows, options),
         "folds": N_FOLDS,
         "metrics": list(scores.metrics),
         "rules": [
@@ -165,7 +162,11 @@ def _evaluated(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric
 
 
 def _cross_fitted(
-    table: Table, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any] | None
+    table: MemoryTable,
+    rows: FileRows,
+    chosen: Mapping[str, Metric],
+    seed: int,
+    progress: Callable[[int, int], Any] | None,
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
@@ -195,7 +196,7 @@ def _cross_fitted(
     return decided
 
 
-def _warn_of_rare(table: Table) -> None:
+def _warn_of_rare(table: MemoryTable) -> None:
     """Warn of classes that some fold, or all rows, are without."""
     assert table.labels is not None
     counts = np.bincount(table.labels, minlength=table.n_classes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,105 +20,85 @@ from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_o
 from confmax.cli.tables import Frame
 from confmax.places import is_stream
 from confmax.tables import distinct_labels, open_table
-from confmax.tables.opening import files_of
 from confmax.tables.partitioned.files import parquet_file
+from confmax.tables.partitioned.opening import files_of
 
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 HEAD = 1000  # rows that tell the types of columns
+Progress = Callable[[int, int], None]  # takes the rows read of a pass so far, and all rows
 
 
-@dataclass(frozen=True)
-class Large:
-    """Parquet files, or an array in a file, that are read part by part.
-
-    Attributes
-    ----------
-    path : Path
-        The name, pattern or directory, as it was given.
-    progress : callable or None
-        Takes the rows read of a pass so far, and all rows.
-    """
-
-    path: Path
-    progress: Callable[[int, int], None] | None = None
-
-    def rows(self, options: TableOptions) -> FileRows:
-        """Return the opened table, its columns in the order of the classes.
-
-        Raises
-        ------
-        ValueError
-            As `read_rows`.
-        """
-        if options.score is not None or options.sep is not None:
-            option = "--sep" if options.score is None else "--score"
-            raise ValueError(
-                f"{option} is for files that are read whole and {self.path} is read in parts; name one file with "
-                f"--in-parts no" + ("" if options.score is None else ", or store both columns of probabilities")
-            )
-        if self.path.suffix.lower() == ".npy":
-            return self._mapped(options)
-        head = self._head()
-        rows = aligned_columns(head, options, self._labels(options.label) if options.label in head.columns else [])
-        columns = rows.columns if rows.block is None else (rows.block,)
-        source = open_table(
-            self.path, label=options.label, weight=options.weight, columns=columns, progress=self.progress
-        )
-        if rows.block is not None:
-            source = source.with_columns(rows.order)
-        # the columns are in the order of the classes now, whatever their names are
-        return replace(rows, proba=replace(source, names=None))
-
-    def _head(self) -> Frame:
-        """Return the first rows of the first file that has some."""
-        for path in files_of(self.path):
-            with parquet_file(path) as file:
-                batch = next(file.iter_batches(HEAD), None)
-            if batch is not None and batch.num_rows:
-                return Frame(path, dict(zip(batch.schema.names, batch.columns, strict=True)))
-        raise ValueError(f"{self.path} has column names but no rows; give at least one row of probabilities")
-
-    def _labels(self, label: str | None) -> list[Any]:
-        """Return the distinct labels of all rows, sorted."""
-        # columns of probabilities must be named here, and none is read
-        found = distinct_labels(open_table(self.path, label=label, columns=[str(label)] * 2)).tolist()
-        if any(isinstance(name, str) and not name.strip() for name in found):
-            raise ValueError(
-                f"label column {label!r} of {self.path} has empty rows; drop such rows, or leave the option out"
-            )
-        return sorted(found)
-
-    def _mapped(self, options: TableOptions) -> FileRows:
-        source = open_table(self.path, label=options.label, weight=options.weight, progress=self.progress)
-        labels = distinct_labels(source).tolist() if options.classes and source.has_labels else []
-        classes = tuple(class_order(options, (), labels)) or tuple(range(source.n_classes))
-        if options.columns or options.positive:
-            raise ValueError(f"{self.path} is an array without names; give --classes, not --columns or --positive")
-        columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
-        known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
-        return FileRows(classes, columns, str(self.path), tuple(range(len(classes))), known, proba=source)
-
-
-def large(path: Path, in_parts: str, progress: Callable[[int, int], None] | None = None) -> Large | None:
-    """Return a file that is to be read in parts, None for one that is read whole.
-
-    Parameters
-    ----------
-    path : Path
-        A file, a directory of Parquet files, or a pattern.
-    in_parts : {"auto", "yes", "no"}
-        "auto": directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory.
-    progress : callable or None
-        See `Large`.
+def rows_in_parts(path: Path, options: TableOptions, progress: Progress | None = None) -> FileRows:
+    """Return the table of `open_table`, its columns in the order of the classes.
 
     Raises
     ------
     ValueError
-        If a file cannot be read in the way that was asked for.
+        As `read_rows`.
+    """
+    if options.score is not None or options.sep is not None:
+        option = "--sep" if options.score is None else "--score"
+        raise ValueError(
+            f"{option} is for files that are read whole and {path} is read in parts; name one file with "
+            f"--in-parts no" + ("" if options.score is None else ", or store both columns of probabilities")
+        )
+    if path.suffix.lower() == ".npy":
+        return _mapped_rows(path, options, progress)
+    head = _head(path)
+    rows = aligned_columns(head, options, _labels(path, options.label) if options.label in head.columns else [])
+    columns = rows.columns if rows.block is None else (rows.block,)
+    source = open_table(path, label=options.label, weight=options.weight, columns=columns, progress=progress)
+    if rows.block is not None:
+        source = source.with_columns(rows.order)
+    # the columns are in the order of the classes now, whatever their names are
+    return replace(rows, path=path, n_rows=source.n_rows, proba=replace(source, names=None))
+
+
+def _head(path: Path) -> Frame:
+    """Return the first rows of the first file that has some."""
+    for file_path in files_of(path):
+        with parquet_file(file_path) as file:
+            batch = next(file.iter_batches(HEAD), None)
+        if batch is not None and batch.num_rows:
+            return Frame(file_path, dict(zip(batch.schema.names, batch.columns, strict=True)))
+    raise ValueError(f"{path} has column names but no rows; give at least one row of probabilities")
+
+
+def _labels(path: Path, label: str | None) -> list[Any]:
+    """Return the distinct labels of all rows, sorted."""
+    # columns of probabilities must be named here, and none is read
+    found = distinct_labels(open_table(path, label=label, columns=[str(label)] * 2)).tolist()
+    if any(isinstance(name, str) and not name.strip() for name in found):
+        raise ValueError(f"label column {label!r} of {path} has empty rows; drop such rows, or leave the option out")
+    return sorted(found)
+
+
+def _mapped_rows(path: Path, options: TableOptions, progress: Progress | None) -> FileRows:
+    source = open_table(path, label=options.label, weight=options.weight, progress=progress)
+    labels = distinct_labels(source).tolist() if options.classes and source.has_labels else []
+    classes = tuple(class_order(options, (), labels)) or tuple(range(source.n_classes))
+    if options.columns or options.positive:
+        raise ValueError(f"{path} is an array without names; give --classes, not --columns or --positive")
+    columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
+    known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
+    order = tuple(range(len(classes)))
+    return FileRows(path, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
+
+
+def is_read_in_parts(path: Path, in_parts: str) -> bool:
+    """Return whether a file, directory or pattern is read in parts.
+
+    With "auto" these are directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory;
+    with "yes" and "no" it is as they say.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read in this way.
     """
     several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
     if not several and (not path.exists() or is_stream(path)):
-        return None  # which reading it whole refuses, or reads from the stream
+        return False  # which reading it whole refuses, or reads from the stream
     kind = path.suffix.lower()
     if in_parts == "yes" and not several and kind not in (".parquet", ".npy"):
         raise ValueError(f"{path} is neither Parquet nor .npy, and only these are read in parts; leave --in-parts out")
@@ -127,10 +107,8 @@ def large(path: Path, in_parts: str, progress: Callable[[int, int], None] | None
             f"{path} can only be read in parts; leave --in-parts out, or name one CSV, Parquet or NPZ file"
         )
     if several or kind == ".npy" or in_parts == "yes":
-        return Large(path, progress)
-    if in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory():
-        return Large(path, progress)
-    return None
+        return True
+    return in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory()
 
 
 def _bytes_in(path: Path) -> int:

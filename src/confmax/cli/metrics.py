@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, joined, read_rows
 from confmax.cli.show import Document, Page, print_document
-from confmax.cli.tables import Frame
+from confmax.cli.tables import read_frame
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric
@@ -102,12 +103,10 @@ def order_needed(metric: Metric, rows: FileRows) -> str:
     )
 
 
-def rows_for(rule: DecisionRule | None, frame: Frame, options: TableOptions) -> FileRows:
+def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> FileRows:
     """Return the rows of a file, matched to the classes of a rule if there is one; the notes on them are printed."""
-    if rule is None:
-        rows = read_rows(frame, options)
-    else:
-        rows = read_rows(frame, options, rule.class_names[: rule.n_classes], positive_of(rule))
+    known = () if rule is None else (rule.class_names[: rule.n_classes], positive_of(rule))
+    rows = read_rows(read_frame(file, options.sep), options, *known)
     for note in rows.notes:
         app.warn(note)
     return rows

@@ -16,12 +16,13 @@ from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.metrics import over, rows_for
 from confmax.cli.show import print_document
-from confmax.cli.tables import Frame, read_frame, refuse_same, writing
+from confmax.cli.tables import refuse_same, writing
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
 from confmax.places import check_place, same_place
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
+from confmax.tables import refuse_elsewhere
 
 FOLDS = 5
 
@@ -69,7 +70,7 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
     options = TableOptions(**more)
-    rows = write_page(out, loaded, read_frame(file, options.sep), options, metric, second, **settings)
+    rows = write_page(out, loaded, file, options, metric, second, **settings)
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     items = [("evaluated on", f"{file}, {rows.n_rows} rows"), ("written", str(out))]
     print_document(document, as_json, lambda page, _: page.items(items), out)
@@ -109,16 +110,17 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
 
 
 def write_cross_fitted_page(
-    path: Path, file: Path, solution: Solution, rows: FileRows, *, second: str, settings: Mapping[str, Any]
+    path: Path, solution: Solution, rows: FileRows, *, second: str, settings: Mapping[str, Any]
 ) -> None:
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     from confmax import report as pages
 
-    if not hasattr(rows.proba, "shape") or rows.labels is None:
-        raise ValueError(
-            f"{file} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
-            f"report on a file of other rows"
-        )
+    refuse_elsewhere(
+        rows.proba,
+        f"{rows.path} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
+        f"report on a file of other rows",
+    )
+    assert rows.labels is not None
     more = {key: value for key, value in settings.items() if key != "random_state"}
     with writing(path):
         pages.write_cross_fitted(
@@ -131,7 +133,7 @@ def write_cross_fitted_page(
             folds=FOLDS,
             second=get(second),
             random_state=settings["random_state"],
-            source=file.name,
+            source=rows.path.name,
             again=command_line(click.get_current_context()),
             order_known=rows.order_known,
             solution=solution,
@@ -142,7 +144,7 @@ def write_cross_fitted_page(
 def write_page(
     path: Path,
     rule: DecisionRule,
-    frame: Frame,
+    file: Path,
     options: TableOptions,
     metric: Metric | None,
     second: str,
@@ -151,7 +153,7 @@ def write_page(
     """Write the page of a rule on a file's rows; return these."""
     from confmax import report as pages
 
-    rows = rows_for(rule, frame, options)
+    rows = rows_for(rule, file, options)
     tuned_for = named(rule.metric)
     rule = over(rule, rows.classes)
     with writing(path):
@@ -163,7 +165,7 @@ def write_page(
             rows.weight,
             metric=metric,
             second=get(second),
-            source=frame.path.name,
+            source=rows.path.name,
             again=command_line(click.get_current_context()),
             order_known=rows.order_known or (tuned_for is not None and tuned_for.ordered),
             **settings,

@@ -14,7 +14,6 @@ from confmax.cli import app
 from confmax.cli.columns import TableOptions, joined
 from confmax.cli.metrics import not_applicable, order_needed, over, positive_of, rows_for, tuned_metric
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
-from confmax.cli.tables import Frame, read_frame
 from confmax.evaluate import Score
 from confmax.evaluate.uncertainty import compare, doubts, plain_rules
 from confmax.metrics import Metric
@@ -49,7 +48,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     names, params, settings = app.metrics_and_bootstrap(more)
     loaded = None if rule is None else app.load_rule(rule)
     options = TableOptions(**more)
-    document = score_rows(read_frame(file, options.sep), options, names, params, loaded, **settings)
+    document = score_rows(file, options, names, params, loaded, **settings)
     print_document(document, as_json, _show)
 
 
@@ -57,7 +56,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
 
 
 def score_rows(
-    frame: Frame,
+    file: Path,
     options: TableOptions,
     names: Sequence[str],
     params: Mapping[str, Any],
@@ -68,13 +67,13 @@ def score_rows(
 
     ``settings`` are those of the bootstrap, as `uncertainty.compare` takes them.
     """
-    rows = rows_for(rule, frame, options)
+    rows = rows_for(rule, file, options)
     positive = None if rule is None else positive_of(rule)
     if positive is not None and not options.classes and not options.positive:
         rows = rows.in_order(tuple(sorted(rows.classes, key=lambda name: name == positive)))
     tuned_for = None if rule is None else tuned_metric(rule, rows.classes)
     ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
     has_rows = table.label_weight() > 0
     chosen = [aligned(metrics.get(name, **params), rows.classes) for name in names if name != "linear"]
     if "linear" in names:
@@ -102,7 +101,7 @@ def score_rows(
     for sentence in [*([doubt] if doubt else []), *doubts(scores, used, undefined=False)]:
         app.warn(sentence)
     values = [{"metric": name, **_scored(scores, name)} for name in scores.metrics]
-    about = {**source_document(frame, options, rows), "tuned_for": rule and rule.metric}
+    about = {**source_document(rows, options), "tuned_for": rule and rule.metric}
     return {**about, "values": values, "skipped": skipped, "intervals": bootstrap_document(scores)}
 
 

@@ -20,8 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 from confmax.cli.columns import FileRows, TableOptions, joined
-from confmax.cli.large import Large
-from confmax.cli.tables import Frame
 from confmax.optimize import Progress as Step
 from confmax.places import is_stdout
 
@@ -236,10 +234,10 @@ def _counted(count: float) -> str:
 # --- which rows were used --------------------------------------------------------------------------------------------
 
 
-def source_document(frame: Frame | Large, options: TableOptions, rows: FileRows) -> Document:
+def source_document(rows: FileRows, options: TableOptions) -> Document:
     """Return which rows and columns were used."""
     return {
-        "file": str(frame.path),
+        "file": str(rows.path),
         "rows": rows.n_rows,
         "label": options.label,
         "weight": options.weight,

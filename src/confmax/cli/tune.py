@@ -17,11 +17,11 @@ from confmax.calibration import Calibration
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined, read_rows
 from confmax.cli.csvs import is_number
-from confmax.cli.large import SHARE, Large, large
+from confmax.cli.large import SHARE, is_read_in_parts, rows_in_parts
 from confmax.cli.metrics import order_needed
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, number, print_document, show_source, source_document
-from confmax.cli.tables import Frame, read_cells, read_frame, refuse_same
+from confmax.cli.tables import read_cells, read_frame, refuse_same
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
@@ -117,13 +117,16 @@ def tune(
         "random_state": more["seed"],
     }
     with Bar("tuning", "passes") as bar:
-        frame = large(file, more["in_parts"], bar.rows) or read_frame(file, options.sep)
-        solution, rows = tune_rows(frame, options, metric or "linear", params, costs, callback=bar.step, **settings)
-    document = {**source_document(frame, options, rows), **_solution_document(solution, costs)}
+        if is_read_in_parts(file, more["in_parts"]):
+            rows = rows_in_parts(file, options, bar.rows)
+        else:
+            rows = read_rows(read_frame(file, options.sep), options)
+        solution = tune_rows(rows, metric or "linear", params, costs, callback=bar.step, **settings)
+    document = {**source_document(rows, options), **_solution_document(solution, costs)}
     document["rule_file"] = app.save_rule(solution.rule, out, force)
     if report is not None:
         try:
-            write_cross_fitted_page(report, frame.path, solution, rows, second=second, settings=settings)
+            write_cross_fitted_page(report, solution, rows, second=second, settings=settings)
         except ValueError as error:
             written = "" if out is None else f"the rule is written to {out}, the report is not: "
             raise ValueError(f"{written}{error}") from None
@@ -135,17 +138,9 @@ def tune(
 # --- the work --------------------------------------------------------------------------------------------------------
 
 
-def tune_rows(
-    frame: Frame | Large,
-    options: TableOptions,
-    metric: str,
-    params: Mapping[str, Any],
-    costs: Path | None,
-    **settings: Any,
-) -> tuple[Solution, FileRows]:
-    """Return the solution that maximises a metric on a file's rows, and these; ``settings`` are those of `maximize`."""
+def tune_rows(rows: FileRows, metric: str, params: Mapping[str, Any], costs: Path | None, **settings: Any) -> Solution:
+    """Return the solution that maximises a metric on a file's rows; ``settings`` are those of `maximize`."""
     chosen = named_metric(metric, params, costs)
-    rows = frame.rows(options) if isinstance(frame, Large) else read_rows(frame, options)
     extra: tuple[str, ...] = ()
     order_known = rows.order_known
     if costs is not None:
@@ -160,7 +155,7 @@ def tune_rows(
     solution = maximize(chosen, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
     if extra:
         solution = replace(solution, rule=replace(solution.rule, class_names=(*rows.classes, *extra)))
-    return solution, rows
+    return solution
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:

@@ -18,8 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from confmax.confusion import Array
 from confmax.estimators.steps import checked_labels
 from confmax.rule import DecisionRule
-from confmax.rule.dask import taken
-from confmax.tables import is_dask, on_host
+from confmax.tables import here, host_array, named
 from confmax.tables.columns import stated_order
 from confmax.tables.labels import refuse_masked
 
@@ -77,9 +76,10 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         self._order = None if y is None else stated_order(y)
         if y is None:
             raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
-        if self._is_prefit and (is_dask(X) or is_dask(y)):
+        if self._is_prefit and here(lambda *_: True, X, y) is None:
             # rows and labels stay where they are, and are checked there
-            self._fit(X, y if is_dask(y) else checked_labels(y), sample_weight, params)
+            labels = here(checked_labels, y)
+            self._fit(X, y if labels is None else labels, sample_weight, params)
             return self
         if sample_weight is not None:
             refuse_masked(sample_weight, "sample_weight")
@@ -124,7 +124,10 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         A randomised rule computes its draw from the row's probabilities, so equal rows get equal classes in any batch.
         """
         check_is_fitted(self, "estimator_")
-        return taken(self.classes_, on_host(self.rule_.predict_index(self.estimator_.predict_proba(X))))
+        decisions = self.rule_.predict_index(self.estimator_.predict_proba(X))
+        # class names need not be numbers, which is all that a tensor holds
+        found = here(host_array, decisions)
+        return named(self.classes_, decisions if found is None else found)
 
     def decision_probabilities(self, X: Any) -> NDArray[Any]:
         """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -51,7 +52,7 @@ from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.solution.tuning import check_settings, fit_metric, tune, warn_of_trivial
-from confmax.tables import is_dask, make_table
+from confmax.tables import Table, here, make_table
 from confmax.tables.folds import cross_fit, quietly
 from confmax.tables.seed import RandomState, as_seed
 
@@ -230,7 +231,9 @@ class MetricClassifierCV(RuleClassifier):
             self._tune_rules(metric, held_out, own, (y, weight, classes), settings)
             proba, weight = held_out.proba, held_out.weight
         self.estimator_ = model
-        mean = np.asarray(proba.mean(axis=0)) if is_dask(proba) else np.average(proba, axis=0, weights=weight)
+        mean = here(partial(np.average, axis=0, weights=weight), proba)
+        # only the rows of a model that was fitted before may be elsewhere
+        mean = raw.mean_probability() if mean is None else mean
         thresholds = class_thresholds([self.rule_, *self.fold_rules_], mean)
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
 
@@ -272,12 +275,12 @@ class MetricClassifierCV(RuleClassifier):
             own, n_distinct = collapsed(own)
             # a metric whose best rule is deterministic has no mixture that the fold models could imitate
             mixes = metric.structure.may_draw
-            few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes))
+            few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes).in_memory())
         self.tuned_on_ = "refit" if few else "folds"
 
         def tuned(test: NDArray[np.intp] | None = None) -> Solution:
-            out = held_out.table(classes, None if test is None else ~np.isin(held_out.rows, test))
-            raw = out
+            raw: Table
+            raw = out = held_out.table(classes, None if test is None else ~np.isin(held_out.rows, test))
             if few:
                 raw = table_of(own, y, weight, classes, None if test is None else ~np.isin(np.arange(len(y)), test))
             return tune(fit_metric(metric, raw, explicit=True), raw, out_of_fold=out if few else None, **settings)
@@ -286,7 +289,7 @@ class MetricClassifierCV(RuleClassifier):
         warn_of_order(held_out.table(classes))
         self.rule_ = self.solution_.rule
         if own is not None:
-            same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes)
+            same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes).in_memory()
             self.refit_loss_ = refit_loss(self.rule_, self.solution_.metric, held_out.table(classes), same_rows)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
@@ -355,11 +358,12 @@ class MetricClassifierCV(RuleClassifier):
         classes.
         """
         check_is_fitted(self, "estimator_")
-        metric, classes, labels = self.solution_.metric, self.classes_.tolist(), y
-        if not is_dask(y):
-            labels = checked_labels(y)
-            refuse_unknown(labels, classes)
-        table = make_table(self.estimator_.predict_proba(X), labels, sample_weight, classes)
+        metric, classes = self.solution_.metric, self.classes_.tolist()
+        # labels that lie elsewhere are checked there
+        known = here(checked_labels, y)
+        if known is not None:
+            refuse_unknown(known, classes)
+        table = make_table(self.estimator_.predict_proba(X), y if known is None else known, sample_weight, classes)
         confusion = self.rule_.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
         return float(metric.values(confusion))
 

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -23,7 +24,7 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule
-from confmax.tables import Table, is_dask
+from confmax.tables import Table, here
 from confmax.tables.columns import find
 from confmax.tables.labels import plain, refuse_masked
 
@@ -95,8 +96,7 @@ def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
     names: list[Any] = np.asarray(unique_labels(y) if known is None else known).tolist()
     if len(names) < 2:
         raise ValueError(f"y holds one class only ({_shown(names)}); at least two classes are needed")
-    if not is_dask(y):  # which are checked where they lie
-        refuse_unknown(y, names)
+    here(partial(refuse_unknown, classes=names), y)  # others are checked where they lie
     return names
 
 

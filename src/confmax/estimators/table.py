@@ -22,7 +22,7 @@ from confmax.evaluate.uncertainty import Decided, compare
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
 from confmax.solution.tuning import value_on_labels
-from confmax.tables import Table, apply_calibrator, decide, given_hashes, make_table, on_host
+from confmax.tables import MemoryTable, Table, given_hashes, host_array, make_table
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
 REPLICATES = 200  # of the bootstrap of a loss on few rows
@@ -53,9 +53,9 @@ class OutOfFold:
     rows: NDArray[np.intp]
     tests: tuple[NDArray[np.intp], ...]
 
-    def table(self, classes: Sequence[Any], kept: NDArray[np.bool_] | None = None) -> Table:
+    def table(self, classes: Sequence[Any], kept: NDArray[np.bool_] | None = None) -> MemoryTable:
         """Return the labelled table of the rows to be ``kept`` (N,), all for None."""
-        return table_of(self.proba, self.y, self.weight, classes, kept)
+        return table_of(self.proba, self.y, self.weight, classes, kept).in_memory()
 
 
 def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any], kept: NDArray[np.bool_] | None = None) -> Table:
@@ -71,12 +71,12 @@ def collapsed(proba: Any) -> tuple[NDArray[Any], int]:
     A model may give copies of a row probabilities that differ in the last digit, by their place in a batch; no rule
     must tell them apart.
     """
-    P = np.asarray(on_host(proba))
+    P = host_array(proba)
     _, first, place = np.unique(given_hashes(P), return_index=True, return_inverse=True)
     return P[first][place.reshape(-1)], len(first)
 
 
-def is_repetitive(n_distinct: int, table: Table) -> bool:
+def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
     """Return whether so few distinct rows are in the table that a model's probabilities of its training rows will do.
 
     That is at most one in twenty rows, and no more than the rarest class has: where a model tells more rows apart than
@@ -89,7 +89,7 @@ def is_repetitive(n_distinct: int, table: Table) -> bool:
     return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
 
 
-def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: Table, refitted: Table) -> float:
+def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> float:
     """Return the metric of a rule on labels with out-of-fold probabilities, minus that with the refitted model's.
 
     The probabilities of a model on its own training rows flatter it, so that this is negative where all is well. What
@@ -124,11 +124,11 @@ def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDAr
     return full
 
 
-def _is_more_than_chance(rule: DecisionRule, metric: Metric, out_of_fold: Table, refitted: Table) -> bool:
+def _is_more_than_chance(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> bool:
     """Return whether the bootstrap interval of the difference between two tables of the same rows is above zero."""
 
-    def decided(table: Table) -> Decided:
-        lines = decide(apply_calibrator(rule.calibrator, table.proba), rule.gains)
+    def decided(table: MemoryTable) -> Decided:
+        lines = table.decisions(rule.gains, rule.calibrator)
         return Decided(np.asarray(lines, dtype=np.int64), rule.weights, rule.n_decisions)
 
     rules = {"before": decided(out_of_fold), "after": decided(refitted)}

@@ -15,7 +15,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
 from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.structure import General
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta
 ORDER = (
@@ -27,14 +27,15 @@ OF_TWO = ("linear_kappa", "quadratic_kappa", "micro_f1")  # of two classes these
 PARTS = ("precision", "recall", "f1")
 
 
-def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
+def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
     """Return the metrics for a table by name: the tuned one, the second one, and those of the catalogue."""
     K, present = table.n_classes, np.flatnonzero(table.label_weight() > 0).tolist()
-    found = {repr(tuned): tuned, repr(second): second}
+    metrics_shown = {repr(tuned): tuned, repr(second): second}
     positive = has_positive(tuned, K)
     for name in ORDER:
         metric = metrics.get(name)
         fits = not (metric.binary and K != 2) and (order_known or positive or not metric.ordered)
+        # the page would show the same number under two names
         fits = fits and not (K == 2 and name in OF_TWO)
         if fits and (metric.statistics != "matrix" or K <= MAX_MATRIX_CLASSES):
             if metric.one_class and positive:
@@ -46,10 +47,10 @@ def applicable(table: Table, tuned: Metric, second: Metric, *, order_known: bool
                 metric = replace(metric, classes=tuned.classes)  # in the order that the tuned one counts them
                 metric = tuned if repr(metric) == repr(tuned) else metric
             over = replace(metric, classes=tuple(present))
-            if metric.divides_by_prior and len(present) < K and repr(over) in found:
+            if metric.divides_by_prior and len(present) < K and repr(over) in metrics_shown:
                 continue  # without the absent classes it is the tuned one
-            found.setdefault(repr(metric), metric)
-    return found
+            metrics_shown.setdefault(repr(metric), metric)
+    return metrics_shown
 
 
 def has_positive(tuned: Metric, n_classes: int) -> bool:

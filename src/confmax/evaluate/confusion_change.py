@@ -66,6 +66,7 @@ def limits_of(before: Array, after: Array) -> tuple[float, float]:
 
 def most_changed(change: Array, most: int) -> list[int]:
     """Return the positions of the largest changes, in their own order; all where there are few enough."""
+    # in the order of the classes: a reader looks for a class by its place
     if len(change) <= most:
         return list(range(len(change)))
     return sorted(np.argsort(-change, kind="stable")[:most].tolist())

@@ -1,6 +1,6 @@
-"""What a report judges: labelled rows, and what is decided for each of them by a rule that was not tuned on it.
+"""What a report evaluates: labelled rows, and the decision for every row of a rule that was not tuned on it.
 
-Either a finished rule is judged on rows that are said to be others than those it was tuned on, or every row is decided
+Either a finished rule is evaluated on rows other than those that it was tuned on, or every row is decided
 by the rule that was tuned without its fold (cross-fitting). Of rules that draw, the expectation is taken.
 """
 
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.protocols import Rule, Tuned, with_gain
+from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, with_gain
 from confmax.evaluate.tuning_rows import tuned_on
 from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
-from confmax.tables import Table, apply_calibrator, decide
+from confmax.tables import MemoryTable, apply_calibrator, decide
 from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 
@@ -28,10 +28,10 @@ class Evidence:
 
     Attributes
     ----------
-    table : Table
+    table : MemoryTable
         Raw probabilities (n, K) with labels.
     metric : Metric
-        What the rule was tuned for, or what it is to be judged by.
+        What the rule was tuned for, or what it is evaluated by.
     rule : DecisionRule
         The rule that is reported on.
     decided : Decided
@@ -52,7 +52,7 @@ class Evidence:
         Whether the rows are those that the rule was tuned on.
     """
 
-    table: Table
+    table: MemoryTable
     metric: Metric
     rule: Rule
     decided: Decided
@@ -78,7 +78,7 @@ class Evidence:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that decide the rows: one per fold, or the rule itself."""
-        return tuple(each.rule for each in self.solutions) or (self.rule,)
+        return tuple(one.rule for one in self.solutions) or (self.rule,)
 
     @property
     def which(self) -> NDArray[np.int64]:
@@ -86,7 +86,7 @@ class Evidence:
         return np.zeros(self.table.n_rows, np.int64) if self.fold is None else self.fold
 
     @property
-    def parts(self) -> list[tuple[Rule, Table]]:
+    def parts(self) -> list[tuple[Rule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         parts = [(rule, _rows(self.table, self.which == k)) for k, rule in enumerate(self.rules)]
         return [(rule, part) for rule, part in parts if part.weight_total]
@@ -94,24 +94,23 @@ class Evidence:
     def counts(self, decided: Decided) -> Array:
         """Return the weights (K, M) of rows by true class and decision."""
         K, M = self.table.n_classes, decided.n_decisions
-        found = np.zeros(K * M)
+        counts = np.zeros(K * M)
         for line, share in zip(decided.decisions, decided.shares, strict=True):
-            found += share * np.bincount(self.labels * M + line, weights=self.weight, minlength=K * M)
-        return found.reshape(K, M)
+            counts += share * np.bincount(self.labels * M + line, weights=self.weight, minlength=K * M)
+        return counts.reshape(K, M)
 
 
-def judged(table: Table, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
+def evidence_of(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
     decided = Decided(*rule.decided(table))
-    single = _most_frequent(rule)
-    alone = None if single is rule else Decided(*single.decided(table))
+    single = Decided(*_most_frequent(rule).decided(table)) if rule.is_randomized else None
     seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
-    return Evidence(table, metric, rule, decided, decided, alone, proba, solution, seen=seen)
+    return Evidence(table, metric, rule, decided, decided, single, proba, solution, seen=seen)
 
 
 def cross_fitted(
-    table: Table,
+    table: MemoryTable,
     solution: Tuned,
     tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned],
     *,
@@ -121,12 +120,12 @@ def cross_fitted(
     """Return the evidence in which every row is decided by the rule tuned without its fold.
 
     Folds are stratified and depend on the content of the rows and the seed, never on their order. The rules of the
-    folds are of the kind of the solution's rule, see `kind_of`: other rules than the one that is kept would be judged,
-    if every fold chose between drawing and not, and between calibrations, anew.
+    folds are of the kind of the solution's rule, see `kind_of`. If every fold chose anew whether to draw and how to
+    calibrate, the figures would be those of other rules than the one that is kept.
 
     Parameters
     ----------
-    table : Table
+    table : MemoryTable
         All rows, labelled.
     solution : Solution
         What was found on all of them.
@@ -144,51 +143,47 @@ def cross_fitted(
     """
     fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
     n_folds = int(fold.max()) + 1
-    found: list[Tuned] = []
+    solutions: list[Tuned] = []
     try:
         for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):
-            found.append(one)
+            solutions.append(one)
     except ValueError as error:
         raise ValueError(
-            f"no rule can be tuned without fold {len(found) + 1} of {n_folds} ({error}); evaluate the rule on other "
-            f"rows instead, or pass more rows"
+            f"no rule can be tuned without fold {len(solutions) + 1} of {n_folds} ({error}); evaluate the rule on "
+            f"other rows instead, or pass more rows"
         ) from None
-    rules = [each.rule for each in found]
+    # the single rules answer what drawing adds: they are pooled over the same folds
+    rules = [one.rule for one in solutions]
     singles = [_most_frequent(rule) for rule in rules]
-    same = all(one is other for one, other in zip(rules, singles, strict=True))
+    # every fold has a calibration of its own, which was fitted without its rows
     proba = np.empty_like(table.proba)
-    for k, rule in enumerate(rules):
-        proba[fold == k] = apply_calibrator(rule.calibrator, table.proba[fold == k])
+    for part, rule in zip(masks(fold), rules, strict=True):
+        proba[part] = apply_calibrator(rule.calibrator, table.proba[part])
     return Evidence(
-        table,
-        solution.metric,
-        solution.rule,
-        pooled(rules, table, fold),
-        Decided(*solution.rule.decided(table)),
-        None if same else pooled(singles, table, fold),
-        proba,
-        solution,
-        fold,
-        tuple(found),
-    )
+        table, solution.metric, solution.rule, pooled(rules, table, fold), Decided(*solution.rule.decided(table)),
+        pooled(singles, table, fold) if any(rule.is_randomized for rule in rules) else None, proba, solution, fold,
+        tuple(solutions),
+    )  # fmt: skip
 
 
-def pooled(rules: Sequence[Rule], table: Table, which: NDArray[np.int64]) -> Decided:
+def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) -> Decided:
     """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
 
     Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each
     piece every fold has one deterministic rule.
     """
     ends = [np.cumsum(rule.weights) / rule.weights.sum() for rule in rules]
+    # shares that differ by rounding alone end at the same place
     edges = np.unique(np.concatenate(ends).round(12))
     shares = np.diff(np.concatenate([[0.0], edges[:-1], [1.0]]))
     middles = np.concatenate([[0.0], edges[:-1]]) + shares / 2
     out = np.empty((len(shares), table.n_rows), np.int64)
     for k, (rule, end) in enumerate(zip(rules, ends, strict=True)):
-        mine = which == k
-        lines = np.asarray(decide(apply_calibrator(rule.calibrator, table.proba[mine]), rule.gains))
+        part = which == k
+        lines = np.asarray(decide(apply_calibrator(rule.calibrator, table.proba[part]), rule.gains))
+        # the middle of a piece lies inside one share of every rule
         atom = np.minimum(np.searchsorted(end, middles), len(lines) - 1)
-        out[:, mine] = lines[atom]
+        out[:, part] = lines[atom]
     return Decided(out, shares, max(rule.n_decisions for rule in rules))
 
 
@@ -205,16 +200,14 @@ def kind_of(solution: Tuned) -> dict[str, Any]:
 
 def _most_frequent(rule: Rule) -> Rule:
     """Return the rule that a randomised rule draws most often; a deterministic one itself."""
-    if not rule.is_randomized:
-        return rule
-    gain = rule.gains[int(np.argmax(rule.weights))]
-    return with_gain(rule, gain)
+    return with_gain(rule, frequent_gain(rule)) if rule.is_randomized else rule
 
 
-def _rows(table: Table, mine: Array) -> Table:
+def _rows(table: MemoryTable, part: Array) -> MemoryTable:
     assert table.labels is not None
-    weight = None if table.weight is None else table.weight[mine]
+    # hashes belong to single rows and stay; totals are those of all rows and go
+    weight = None if table.weight is None else table.weight[part]
     return replace(
-        table, proba=np.ascontiguousarray(table.proba[mine]), labels=table.labels[mine], weight=weight, totals=None,
-        hashes=table.row_hashes()[mine], unordered=table.unordered_hashes()[mine],
+        table, proba=np.ascontiguousarray(table.proba[part]), labels=table.labels[part], weight=weight, totals=None,
+        hashes=table.row_hashes()[part], unordered=table.unordered_hashes()[part],
     )  # fmt: skip

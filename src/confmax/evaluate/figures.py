@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion
 from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, has_positive, of_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.convergence import Convergence, convergence
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.names import labels, metric_name
-from confmax.evaluate.protocols import Rule, plain_rule
+from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.reliability import Reliability, reliability
 from confmax.evaluate.threshold_curve import ThresholdCurve, positive_class, threshold_curve
-from confmax.evaluate.thresholds import class_thresholds, spread_of
+from confmax.evaluate.thresholds import class_thresholds, decided_between, spread_of
 from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import Decided, Difference, Estimate, compare, plain_rules
 from confmax.metrics import Metric, get
@@ -115,7 +115,7 @@ class Figures:
     Attributes
     ----------
     evidence : Evidence
-        What is judged, with the rule.
+        The rows, the rule, and what is decided for them.
     metrics : tuple of MetricRow
         The tuned metric first, then the second one.
     classes : tuple of ClassRow
@@ -160,9 +160,11 @@ class Figures:
     @property
     def leading(self) -> tuple[MetricRow, ...]:
         """The four metrics beside the tuned one that most readers ask for first; for two classes, of the positive."""
+        # repr(metric) is a name with parameters or a class in brackets behind it; the name alone is compared
         heads = [re.split(r"[\[(]", row.name)[0] for row in self.metrics]
-        own = [name for name in heads if name.startswith(("precision of class", "recall of class"))]
-        first = ("f1", *own) if own else ()
+        positive = [name for name in heads if name.startswith(("precision of class", "recall of class"))]
+        # of two classes, readers look for the precision and recall of the positive one
+        first = ("f1", *positive) if positive else ()
         wanted = (*first, re.split(r"[\[(]", self.second)[0], *LEADING)
         places = [heads.index(name) for name in dict.fromkeys(wanted) if name in heads]
         rows = [self.metrics[k] for k in places if k > 0 and np.isfinite(self.metrics[k].tuned.value)]
@@ -216,11 +218,11 @@ class Figures:
 
 
 def _changed(evidence: Evidence, decided: Decided) -> float:
-    other = decided.decisions != pooled_argmax(evidence)[None]
+    other = decided.decisions != argmax_decisions(evidence)[None]
     return float(np.average(decided.shares @ other, weights=evidence.weight))
 
 
-def pooled_argmax(evidence: Evidence) -> NDArray[np.int64]:
+def argmax_decisions(evidence: Evidence) -> NDArray[np.int64]:
     """Return the most probable class (n,), ties to the largest index."""
     P = evidence.table.proba
     return np.asarray(P.shape[1] - 1 - P[:, ::-1].argmax(axis=1), dtype=np.int64)
@@ -234,12 +236,15 @@ def figures(
     shown = applicable(table, evidence.metric, second, order_known=order_known)
     K = table.n_classes
     parts = [(part, k) for k in range(K) for part in PARTS]
-    own = {f"{part} of class {k}": of_class(part, k) for part, k in parts} if K <= CLASS_INTERVALS else {}
+    # three metrics per class: of many classes they would cost more than the rest of the bootstrap
+    by_class = {f"{part} of class {k}": of_class(part, k) for part, k in parts} if K <= CLASS_INTERVALS else {}
     rules: dict[str, Any] = {**plain_rules(table), "rule": evidence.decided}
     if evidence.single is not None:
+        # what drawing adds is measured against the rule that is drawn most often, on the same replicates
         rules["single"] = evidence.single
-    score = compare(table, {**shown, **own}, rules, n_replicates=n_replicates, level=level, seed=seed)
+    score = compare(table, {**shown, **by_class}, rules, n_replicates=n_replicates, level=level, seed=seed)
     k = positive_class(evidence.metric)
+    # a decision beyond the classes may be called like a class: all labels are told apart together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
     positive = names[k]
     rows = [_metric_row(score, name, metric_name(name), metric.described(positive)) for name, metric in shown.items()]
@@ -248,15 +253,17 @@ def figures(
         for part in ("precision", "recall"):
             if evidence.metric.formula is not get(part).formula:
                 rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
-    plain = Decided(pooled_argmax(evidence)[None], np.ones(1), evidence.decided.n_decisions)
+    # argmax decides classes only, and both matrices have a column for every decision of the rule
+    plain = Decided(argmax_decisions(evidence)[None], np.ones(1), evidence.decided.n_decisions)
     before, after = evidence.counts(plain), evidence.counts(evidence.decided)
     raw = reliability(table.proba, evidence.labels, evidence.weight)
+    # a rule that calibrates nothing has one reliability, and the page then shows it once
     same = evidence.proba is table.proba or np.array_equal(evidence.proba, table.proba)
     calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
     trade = trade_off(evidence.parts, (evidence.metric, second))
     curve = threshold_curve(evidence.rule, table, evidence.metric)
-    classes = _class_rows(evidence, score if own else None, before, after, names)
+    classes = _class_rows(evidence, score if by_class else None, before, after, names)
     return Figures(
         evidence, tuple(rows), classes, before, after, raw, calibrated, trade, curve, score, single, repr(second), names
     )
@@ -265,6 +272,7 @@ def figures(
 def _metric_row(score: Score, name: str, label: str, description: str) -> MetricRow:
     argmax, prior, tuned = (score.estimate(rule, name) for rule in ("argmax", "p/prior", "rule"))
     minus = [score.difference("rule", base, name) for base in ("argmax", "p/prior")]
+    # "smallest recall: smallest recall" would say nothing
     description = "" if description.casefold() == label.casefold() else description
     return MetricRow(name, label, description, argmax, prior, tuned, *minus)
 
@@ -272,61 +280,46 @@ def _metric_row(score: Score, name: str, label: str, description: str) -> Metric
 def _class_rows(
     evidence: Evidence, score: Score | None, before: Array, after: Array, names: Sequence[str]
 ) -> tuple[ClassRow, ...]:
+    """Return the rows of the classes; without ``score`` their figures have no intervals."""
     table = evidence.table
     K, total = table.n_classes, evidence.weight.sum()
     n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
     mean = table.mean_probability()
     folds = evidence.rules if evidence.fold is not None else ()
     between = [decided_between(evidence.rule, mean, k) for k in range(K)]
+    # a class that is decided only up to some probability has no threshold, and so no range of thresholds
     if any(between) or any(decided_between(rule, mean, k) for rule in folds for k in range(K)):
         folds = ()
     thresholds = class_thresholds([evidence.rule, plain_rule(evidence.rule), *folds], mean)
     spread = spread_of(thresholds[2:])
+
+    def estimate(rule: str, C: Array, part: str, k: int) -> Estimate:
+        if score is not None:
+            return score.estimate(rule, f"{part} of class {k}")
+        return Estimate(float(of_class(part, k).values(Confusion.from_matrix(C))), None, None)
+
     rows = []
     for k in range(K):
-        told = []
-        for rule, C in (("argmax", before), ("rule", after)):
-            values = {part: float(of_class_value(C, part, k)) for part in PARTS}
-            told.append(
-                {
-                    part: Estimate(value, None, None) if score is None else score.estimate(rule, f"{part} of class {k}")
-                    for part, value in values.items()
-                }
-            )
+        argmax, tuned = (
+            {part: estimate(rule, C, part, k) for part in PARTS} for rule, C in (("argmax", before), ("rule", after))
+        )
+        # lines 0 and 1 are the rule and argmax, the others the rules of the folds
         low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if len(folds) else None
-        rows.append(
-            ClassRow(
-                names[k], int(n_rows[k]), float(before[k].sum() / total), float(before[:, k].sum() / total),
-                float(after[:, k].sum() / total), told[0], told[1], float(thresholds[0, k]), float(thresholds[1, k]),
-                low_high, float(spread[k]), between[k],
-            )
-        )  # fmt: skip
+        share, said_before, said_after = (float(C.sum() / total) for C in (before[k], before[:, k], after[:, k]))
+        cut, plain_cut = thresholds[:2, k].tolist()
+        row = ClassRow(
+            names[k],
+            int(n_rows[k]),
+            share,
+            said_before,
+            said_after,
+            argmax,
+            tuned,
+            cut,
+            plain_cut,
+            low_high,
+            float(spread[k]),
+            between[k],
+        )
+        rows.append(row)
     return tuple(rows)
-
-
-def of_class_value(C: Array, part: str, k: int) -> float:
-    """Return precision, recall or F1 of class k at counts (K, M)."""
-    rows, columns, hit = float(C[k].sum()), float(C[:, k].sum()), float(C[k, k])
-    below = {"precision": columns, "recall": rows, "f1": (rows + columns) / 2}[part]
-    if below > 0:
-        return hit / below
-    return np.nan if part == "recall" else 0.0
-
-
-def decided_between(rule: Rule, mean: Array, k: int) -> tuple[float, float] | None:
-    """Return between which probabilities class k is decided, None where it is from some probability on, or never.
-
-    The other classes share the rest in proportion to their ``mean`` probabilities (K,). Weights and offsets of
-    probabilities favour a class the more, the more probable it is; other rules are asked at every thousandth.
-    """
-    if rule.gains.full is None and not rule.gains.power:
-        return None
-    p = np.linspace(0.0, 1.0, 1001)
-    rest = np.where(np.arange(len(mean)) == k, 0.0, mean)
-    rest = rest / rest.sum() if rest.sum() > 0 else (np.arange(len(mean)) != k) / (len(mean) - 1)
-    P = rest * (1.0 - p[:, None])
-    P[:, k] = p
-    hit = rule.decision_probabilities(P)[:, k] >= 0.5
-    if not hit.any() or hit[int(np.argmax(hit)) :].all():
-        return None
-    return float(p[hit].min()), float(p[hit].max())

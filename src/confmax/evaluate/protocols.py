@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.tables import Calibrator, Oracle, Table
+from confmax.tables import Calibrator, MemoryTable, Oracle
 
 
 @runtime_checkable
@@ -34,7 +34,7 @@ class Decides(Protocol):
     def metric(self) -> str:
         """The metric that the rule was tuned for, or an empty text."""
 
-    def decided(self, table: Table) -> tuple[NDArray[np.int64], Array, int]:
+    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
         """Return the decisions (A, n) of its atoms on the raw probabilities of ``table``, their shares (A,), and M."""
 
     def reordered(self, class_names: Sequence[Any]) -> Decides:
@@ -97,8 +97,14 @@ class Tuned(Protocol):
     def statistics(self) -> Confusion: ...
 
 
+def frequent_gain(rule: Rule) -> Gains:
+    """Return the gain that a rule draws most often."""
+    return rule.gains[int(np.argmax(rule.weights))]
+
+
 def with_gain(rule: Rule, gain: Gains) -> Rule:
     """Return the deterministic rule of one ``gain`` that is like ``rule`` otherwise."""
+    # `replace` makes a rule of the same class, which this package does not know
     return replace(rule, gains=gain, weights=np.ones(1))
 
 

@@ -16,7 +16,7 @@ from confmax.evaluate.protocols import Rule, plain_rule, with_gain
 from confmax.evaluate.thresholds import class_thresholds
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
-from confmax.tables import Table, apply_calibrator
+from confmax.tables import MemoryTable, apply_calibrator
 
 EVEN, BY_RANK = 101, 200  # points of a curve: along the axis, and where the rows are
 ORDER_CHECKED = 1001  # probabilities at which a rule is asked whether it decides from a threshold on
@@ -59,11 +59,11 @@ class ThresholdCurve:
 
 def positive_class(metric: Metric) -> int:
     """Return the column of the class that a metric of two classes is of: its own, or the second one in its order."""
-    own = metric.ordered or metric.label is not None
-    return int(metric.classes[-1]) if own and metric.classes is not None else 1
+    has_positive = metric.ordered or metric.label is not None
+    return int(metric.classes[-1]) if has_positive and metric.classes is not None else 1
 
 
-def threshold_curve(rule: Rule, table: Table, metric: Metric) -> ThresholdCurve | None:
+def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> ThresholdCurve | None:
     """Return the curve of a ``metric`` on a ``table`` of raw probabilities, with the points of ``rule``.
 
     With labels the rows are counted. Without, the probabilities as the rule calibrates them say what is expected. None
@@ -76,11 +76,13 @@ def threshold_curve(rule: Rule, table: Table, metric: Metric) -> ThresholdCurve 
         return None
     p = table.proba[:, k].astype(np.float64)
     weight = np.ones(len(p)) if table.weight is None else table.weight
+    # without labels a row counts for the class by its probability, as the rule calibrates it
     truth = apply_calibrator(rule.calibrator, table.proba)[:, k] if table.labels is None else table.labels == k
     truth = np.asarray(truth, dtype=np.float64)
     prior = np.array([1.0 - np.average(truth, weights=weight), np.average(truth, weights=weight)])
     order = np.argsort(p, kind="stable")
     at = np.union1d(np.linspace(0.0, 1.0, EVEN), np.quantile(p, np.linspace(0.0, 1.0, BY_RANK)))
+    # rows may have a probability of 1, and yet the last threshold decides none of them
     below = np.where(at >= 1.0, len(p), np.searchsorted(p[order], at, side="left"))
 
     def values(decided: Array) -> Array:
@@ -91,7 +93,8 @@ def threshold_curve(rule: Rule, table: Table, metric: Metric) -> ThresholdCurve 
             C[:, true, k], C[:, true, 1 - k] = decided[:, missed], total - decided[:, missed]
         return values_at(metric, Confusion.from_matrix(C / weight.sum()))
 
-    above = [np.append(0.0, np.cumsum((weight * each)[order[::-1]]))[::-1][below] for each in (1.0 - truth, truth)]
+    # in order of p the rows above a threshold are the last ones: one running sum serves all thresholds
+    above = [np.append(0.0, np.cumsum((weight * share)[order[::-1]]))[::-1][below] for share in (1.0 - truth, truth)]
     inverse = np.divide(1.0, prior, out=np.zeros(2), where=prior > 0)
     plain = plain_rule(rule)
     named = [
@@ -118,10 +121,10 @@ def _parts(rule: Rule, k: int) -> list[tuple[Rule, float, float]]:
         return []
     p = np.linspace(0.0, 1.0, ORDER_CHECKED)
     P = np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])
-    found = []
+    parts = []
     for a, share in enumerate(rule.weights):
         one = with_gain(rule, rule.gains[a])
         if (np.diff((one.predict_index(P) == k).astype(int)) < 0).any():
             return []
-        found.append((one, float(class_thresholds([one], np.full(2, 0.5))[0, k]), float(share)))
-    return found
+        parts.append((one, float(class_thresholds([one], np.full(2, 0.5))[0, k]), float(share)))
+    return parts

@@ -1,4 +1,4 @@
-"""What the tuned metric costs in another one, on the way from argmax to the rule and beyond, on the judged rows.
+"""What the tuned metric costs in another one, on the way from argmax to the rule and beyond, on the evaluated rows.
 
 Every point is one rule (of cross-fitted figures: one per fold, each on the rows of its fold, their counts added up).
 Weights on probabilities follow `reduced_path`; other gains are averaged with argmax's.
@@ -13,11 +13,11 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.evaluate.path import reduced_path
-from confmax.evaluate.protocols import Rule
+from confmax.evaluate.protocols import Rule, frequent_gain
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
 from confmax.oracle import make_oracle
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 
 STEPS = 31  # from t = 0 over 1 to 1.5
 MOST_CELLS = 4_000_000  # of full gains: rows would be multiplied by larger ones for minutes
@@ -33,13 +33,17 @@ class TradeOff:
 
 
 def trade_off(
-    parts: Sequence[tuple[Rule, Table]], metrics: tuple[Metric, Metric], *, n_steps: int = STEPS, mode: str = "labels"
+    parts: Sequence[tuple[Rule, MemoryTable]],
+    metrics: tuple[Metric, Metric],
+    *,
+    n_steps: int = STEPS,
+    mode: str = "labels",
 ) -> TradeOff | None:
     """Return the way from argmax to the rule, None where the rule has no such way that is cheap.
 
     Parameters
     ----------
-    parts : sequence of (Rule, Table)
+    parts : sequence of (Rule, MemoryTable)
         Rules, each with the raw rows that it decides; of cross-fitted figures one per fold.
     metrics : (Metric, Metric)
         The tuned metric and the other one.
@@ -57,6 +61,7 @@ def trade_off(
             return None
         shares.append(table.weight_total)
         confusions.append(make_oracle(table.calibrated(rule.calibrator), mode).maximize(gains, matrix=matrix))
+    # the confusion of a part is a fraction of its weight: parts add up by their share of all weight
     total = [share / sum(shares) for share in shares]
 
     def mean(name: str) -> Array:
@@ -70,13 +75,14 @@ def trade_off(
 
 def way(rule: Rule, t: Array) -> Gains | None:
     """Return the gains at the steps t (S,): argmax at 0, at 1 the rule, of several the most frequent one."""
-    gain = rule.gains[int(np.argmax(rule.weights))]
+    gain = frequent_gain(rule)
     if gain.full is None and not gain.power:
         return reduced_path(gain, t)
     G = gain.matrices()[0]
     if len(t) * G.size > MOST_CELLS:
         return None
     G = G - G.mean(axis=1, keepdims=True)  # row constants decide nothing
+    # argmax and the rule get gains of one size, else one of them would rule the way between
     spread = float(np.abs(G).mean())
     plain = np.eye(*G.shape) - 1.0 / G.shape[1]
     scale = spread / float(np.abs(plain).mean()) if spread else 1.0

@@ -7,12 +7,18 @@ results are the same bits on every machine: each within 2 ulp of the exact value
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from confmax.kernels.blocks import run_parts
 
 ROWS = 32  # of a block of scores, which stays in the inner cache
+PART_ROWS = 1 << 14  # of one thread's task
 
 _LOG2E = 1.4426950408889634
 # the logarithm of 2 in two parts, the first with so few digits that its products with whole numbers are exact
@@ -145,3 +151,24 @@ def weighted_sum(q, z, centre, power):  # type: ignore[no-untyped-def]
         x0 = z[k] - centre
         s0 += q[k] * (x0 * x0 if power == 2 else x0)
     return (s0 + s1) + (s2 + s3)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scale(proba, start, stop, a, b, floor, out):  # type: ignore[no-untyped-def]
+    K = proba.shape[1]
+    z, q, log_total, rows = np.empty((ROWS, K)), np.empty((ROWS, K)), np.empty(ROWS), np.arange(ROWS)
+    for low in range(start, stop, ROWS):
+        n = min(ROWS, stop - low)
+        for r in range(n):
+            log_all(proba[low + r], floor, z[r])
+        softmax_rows(z, rows, n, a, b, q, log_total)
+        for r in range(n):
+            for k in range(K):
+                out[low + r, k] = q[r, k]
+
+
+def scaled_rows(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], floor: float) -> NDArray[Any]:
+    """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K) in the table's dtype, each row by itself."""
+    out, edges = np.empty_like(proba), range(0, len(proba), PART_ROWS)
+    run_parts(lambda k: _scale(proba, edges[k], min(edges[k] + PART_ROWS, len(proba)), a, b, floor, out), len(edges))
+    return out

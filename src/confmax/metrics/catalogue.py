@@ -1,7 +1,7 @@
-"""The catalogue of metrics: a table that can be held against Table 1 of the paper, and the ways to get a metric.
+"""The catalogue of metrics, and the ways to get a metric.
 
-A row says what a solver needs to know: the formula, the structure over fixed row sums, the statistics read, the
-parameters.
+The rows stand beside the formulas, in `confmax.metrics.recalls`, `confmax.metrics.scores` and `confmax.metrics.others`;
+they can be held against Table 1 of the paper.
 """
 
 from __future__ import annotations
@@ -14,87 +14,20 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.metrics import formulas, ratios, recalls
-from confmax.metrics.formulas import ClassMean
+from confmax.metrics import others, recalls, scores
 from confmax.metrics.metric import STATISTICS, Metric
-from confmax.metrics.recalls import PowerMean, mean_of_recalls
 from confmax.metrics.structure import (
     BY_WORD,
     STRUCTURES,
-    General,
     Linear,
     MinOfLinear,
-    Quasiconvex,
-    Ratio,
     Structure,
 )
 from confmax.metrics.user import MinimumFormula, UserFormula
 
 __all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]
 
-# one class: the positive one of two, or the one that a label names
-_ONE: dict[str, Any] = {"binary": True, "ordered": True, "one_class": "alone"}
-_BETA: dict[str, Any] = {"params": (("beta", 1.0),)}
-
-_CATALOGUE: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("accuracy", recalls.accuracy, Linear(), "diagonal", description="share of correct decisions"),
-        Metric("balanced_accuracy", recalls.balanced_accuracy, Linear(), "diagonal", divides_by_prior=True,
-               description="mean recall"),
-        Metric("informedness", recalls.balanced_accuracy, Linear(), "diagonal", (("adjusted", True),),
-               divides_by_prior=True, fixed=("adjusted",),
-               description="mean recall, rescaled so that chance is 0 (Youden)"),
-        Metric("linear", formulas.linear, Linear(), "matrix", ordered=True,
-               description="any table of gains or costs per (true class, decision)"),
-        Metric("f1", formulas.f_beta, Ratio(ratios.f_beta), "columns", **_BETA, fixed=("beta",), **_ONE,
-               description="F1 of one class"),
-        Metric("f_beta", formulas.f_beta, Ratio(ratios.f_beta), "columns", **_BETA, **_ONE,
-               description="F-beta of one class"),
-        Metric("jaccard", formulas.jaccard, Ratio(ratios.jaccard), "columns", **_ONE,
-               description="Jaccard score of one class"),
-        Metric("precision", formulas.precision, Ratio(ratios.precision), "columns", **_ONE,
-               description="share of the rows decided as one class that are of this class"),
-        Metric("recall", formulas.recall, Linear(), "diagonal", divides_by_prior=True, **_ONE,
-               description="share of the rows of one class that are decided as this class"),
-        Metric("specificity", formulas.specificity, Linear(), "columns", binary=True, ordered=True,
-               one_class="with others",
-               description="share of the rows of other classes that are not decided as one class"),
-        Metric("ams", formulas.ams, Quasiconvex(floor="b_min", smoother="b_reg"), "columns",
-               (("b_reg", 0.0), ("b_min", 0.0)), binary=True, ordered=True,
-               description="approximate median significance of class 1"),
-        Metric("fowlkes_mallows", formulas.fowlkes_mallows, Quasiconvex(), "columns", binary=True, ordered=True,
-               description="geometric mean of precision and recall of class 1"),
-        Metric("micro_f1", formulas.micro_f1, Ratio(ratios.micro_f1), "columns", ordered=True,
-               description="micro F1, background class 0 left out"),
-        Metric("micro_f1_once", formulas.micro_f1_once, Ratio(ratios.micro_f1_once), "diagonal", ordered=True,
-               description="micro F1 counting each error once"),
-        Metric("macro_f1", ClassMean(formulas.f_beta_scores), General(ratios.macro_f_beta), "columns", **_BETA,
-               fixed=("beta",), description="mean of the per-class F1 scores"),
-        Metric("macro_f_beta", ClassMean(formulas.f_beta_scores), General(ratios.macro_f_beta), "columns", **_BETA,
-               description="mean of the per-class F-beta scores"),
-        Metric("weighted_f1", ClassMean(formulas.f_beta_scores, by_size=True), General(ratios.weighted_f1), "columns",
-               description="per-class F1 scores averaged by class size"),
-        Metric("macro_jaccard", ClassMean(formulas.jaccard_scores), General(ratios.macro_jaccard), "columns",
-               description="mean of the per-class Jaccard scores"),
-        Metric("macro_precision", ClassMean(formulas.precision_scores), General(ratios.macro_precision), "columns",
-               description="mean of the per-class precisions"),
-        mean_of_recalls("h_mean", PowerMean(-1.0), "harmonic mean of the recalls", scheduled=True),
-        mean_of_recalls("q_mean", PowerMean(2.0, of_misses=True), "one minus the root mean square of 1 - recall",
-                        scheduled=True),
-        mean_of_recalls("g_mean", PowerMean(0.0), "geometric mean of the recalls", scheduled=True),
-        Metric("min_recall", recalls.min_recall, recalls.MIN_RECALL, "diagonal", (("rho", 0.0),),
-               divides_by_prior=True, description="smallest recall"),
-        Metric("cohen_kappa", formulas.cohen_kappa, Ratio(ratios.cohen_kappa), "columns", equal_weights=True,
-               description="agreement beyond chance"),
-        Metric("linear_kappa", formulas.weighted_kappa, Ratio(ratios.weighted_kappa), "matrix", (("power", 1),),
-               ordered=True, fixed=("power",), description="kappa with weights |i - j|"),
-        Metric("quadratic_kappa", formulas.weighted_kappa, Ratio(ratios.weighted_kappa), "matrix", (("power", 2),),
-               ordered=True, fixed=("power",), description="kappa with weights (i - j)^2"),
-        Metric("mcc", formulas.mcc, Quasiconvex(), "columns", equal_weights=True,
-               description="Matthews correlation coefficient"),
-    )
-}  # fmt: skip
+_CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS, *others.METRICS)}
 
 # scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy
 _ALIASES = {
@@ -125,6 +58,11 @@ def names() -> list[str]:
     True
     """
     return sorted(_CATALOGUE)
+
+
+def title_of(name: str) -> str | None:
+    """Return the name in prose of a metric of the catalogue, None for other texts."""
+    return _CATALOGUE[name].title if name in _CATALOGUE else None
 
 
 def aliases() -> dict[str, str]:

@@ -93,8 +93,8 @@ class Metric:
     names : tuple of (tuple or None, tuple or None), or None
         Names of the true classes and of the decisions of a table of gains, by which it is aligned with the classes of
         the table of probabilities. None for an axis without names.
-    description : str
-        The metric in words, for lists.
+    description, title : str
+        The metric in words, for lists, and its name in prose; by default the words of its name.
     """
 
     name: str
@@ -112,11 +112,14 @@ class Metric:
     names: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] | None = None
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
+    title: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        """Take the word for a structure that knows no more than its shape."""
+        """Take the word for a structure that knows no more than its shape, and the words of a name for a title."""
         if isinstance(self.structure, str):
             object.__setattr__(self, "structure", BY_WORD[self.structure])
+        if not self.title:
+            object.__setattr__(self, "title", self.name.replace("_", " "))
 
     # --- what users call ---------------------------------------------------------------------------------------------
 
@@ -172,10 +175,10 @@ class Metric:
         first = self.at(self._confusion(C))
         if first.matrix is not None:
             return np.array(first.matrix)
-        return np.diag(first.diagonal) + first.rows[:, None] + first.columns
+        return Gains.reduced(first.diagonal, first.columns).matrices()[0] + first.rows[:, None]
 
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
-        """Return ``(a, b)``, each (K,), such that ``a_j p_j + b_j`` decides as the full gradient does.
+        """Return ``(a, b)``, (K,) and (M,), such that ``a_j p_j + b_j`` decides as the full gradient does.
 
         ``C`` (K, M) holds fractions. None for metrics that read the whole matrix. The reduced gain leaves out constants
         within a row of the gradient: they add the same to all scores.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from confmax.confusion import ABSENT, UNIT, Array, Confusion, Gains, sum_of_others
+from confmax.confusion import ABSENT, Array, Confusion, Gains
 
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of a sum, relative to its terms
 NEGLIGIBLE = 1e-9  # doubts about a value that are not worth a word
@@ -115,103 +115,3 @@ def placed(gains: Gains, classes: tuple[int, ...], n_classes: int, n_decisions: 
     parts = np.zeros((2, len(gains), n_classes))
     parts[:, :, index] = np.stack(gains.pair())
     return Gains.reduced(*parts)
-
-
-def _one(top: tuple[Array, Array], bottom: tuple[Array, Array], *, const: tuple[float, float], floor: float) -> Ratios:
-    """Return a single ratio from reduced coefficients ``(a, b)`` of its parts."""
-    over, under, least, one = (np.array([value]) for value in (*const, floor, 1.0))
-    return Ratios(Gains.reduced(*top), Gains.reduced(*bottom), over, under, least, one)
-
-
-def last(K: int) -> Array:
-    """Return the unit vector of the class that a metric of one class is of: the last, the positive one of two."""
-    one = np.zeros(K)
-    one[-1] = 1.0
-    return one
-
-
-def _front(rows: Array) -> Array:
-    front = np.ones(len(rows))
-    front[0] = 0.0
-    return front
-
-
-# --- one ratio -------------------------------------------------------------------------------------------------------
-
-
-def f_beta(rows: Array, *, beta: float = 1.0) -> Ratios:
-    """``(1 + beta^2) D / (beta^2 pi + c)`` of the last class."""
-    unit, zero, floor = last(len(rows)), np.zeros(len(rows)), beta * beta * float(rows[-1])
-    return _one(((1.0 + beta * beta) * unit, zero), (zero, unit), const=(0.0, floor), floor=floor)
-
-
-def jaccard(rows: Array) -> Ratios:
-    """``D / (pi + c - D)`` of the last class; the denominator is at least pi."""
-    unit, zero, floor = last(len(rows)), np.zeros(len(rows)), float(rows[-1])
-    return _one((unit, zero), (-unit, unit), const=(0.0, floor), floor=floor)
-
-
-def precision(rows: Array) -> Ratios:
-    """``D / c`` of the last class; the denominator is not bounded away from zero."""
-    unit, zero = last(len(rows)), np.zeros(len(rows))
-    return _one((unit, zero), (zero, unit), const=(0.0, 0.0), floor=0.0)
-
-
-def micro_f1(rows: Array) -> Ratios:
-    """``2 TP / (2 - pi_0 - c_0)``; the denominator is at least ``1 - pi_0``."""
-    front, zero = _front(rows), np.zeros(len(rows))
-    floor = float(rows @ front)
-    return _one((2.0 * front, zero), (zero, front), const=(0.0, floor), floor=floor)
-
-
-def micro_f1_once(rows: Array) -> Ratios:
-    """``2 TP / (1 + TP - C_00)``; the denominator is at least ``1 - pi_0``."""
-    front, zero = _front(rows), np.zeros(len(rows))
-    const = (0.0, float(rows.sum()))
-    return _one((2.0 * front, zero), (2.0 * front - 1.0, zero), const=const, floor=float(rows @ front))
-
-
-def cohen_kappa(rows: Array) -> Ratios:
-    """``(sum D - sum pi c) / (1 - sum pi c)``; the denominator is at least ``1 - max pi``."""
-    K, rest = len(rows), 1.0 - float(rows.sum())
-    floor = float(sum_of_others(rows).min()) + (rest if abs(rest) > UNIT else 0.0)
-    return _one((np.ones(K), -rows), (np.zeros(K), -rows), const=(0.0, 1.0), floor=max(0.0, floor))
-
-
-def weighted_kappa(rows: Array, *, power: int) -> Ratios:
-    """``(E - O) / E``, ``E = sum_j c_j f_j`` with ``f_j = sum_i pi_i w_ij``; E is at least ``min f``."""
-    index = np.arange(len(rows), dtype=np.float64)
-    w = np.abs(index[:, None] - index) ** power / max(index[-1] ** power, 1.0)
-    chance, scale = rows @ w, max(index[-1] ** power, 1.0)
-    zero, one = np.zeros(1), np.ones(1)
-    top = Gains.reduced(np.full(len(rows), -1.0 / scale), chance, power=power)
-    bottom = Gains.reduced(np.zeros(len(rows)), chance, power=power)
-    return Ratios(top, bottom, zero, zero, one * chance.min(), one)
-
-
-# --- sums of one ratio per class -------------------------------------------------------------------------------------
-
-
-def macro_f_beta(rows: Array, *, beta: float = 1.0) -> Ratios:
-    """The mean over k of ``(1 + beta^2) D_k / (beta^2 pi_k + c_k)``."""
-    eye, zero, floor = np.eye(len(rows)), np.zeros((len(rows),) * 2), beta * beta * rows
-    top = Gains.reduced((1.0 + beta * beta) * eye, zero)
-    return Ratios(top, Gains.reduced(zero, eye), np.zeros(len(rows)), floor, floor, np.full(len(rows), 1 / len(rows)))
-
-
-def weighted_f1(rows: Array) -> Ratios:
-    """The F1 of each class weighted by ``pi_k``."""
-    return replace(macro_f_beta(rows), weights=rows)
-
-
-def macro_jaccard(rows: Array) -> Ratios:
-    """The mean over k of ``D_k / (pi_k + c_k - D_k)``."""
-    eye, zero, K = np.eye(len(rows)), np.zeros((len(rows),) * 2), len(rows)
-    return Ratios(Gains.reduced(eye, zero), Gains.reduced(-eye, eye), np.zeros(K), rows, rows, np.full(K, 1 / K))
-
-
-def macro_precision(rows: Array) -> Ratios:
-    """The mean over k of ``D_k / c_k``; no denominator is bounded away from zero."""
-    eye, zero, K = np.eye(len(rows)), np.zeros((len(rows),) * 2), len(rows)
-    none = np.zeros(K)
-    return Ratios(Gains.reduced(eye, zero), Gains.reduced(zero, eye), none, none, none, np.full(K, 1 / K))

@@ -1,6 +1,6 @@
 """Metrics of the recalls ``T = D / r``: means with their bounds, the smallest one, and linear ones.
 
-A mean of the recalls is added in one place, as a row of the catalogue that calls `mean_of_recalls`: its formula, the
+A mean of the recalls is added in one place, as a row of `METRICS` that calls `mean_of_recalls`: its formula, the
 bound from an answer to any gain and the slopes that its compiled master problem takes follow from its exponent.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from confmax.confusion import ABSENT, Array, Confusion
 from confmax.metrics.first_order import TINY, FirstOrder, Formula, reciprocal, safe_ratio
 from confmax.metrics.metric import Metric
-from confmax.metrics.structure import Concave, DiagonalFunctions, MinOfLinear
+from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear
 
 Smoothing = Literal["relative", "additive"]
 
@@ -165,7 +165,9 @@ class MeanFormula(Formula):
         return self.mean.value(_recalls(S, rho, smoothing, numerator_too=not self.mean.of_misses)[0])
 
 
-def mean_of_recalls(name: str, mean: PowerMean, description: str = "", *, scheduled: bool = False) -> Metric:
+def mean_of_recalls(
+    name: str, mean: PowerMean, description: str = "", *, title: str = "", scheduled: bool = False
+) -> Metric:
     """Return the metric of a power mean of the recalls.
 
     Parameters
@@ -174,8 +176,8 @@ def mean_of_recalls(name: str, mean: PowerMean, description: str = "", *, schedu
         Name of the metric.
     mean : PowerMean
         The mean.
-    description : str
-        The metric in words.
+    description, title : str
+        The metric in words, and its name in prose.
     scheduled : bool
         Whether `confmax.theory` has a schedule for its smoothing.
 
@@ -193,6 +195,7 @@ def mean_of_recalls(name: str, mean: PowerMean, description: str = "", *, schedu
         (("rho", 0.0), ("smoothing", "relative")),
         divides_by_prior=True,
         description=description,
+        title=title,
     )
 
 
@@ -226,4 +229,18 @@ def recalls_of(rows: Array) -> DiagonalFunctions:
     return DiagonalFunctions(np.where(rows > ABSENT, rows, 1.0))
 
 
-MIN_RECALL = MinOfLinear(recalls_of, smoother="rho")
+# --- the catalogue ----------------------------------------------------------------------------------------------------
+
+METRICS = (
+    Metric("accuracy", accuracy, Linear(), "diagonal", description="share of correct decisions"),
+    Metric("balanced_accuracy", balanced_accuracy, Linear(), "diagonal", divides_by_prior=True,
+           description="mean recall"),
+    Metric("informedness", balanced_accuracy, Linear(), "diagonal", (("adjusted", True),), divides_by_prior=True,
+           fixed=("adjusted",), description="mean recall, rescaled so that chance is 0 (Youden)"),
+    mean_of_recalls("h_mean", PowerMean(-1.0), "harmonic mean of the recalls", title="H-mean", scheduled=True),
+    mean_of_recalls("q_mean", PowerMean(2.0, of_misses=True), "one minus the root mean square of 1 - recall",
+                    title="Q-mean", scheduled=True),
+    mean_of_recalls("g_mean", PowerMean(0.0), "geometric mean of the recalls", title="G-mean", scheduled=True),
+    Metric("min_recall", min_recall, MinOfLinear(recalls_of, smoother="rho"), "diagonal", (("rho", 0.0),),
+           divides_by_prior=True, title="smallest recall", description="smallest recall"),
+)  # fmt: skip

@@ -1,8 +1,11 @@
 """What is known about a metric's shape over the confusion matrices with the same row sums, and its refutation.
 
 A structure is an object that carries what it knows: bounds, numerators and denominators, the mean behind a metric of
-the recalls. Solvers ask the object, and `confmax.optimize.auto` chooses the solver by its type. A random segment of
-confusion matrices cannot prove a structure; it refutes a wrong one, because structures are statements about segments.
+the recalls. Solvers ask the object, and `confmax.optimize.auto` chooses the solver by its type. For means and minima of
+the recalls, an exact answer ``h = max <w, T>`` to any weights bounds the metric, so that gradients of a smoothed metric
+give certificates of the metric itself. `tests/test_certificates.py` holds every bound against all rules of small
+populations. A random segment of confusion matrices cannot prove a structure; it refutes a wrong one, because structures
+are statements about segments.
 """
 
 from __future__ import annotations

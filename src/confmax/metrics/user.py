@@ -1,7 +1,8 @@
 """A user's own function of the confusion matrix: its gradient, and what is checked before a solver relies on it.
 
-The gradient is the user's, or exact by automatic differentiation (`confmax.metrics.autodiff`), or by differences where
-a function cannot be traced. Which of them, and whether the function keeps its promises, is found out once per shape
+The gradient is the user's, or exact by automatic differentiation (`confmax.metrics.autodiff`), or by differences, with
+a warning, where a function cannot be traced. Line searches and the loop call `values`, so that a gradient is computed
+only once per iterate. Which gradient it is, and whether the function keeps its promises, is tested once per shape
 (K, M): at construction for two and three classes, or for the number that the user names, and for a table of another
 shape when the metric is first used on it.
 """

@@ -33,13 +33,12 @@ from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, ma
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, by_differences, newton_gain, off_kinks, query_gains
-from confmax.oracle import make_oracle
 from confmax.tables import Oracle
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
 ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
-LOWEST = 1e-12  # of all prices: a price of zero has no logarithm
+LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
 
 LABEL_PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
@@ -104,28 +103,26 @@ class Columns:
         if not np.isfinite(newest).all():
             point = self.points.z[: self.points.n_fixed].mean(axis=0)
             newest = _first_gain(self.points, point)
-        size, length = (
-            float(np.linalg.norm(gain, 2 if self.master.smooth else 1)) for gain in (newest, self.best_gain)
-        )
+        order = 2 if self.master.smooth else 1
+        size, length = (float(np.linalg.norm(gain, order)) for gain in (newest, self.best_gain))
         best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
         smooth = self.master.smooth and self.is_feasible
         newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
-        m = space.n_limits
-        prices = slice(len(best) - m if self.master.smooth or not self.is_feasible else 0, None)
-        best, newest = best.copy(), newest.copy()
-        for part in (best, newest):
-            part[prices] = np.maximum(part[prices], LOWEST * size)
+        d = len(best) - space.n_limits
+        # prices are not negative, and zero has no logarithm: those of limits, and of linear functions
+        prices = np.arange(len(best)) >= (d if smooth or not self.is_feasible else 0)
+        best, newest = (np.where(prices, np.maximum(gain, LOWEST * size), gain) for gain in (best, newest))
         around = query_gains(best, newest, newton, seed, near=near)
         if self.master.smooth:
             around = off_kinks(around, ASIDE * tol)
         elif self.is_feasible:
             around /= around.sum(axis=1, keepdims=True)
-        around[:, len(best) - m :] = np.maximum(around[:, len(best) - m :], 0.0)
+        around[:, d:] = np.maximum(around[:, d:], 0.0)
         between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
         if not len(between):
             return around, point[None]
         slopes = np.array(space.gradient(between))
-        slopes[:, len(best) - m :] = newest[len(best) - m :]
+        slopes[:, d:] = newest[d:]
         fine = np.isfinite(slopes).all(axis=1)
         gains = np.concatenate([newest[None], slopes[fine], around[1 if near else len(TOWARD) :]])
         return gains, np.concatenate([point[None], between[fine]])
@@ -136,23 +133,22 @@ class Columns:
         z = space.vectors(answers)
         merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -_values(space, z)
         k = int(np.argmin(merits))
-        best = (self.best_gain, self.best_point, self.best_bound)
-        if merits[k] < best[2]:
-            best = (asked[k], at[min(k, len(at) - 1)], float(merits[k]))
-        queries = self.queries.joined(asked, z)
+        following = replace(self, queries=self.queries.joined(asked, z))
+        if merits[k] < self.best_bound:
+            point = at[min(k, len(at) - 1)]
+            following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
         if (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT:
             # no answer is worth more than the mixture at the master's own prices: its solution stays
             mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
-            return Columns(self.master, self.points.joined(gains, answers), mixed, best[0], best[1], queries, best[2])
+            return replace(following, points=self.points.joined(gains, answers), optimum=mixed)
         points, start = self._trimmed()
         points = points.joined(gains, answers)
         start = np.append(start, np.zeros(len(z)))
         mixed = best_mixture(self.master, space, points.z, start / start.sum())
         if mixed.shortfall == 0.0 < optimum.shortfall:
             # what was bounded until now was the slack of the limits
-            first = Columns.of(points, self.master)
-            return replace(first, queries=queries)
-        return Columns(self.master, points, mixed, best[0], best[1], queries, best[2])
+            return replace(Columns.of(points, self.master), queries=following.queries)
+        return replace(following, points=points, optimum=mixed)
 
     def bounds(self, asked: Array, heights: Array, at: Array) -> Array:
         """Return what answers of ``heights`` (B,) prove: of the objective, or while it fails of the limits' slack."""
@@ -177,9 +173,22 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class ColumnState:
-    """Columns on the problem's estimate, and on the model while these generate rules for labels; rounds and patience.
+    """Columns on the problem's estimate, and on the model while these generate rules for labels.
 
-    ``near``: a sample has shown where the optimum is, so that few gains around it are enough.
+    Attributes
+    ----------
+    columns : Columns
+        Those that are returned.
+    model : Columns or None
+        Those that generate rules for labels, with their ``oracle``.
+    round : int
+        Number of rounds so far; -1 if the starting rules may prove enough.
+    value : float
+        The best value so far.
+    idle, patience : int
+        Number of rounds without progress, and how many of them end the run.
+    near : bool
+        Whether a sample has shown where the optimum is, so that few gains around it are enough.
     """
 
     columns: Columns
@@ -188,6 +197,7 @@ class ColumnState:
     round: int = 0
     value: float = -np.inf
     idle: int = 0
+    patience: int = PATIENCE
     near: bool = False
 
 
@@ -198,7 +208,7 @@ class ColumnGeneration(Solver):
     Notes
     -----
     The master follows from the metric: `masters.LinearProgram` for the smallest recall, `masters.RecallMeans` for the
-    unsmoothed means of recalls, `masters.Concave` for every other metric with a gradient. Of the rules without weight,
+    unsmoothed means of recalls, `masters.Smooth` for every other metric with a gradient. Of the rules without weight,
     only the few that come nearest to being used are kept.
 
     Examples
@@ -237,25 +247,23 @@ class ColumnGeneration(Solver):
         space = _space(problem, oracle.rows)
         points = Points.start(problem, space)
         columns = Columns.of(points, master)
-        if oracle.exact:
-            return _from_sample(problem.sample, columns) if master.smooth else ColumnState(columns)
-        if master.smooth:
-            return ColumnState(columns)
-        model = make_oracle(oracle.table, "model")
-        oracle.n_passes += 1
+        if oracle.exact and master.smooth:
+            return _from_sample(problem.sample, columns)
+        if oracle.exact or master.smooth:
+            # on labels no gain that follows from a gradient is sure to be better
+            return ColumnState(columns, patience=PATIENCE if oracle.exact else 1)
+        model = oracle.second_estimate(1.0)
         answers = model.maximize(points.gains, matrix=problem.needs_matrix)
         space = _space(problem, model.rows)
         points = Points(space, points.gains, answers, space.vectors(answers), points.n_fixed)
-        return ColumnState(columns, Columns.of(points, master), model)
+        patience = max(LABEL_PATIENCE, points.z.shape[1] - space.n_limits)
+        return ColumnState(columns, Columns.of(points, master), model, patience=patience)
 
     def step(self, problem: Problem, state: ColumnState) -> tuple[ColumnState, Step]:
         """Evaluate gains around the best prices and the newest, and compute the best mixture again."""
         if state.round < 0:
             # what the starting rules prove may be enough
-            columns = state.columns
-            return replace(state, round=0), Step(
-                columns.points.mixture(columns.optimum.weights), (), columns.best_bound
-            )
+            return replace(state, round=0), Step(state.columns.mixture(), (), state.columns.best_bound)
         exact = problem.oracle.exact
         if exact or state.columns.master.smooth:
             following, gains, answers = _price_round(problem, state)
@@ -263,20 +271,18 @@ class ColumnGeneration(Solver):
             following, gains, answers = _model_round(problem, state)
         else:
             following, gains, answers = _label_round(problem, state)
-        columns, before = following.columns, state.columns
-        S, status = columns.points.z.shape[1] - columns.points.space.n_limits, None
-        if following.idle >= (PATIENCE if exact else max(LABEL_PATIENCE, S)):
-            status = Status.STALLED
-        if not exact and columns.master.smooth and columns.optimum.value <= before.optimum.value + PRICED_OUT:
-            status = Status.STALLED
-        if exact and not columns.is_feasible and columns.best_bound < -FEASIBLE:
-            status = Status.INFEASIBLE
-        bound = columns.best_bound if exact and columns.is_feasible else None
-        multipliers = None
-        if not columns.master.smooth and columns.is_feasible:
-            prices = (columns.best_gain if exact else columns.optimum.gain)[:S]
+        columns, rules = following.columns, (best_answer(problem, gains, answers),)
+        if not columns.is_feasible:
+            # a bound below zero on the slack that all limits can have at once is a proof (Farkas)
+            proved = exact and columns.best_bound < -FEASIBLE
+            return following, Step(columns.mixture(), rules, status=Status.INFEASIBLE if proved else None)
+        status = Status.STALLED if following.idle >= following.patience else None
+        multipliers, functions = None, columns.points.space.minimum_of
+        if functions is not None:
+            prices = (columns.best_gain if exact else columns.optimum.gain)[: len(functions)]
             multipliers = prices / prices.sum()
-        return following, Step(columns.mixture(), (best_answer(problem, gains, answers),), bound, status, multipliers)
+        bound = columns.best_bound if exact else None
+        return following, Step(columns.mixture(), rules, bound, status, multipliers)
 
 
 @dataclass(frozen=True)
@@ -394,8 +400,10 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     gains = state.columns.points.space.gains(asked)
     answers = problem.ask(gains)
     columns = state.columns.joined(asked, at, gains, answers, exact=problem.oracle.exact)
-    least = 0.01 * problem.tol
-    better = columns.optimum.value > state.value + least or columns.best_bound < state.columns.best_bound - least
+    exact = problem.oracle.exact
+    least = 0.01 * problem.tol if exact else PRICED_OUT
+    closer = exact and columns.best_bound < state.columns.best_bound - least
+    better = columns.optimum.value > state.value + least or closer
     idle = 0 if better else state.idle + 1
     value = max(columns.optimum.value, state.value)
     return replace(state, columns=columns, round=state.round + 1, value=value, idle=idle), gains, answers
@@ -407,7 +415,6 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     assert model is not None and oracle is not None
     asked, at = model.asked(state.round, problem.tol, near=False)
     gains = model.points.space.gains(asked)
-    problem.oracle.n_passes += 1
     model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
     answers = problem.ask(gains)
     columns = state.columns.joined(_prices(state.columns, gains), at, gains, answers, exact=False)
@@ -426,7 +433,7 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     place = Coordinate("weight", classes[state.round % len(classes)])
     asked, at = columns.asked(state.round, problem.tol, near=False)
     gains = points.space.gains(asked)
-    if _passes_left(problem) >= 2 and problem.oracle.table.backend != "parts" and points.gains.full is None:
+    if _passes_left(problem) >= 2 and problem.oracle.table.is_whole and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
         cuts = breakpoints(soft, problem.oracle, gain, place)
         values = np.empty(0) if cuts is None else cuts.best(float(merits[single]), CANDIDATES)

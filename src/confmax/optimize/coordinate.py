@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
-from confmax.optimize.loop import Problem, Solver, Status, Step
+from confmax.optimize.loop import Problem, Solver, Status, Step, check_whole
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 from confmax.tables.precision import gain_coefficients, is_wide
 
 CANDIDATES = 4  # cuts that the oracle confirms, in one pass
@@ -93,8 +93,7 @@ class CoordinateSearch(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        if not (isinstance(self.starts, int) and self.starts >= 1):
-            raise ValueError(f"starts of CoordinateSearch must be an integer of at least 1; got {self.starts!r}")
+        check_whole(self, "starts", 1)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Accept every metric, because only values are compared."""
@@ -248,8 +247,7 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
     table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
     """
-    oracle.n_passes += 1
-    table = oracle.table.dense("the search of one coefficient")
+    table = oracle.read_rows("the search of one coefficient")
     scores, a, b = _score_parts(table, gain)
     j = coordinate.decision
     best = np.empty(table.n_rows, scores.dtype)
@@ -305,7 +303,7 @@ def moved(gain: Gains, coordinate: Coordinate, values: Array) -> Gains:
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _score_parts(table: Table, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _score_parts(table: MemoryTable, gain: Gains) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return (X, a, b) with scores ``X_j a_j + b_j``: X the table, or for a full gain the scores (n, M) themselves."""
     P = table.proba.astype(np.float64) if is_wide(gain, table.proba.dtype).any() else table.proba
     if gain.full is None:
@@ -344,7 +342,7 @@ def _row_breakpoints(
 
 def _confusions(
     oracle: CountingOracle,
-    table: Table,
+    table: MemoryTable,
     j: int,
     order: NDArray[np.intp],
     stops: NDArray[np.intp],

@@ -9,7 +9,7 @@ the product of both vectors is the height from which a bound follows, ``<f'(x), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
-from confmax.optimize.mixture import Mixture, constant_rules
+from confmax.optimize.mixture import Mixture
 
 NEGLIGIBLE = 1e-12  # weights of a mixture that rounding leaves behind
 
@@ -167,14 +167,13 @@ class Points:
     @classmethod
     def start(cls, problem: Problem, space: Space) -> Points:
         """Return the constant rules and the problem's starting rules."""
-        rows, M = problem.oracle.rows, problem.n_decisions
-        uniform = Mixture.uniform(rows, M, matrix=problem.needs_matrix)
-        whole = constant_rules(rows, M, matrix=problem.needs_matrix)
-        constant = Confusion(rows, whole.diagonal, whole.columns, whole.matrix)
-        points = cls(space, Gains.concatenate(uniform.atoms), constant, space.vectors(constant), M)
+        constants = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
         singles = [rule for rule in problem.starts if len(rule.atoms) == 1]
-        gains = Gains.concatenate([rule.atoms[0] for rule in singles])
-        return points.joined(gains, Confusion.stack([rule.confusion for rule in singles]))
+        assert constants.parts is not None
+        gains = Gains.concatenate([*constants.atoms, *(rule.atoms[0] for rule in singles)])
+        confusions = Confusion.stack([*constants.parts, *(rule.confusion for rule in singles)])
+        confusions = replace(confusions, rows=problem.oracle.rows)
+        return cls(space, gains, confusions, space.vectors(confusions), problem.n_decisions)
 
     def joined(self, gains: Gains, confusions: Confusion) -> Points:
         """Return these points and more."""

@@ -26,7 +26,7 @@ from confmax.optimize.masters import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
 from confmax.oracle import CountingOracle, same_estimate
-from confmax.tables import Table
+from confmax.tables import MemoryTable
 
 MOST_JOINED = 50  # thresholds that join a mixture inside the hull
 SMALLEST = 1e-290  # probabilities below are zero: a threshold between them could not be scaled beside a weight of one
@@ -71,8 +71,8 @@ class ThresholdSearch(Solver):
 
     def step(self, problem: Problem, state: None) -> tuple[None, Step]:
         """Compare all cut-offs."""
-        if problem.oracle.table.backend == "parts":
-            problem.oracle.table.dense("ThresholdSearch")
+        if not problem.oracle.table.is_whole:
+            problem.oracle.table.dense("ThresholdSearch")  # which is refused
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
         bound = None
         if problem.oracle.exact and not problem.metric.structure.may_draw:
@@ -97,8 +97,8 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     the thresholds are chosen on the sample of rows in memory and evaluated on all rows.
     """
     matrix = metric.statistics == "matrix"
-    if oracle.table.backend == "parts":
-        small = CountingOracle(same_estimate(oracle, oracle.table.at_hand()))
+    if not oracle.table.is_whole:
+        small = CountingOracle(same_estimate(oracle, oracle.table.in_memory()))
         found, mixed, confusions = best_cut(metric, small)
         gains = Gains.concatenate([*found.atoms, *(() if mixed is None else mixed.atoms)])
         answers = oracle.maximize(gains, matrix=matrix)
@@ -107,11 +107,10 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
             mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
         return singles[0], mixed, confusions
     # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
-    table = oracle.table.dense("the search of a threshold")
+    table = oracle.read_rows("the search of a threshold")
     by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
     cuts, confusions = all_cuts(table, oracle.model_share, matrix=matrix, by=by)
     gain_of = partial(_cut_gain, cuts, by)
-    oracle.n_passes += 1  # sorted, not scanned, but every row was read
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
     if metric.structure.may_draw:
@@ -167,7 +166,7 @@ def _between(metric: Metric, one: Mixture, other: Mixture) -> Mixture:
     return one.toward(other.atoms[0], other.confusion, share)
 
 
-def all_cuts(table: Table, model_share: float, *, matrix: bool, by: int = 1) -> tuple[np.ndarray, Confusion]:
+def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 1) -> tuple[np.ndarray, Confusion]:
     """Return every distinct cut-off and the confusions of deciding class 1 at or above it.
 
     The cut-offs are of the probability of class 1, or with ``by`` 0 of minus that of class 0.

@@ -19,7 +19,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
 from confmax.optimize.loop import Problem, Solver, WarmStart, baselines, declared, run
 from confmax.oracle import CountingOracle, same_estimate
-from confmax.tables import Oracle, sampled
+from confmax.tables import Oracle
 
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
 PART = 25  # or such a part of all rows,
@@ -56,12 +56,12 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
         The oracle of the full table.
     """
     table = oracle.table
-    rows = table.at_hand()
+    rows = table.in_memory()
     wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
     mode = "model" if oracle.exact else "labels"
     if mode not in declared(solver, "starts_from_sample") or table.n_rows < LARGE * wanted:
         return None
-    part = sampled(rows, wanted / rows.n_rows) if wanted < rows.n_rows else rows
+    part = rows.sampled(wanted / rows.n_rows) if wanted < rows.n_rows else rows
     # where many rows are copies of each other the sample may have any size
     if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
         return None

@@ -7,38 +7,23 @@ from collections.abc import Callable
 from confmax.oracle.counting import CountingOracle
 from confmax.oracle.numpy import NumpyOracle
 from confmax.tables import Oracle, Table, decide, make_table
-from confmax.tables.array.oracle import NumbaOracle
+from confmax.tables.kinds import kind_named
+from confmax.tables.partitioned.table import in_parts
 
 __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
 
 
-def _torch_oracle(table: Table, model_share: float) -> Oracle:
-    """Return the oracle on a device; torch is imported here."""
-    from confmax.tables.tensor.oracle import TorchOracle
-
-    return TorchOracle(table, model_share)
-
-
-def _sparse_oracle(table: Table, model_share: float) -> Oracle:
-    """Return the oracle on stored entries; its kernels are imported here."""
-    from confmax.tables.sparse.oracle import SparseOracle
-
-    return SparseOracle(table, model_share)
-
-
-def _parts_oracle(table: Table, model_share: float) -> Oracle:
-    """Return the oracle on rows that lie in parts."""
-    from confmax.tables.partitioned.oracle import PartsOracle
-
-    return PartsOracle(table, model_share)
+def _held_as(kind: str) -> Callable[[Table, float], Oracle]:
+    """Return what makes the oracle of a kind, whose code is loaded with its first table."""
+    return lambda table, model_share: kind_named(kind).storage.oracle(table, model_share)
 
 
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "numpy": NumpyOracle,
-    "numba": NumbaOracle,
-    "sparse": _sparse_oracle,
-    "torch": _torch_oracle,
-    "parts": _parts_oracle,
+    "numba": _held_as("array"),
+    "sparse": _held_as("sparse"),
+    "torch": _held_as("torch"),
+    "parts": lambda table, model_share: in_parts(table).oracle(model_share),
 }
 
 
@@ -74,20 +59,19 @@ def make_oracle(
     """
     if confusion not in ("model", "labels", "blend"):
         raise ValueError(f"confusion is 'model', 'labels' or 'blend'; got {confusion!r}")
-    backend = table.backend if backend is None else backend
-    if backend not in BACKENDS:
+    if backend is not None and backend not in BACKENDS:
         raise ValueError(f"backend is one of {', '.join(BACKENDS)}; got {backend!r}")
     if confusion != "model" and not table.has_labels:
         raise ValueError(f"confusion={confusion!r} needs y, the true classes; pass y, or use confusion='model'")
-    if backend != table.backend:
-        table = table.dense(f"backend={backend!r}")
     if confusion != "blend":
-        return BACKENDS[backend](table, float(confusion == "model"))
-    if model_share is None or not 0.0 <= model_share <= 1.0:
+        share = float(confusion == "model")
+    elif model_share is None or not 0.0 <= model_share <= 1.0:
         raise ValueError(f"a blend needs model_share, a number from 0 to 1; got {model_share!r}")
-    return BACKENDS[backend](table, float(model_share))
+    else:
+        share = float(model_share)
+    return table.oracle(share) if backend is None else BACKENDS[backend](table, share)
 
 
 def same_estimate(oracle: Oracle, table: Table) -> Oracle:
     """Return the default oracle over another ``table``, for the same estimate of the confusion as ``oracle``."""
-    return BACKENDS[table.backend](table, oracle.model_share)
+    return table.oracle(oracle.model_share)

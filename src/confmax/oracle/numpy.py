@@ -41,17 +41,18 @@ def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
 
 
 class NumpyOracle:
-    """Reference oracle on a table in memory.
+    """Reference oracle.
 
     Parameters
     ----------
     table : Table
-        The checked table.
+        The checked table, of any kind that fits into memory as an array.
     model_share : float
         C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
     def __init__(self, table: Table, model_share: float) -> None:
+        table = table.dense("backend='numpy'")
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0

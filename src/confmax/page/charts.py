@@ -29,6 +29,7 @@ MOST_BARS = 30  # classes of a chart by class
 MOST_WRITTEN = 8  # decisions of a matrix with numbers in it
 MOST_BESIDE = 12  # columns of matrices that stand three in a line
 SHORT = 4  # letters of names that stand upright under their columns
+# series differ by shape, too: colour alone is lost in print and to some eyes
 MARKS = {"▲": "triangle-up", "●": "circle", "▼": "triangle-down", "◆": "diamond", "■": "square"}
 
 
@@ -59,6 +60,7 @@ def charts(figures: Figures) -> dict[str, Chart]:
     """Return the charts that the figures allow, by name."""
     made = {"changes": _changes(figures), "recalls": _recalls(figures), **_matrices(figures)}
     made["calibration"] = _calibration(figures)
+    # a rule that decides as argmax has a way of length zero
     if figures.trade is not None and figures.changed:
         made["trade"] = _trade(figures, figures.trade)
     if figures.convergence is not None:
@@ -75,6 +77,7 @@ def charts(figures: Figures) -> dict[str, Chart]:
 
 def _chart(description: str, layers: list[Spec], rows: list[Spec], height: int, key: tuple[Series, ...] = ()) -> Chart:
     """Return a chart as wide as its place."""
+    # a chart is as wide as the page, which may be a phone or a sheet of paper
     size = {"width": "container", "height": height, "autosize": {"type": "fit", "contains": "padding"}}
     return Chart(description, {**size, **_values(rows), "layer": layers}, key)
 
@@ -85,6 +88,7 @@ def _values(rows: list[Spec]) -> Spec:
 
 
 def _plain(value: Any) -> Any:
+    # JSON has no infinity, and six digits are finer than a pixel
     if isinstance(value, (float, np.floating)):
         return None if not np.isfinite(value) else float(f"{value:.6g}")
     return int(value) if isinstance(value, np.integer) else value
@@ -101,6 +105,7 @@ def _points(encoding: Spec, rows: list[Spec] | None = None, size: int = 80, **ma
 
 def _along(field: str, title: str | None, **scale: Any) -> Spec:
     """Return the encoding of a number along an axis."""
+    # few ticks: the numbers stand in the tables
     axis = {"tickCount": 5, "labelOverlap": True}
     return {"field": field, "type": "quantitative", "title": title, "axis": axis, "scale": scale}
 
@@ -118,6 +123,7 @@ def _tall(n_lines: int, line: int = 22) -> int:
 
 def _series(key: tuple[Series, ...], channel: str) -> Spec:
     """Return series by "color" or "shape"; the key stands in the page, not in the chart."""
+    # both channels name all series, so that a series without points changes no colour
     looks = [f"var(--{one.colour})" if channel == "color" else MARKS[one.mark] for one in key]
     return {channel: {"field": "what", "type": "nominal", "scale": {"domain": [one.name for one in key],
                                                                     "range": looks}}}  # fmt: skip
@@ -142,6 +148,7 @@ def _changes(figures: Figures) -> Chart:
     rows = []
     for name, row in zip(names, shown, strict=True):
         minus = row.difference
+        # without an interval the line has no length, and the point stands alone
         low, high = (minus.value if end is None else end for end in (minus.low, minus.high))
         what = row.verdict if row.verdict in ("better", "worse") else "could be noise"
         what = what if key is CHANGES else key[0].name
@@ -163,6 +170,7 @@ def _recalls(figures: Figures) -> Chart:
     recalls = [(row.name, row.before["recall"].value, row.after["recall"].value) for row in figures.classes]
     change = np.array([after - before for _, before, after in recalls])
     kept = [recalls[k] for k in most_changed(np.nan_to_num(np.abs(change)), MOST_BARS)]
+    # a line from argmax to the rule needs both ends in one row, the points one row each
     lines = [{"name": name, "before": before, "after": after} for name, before, after in kept]
     key = (RULES[0], RULES[2])
     rows = [
@@ -184,6 +192,7 @@ def _recalls(figures: Figures) -> Chart:
 def _matrices(figures: Figures) -> dict[str, Chart]:
     """Return the confusion matrices of both rules, and their difference, in which blue is better and orange worse."""
     before, after = figures.change.shares()
+    # both matrices have one scale, so that the same colour is the same share
     share, change = figures.change.limits()
     return {
         "confusion-before": _matrix(figures, before, "argmax", share),
@@ -203,6 +212,7 @@ def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
         for j in columns
         if np.isfinite(entries[i, j])
     ]
+    # the difference is coloured by whether it is good, and labelled by its sign
     kind, field, plus = ("change", "good", "+") if signed else ("share", "value", "")
     scale = {
         "type": "quantize",
@@ -216,6 +226,7 @@ def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
     layers = [_layer("rect", {**place, **colour, **tips}, stroke="var(--card)", strokeWidth=1)]
     few = len(columns) <= MOST_WRITTEN
     if few:
+        # the upper steps of a scale are dark on light pages and light on dark ones: their text is turned
         strong = {"test": f"abs(datum.{field}) > {0.56 * most:.6g}", "value": "var(--on-strong)"}
         text = {"field": "value", "type": "quantitative", "format": f"{plus}.2f"}
         ink = {"text": text, "color": {"condition": strong, "value": "var(--on-weak)"}}
@@ -226,6 +237,7 @@ def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
 
 
 def _names_axis(field: str, names: list[str]) -> Spec:
+    # names of any length: cut, turned or left out before they overlap
     axis = {"labelLimit": 80, "ticks": False, "domain": False, "labelPadding": 5}
     if field == "decided":
         few = len(names) <= MOST_WRITTEN
@@ -235,6 +247,7 @@ def _names_axis(field: str, names: list[str]) -> Spec:
 
 
 def _calibration(figures: Figures) -> Chart:
+    # probabilities that are not calibrated further are one series
     key: tuple[Series, ...] = (Series("as given", "quiet"),)
     rows = _bins(figures.raw, "as given")
     if figures.calibrated is not figures.raw:
@@ -243,6 +256,7 @@ def _calibration(figures: Figures) -> Chart:
     colour, title = _series(key, "color"), "observed frequency"
     x = _along("said", "stated probability of the most probable class", domain=[0, 1])
     tips = _tips({"what": "probabilities", "said": "stated", "seen": "observed", "share": "share of rows"})
+    # the diagonal: stated and observed are equal
     ends = [{"said": 0.0, "seen": 0.0}, {"said": 1.0, "seen": 1.0}]
     layers = [
         _layer("line", {"x": x, "y": _along("seen", title, domain=[0, 1])}, ends, strokeDash=[4, 4],
@@ -254,11 +268,11 @@ def _calibration(figures: Figures) -> Chart:
     return _chart(description, layers, rows, 320, key)
 
 
-def _bins(found: Reliability, what: str) -> list[Spec]:
+def _bins(bins: Reliability, what: str) -> list[Spec]:
     return [
         {"what": what, "said": said, "seen": seen, "share": share, "low": max(0.0, seen - 2 * error),
          "high": min(1.0, seen + 2 * error)}
-        for said, seen, share, error in zip(found.said, found.seen, found.share, found.error, strict=True)
+        for said, seen, share, error in zip(bins.said, bins.seen, bins.share, bins.error, strict=True)
     ]  # fmt: skip
 
 
@@ -283,6 +297,7 @@ def _trade(figures: Figures, trade: TradeOff) -> Chart:
         "x": _along("x", other, zero=False, padding=14),
         "y": _along("y", main.label, zero=False, padding=14),
     }
+    # the way may turn back in either metric: its points are joined by step, not from left to right
     order = {"order": {"field": "t", "type": "quantitative"}}
     description = f"{main.label} against {other}, from argmax to the tuned rule and beyond."
     return _line_with_rules(description, place, _tips({"what": "rule", "x": other, "y": main.label}), order, marks,
@@ -292,6 +307,7 @@ def _trade(figures: Figures, trade: TradeOff) -> Chart:
 def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
     name = figures.main.label
     path = [{"t": t, "y": y} for t, y in zip(curve.thresholds, curve.values, strict=True)]
+    # a rule that draws has a point for every threshold that it draws
     marks = [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks]
     title = f"threshold on the probability of {figures.names[figures.positive]}"
     place = {"x": _along("t", title, domain=[0, 1]), "y": _along("y", name, zero=False, padding=14)}
@@ -312,6 +328,7 @@ def _convergence(figures: Figures, run: Convergence) -> Chart:
         if np.isfinite(bound):
             rows.append({"passes": n, "value": bound, "what": key[1].name})
     x = _along("passes", "scans of the table", zero=False, nice=False)
+    # scans are whole numbers
     x["axis"] = {"tickMinStep": 1, "format": "d", "tickCount": 5}
     y = _along("value", metric_name(repr(solution.metric)), zero=False)
     tips = _tips({"what": "what", "passes": "scans", "value": "value"})
@@ -327,16 +344,20 @@ def _convergence(figures: Figures, run: Convergence) -> Chart:
 
 
 def _thresholds(figures: Figures) -> Chart:
+    # the classes whose thresholds vary most are those that a reader should see
     spread = np.array([row.spread for row in figures.classes])
     shown = [figures.classes[k] for k in most_changed(np.nan_to_num(spread, posinf=1e9), MOST_BARS)]
     rows = []
     for row in shown:
         assert row.folds is not None
+        # a class that is never decided has an infinite threshold: it stands at the end of the axis
         low, high, tuned, plain = (min(value, 1.0) for value in (*row.folds, row.threshold, row.threshold_plain))
-        rows.append({"name": row.name, "low": low, "high": high, "own": tuned, "plain": plain})
+        rows.append({"name": row.name, "low": low, "high": high, "tuned": tuned, "plain": plain})
     y = _down([row.name for row in shown])
-    x_plain, x_low, x_tuned = (_along(field, "threshold", domain=[0, 1]) for field in ("plain", "low", "own"))
-    tips = _tips({"name": "class", "own": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"})
+    x_plain, x_low, x_tuned = (_along(field, "threshold", domain=[0, 1]) for field in ("plain", "low", "tuned"))
+    tips = _tips(
+        {"name": "class", "tuned": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"}
+    )
     layers = [
         _points({"y": y, "x": x_plain}, size=60, color="var(--quiet)"),
         _layer("rule", {"y": y, "x": x_low, "x2": {"field": "high"}}, strokeWidth=6, opacity=0.35,

@@ -68,6 +68,7 @@ def page(figures: Figures, made: Made) -> str:
     drawn, shown = charts(figures), figures.shown
     columns = figures.change.columns(shown)
     share, change = figures.change.limits()
+    # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
         "figures": figures, "made": made, "words": words, "warnings": warnings_of(figures), "charts": drawn,
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
@@ -91,13 +92,16 @@ def environment() -> Any:
             printable(line, MOST_TEXT) for line in str(value).split("\n")
         )  # fmt: skip
 
+    # a name that is missing is an error, not an empty place on the page
     made = Environment(
         autoescape=True, finalize=shown, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
+    # JSON cannot hold what is not finite: better no page than one that does not draw
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters |= {
         name: getattr(form, name) for name in ("capital", "count", "number", "percent", "rows", "threshold")
     }
+    # estimates and differences alike
     made.filters["interval"] = lambda it, sign=False: form.interval(it.low, it.high, sign)
     return made
 

@@ -15,15 +15,14 @@ from confmax.page.format import capital, listed, number, percent, rows, threshol
 FEW = 30  # rows of a class below which its figures are loose
 MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
 LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
-SMALL = 0.005  # a loss of the metric below this is not worth a word
+SMALL = 0.005  # a loss of the metric below this is not mentioned
 COPIES = 0.1  # share of rows that have a twin
 DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
 
 
 def warnings_of(figures: Figures) -> tuple[str, ...]:
     """Return the sentences, the gravest first."""
-    found = [told for check in CHECKS for told in [check(figures)] if told]
-    return tuple(found)
+    return tuple(sentence for check in CHECKS if (sentence := check(figures)))
 
 
 def seen_rows(figures: Figures) -> str:
@@ -37,7 +36,7 @@ def seen_rows(figures: Figures) -> str:
 
 
 def tuned_on_training_rows(figures: Figures) -> str:
-    """The rule was tuned on the final model's probabilities of its own training rows."""
+    """The rule was tuned on the final model's probabilities of that model's training rows."""
     solution = figures.evidence.solution
     if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
         return ""
@@ -51,7 +50,7 @@ def tuned_on_training_rows(figures: Figures) -> str:
 
 def absent(figures: Figures) -> str:
     """Classes without rows."""
-    names = _names(figures, [row.n_rows == 0 for row in figures.classes])
+    names = [row.name for row in figures.classes if row.n_rows == 0]
     if not names:
         return ""
     one = len(names) == 1
@@ -64,12 +63,11 @@ def absent(figures: Figures) -> str:
 
 def few_rows(figures: Figures) -> str:
     """Classes with few rows."""
-    few = [0 < row.n_rows < FEW for row in figures.classes]
-    if not any(few):
+    few = [f"{row.name} ({row.n_rows})" for row in figures.classes if 0 < row.n_rows < FEW]
+    if not few:
         return ""
-    told = [f"{row.name} ({row.n_rows})" for row, mine in zip(figures.classes, few, strict=True) if mine]
     return (
-        f"Too few rows of {listed(told)}: with fewer than {FEW} rows of a class, its precision, recall and threshold "
+        f"Too few rows of {listed(few)}: with fewer than {FEW} rows of a class, its precision, recall and threshold "
         f"depend on single rows. So do metrics that weight all classes equally."
     )
 
@@ -107,14 +105,13 @@ def over_fitting(figures: Figures) -> str:
 
 def unstable(figures: Figures) -> str:
     """Thresholds differ between folds."""
-    loose = [row.folds is not None and row.spread > MUCH for row in figures.classes]
-    names = _names(figures, loose)
-    if not names:
+    loose = [row for row in figures.classes if row.folds is not None and row.spread > MUCH]
+    if not loose:
         return ""
-    row = max((row for row, mine in zip(figures.classes, loose, strict=True) if mine), key=lambda row: row.spread)
+    row = max(loose, key=lambda row: row.spread)
     assert row.folds is not None
     low, high = map(threshold, row.folds)
-    others = {1: "", 2: "one more class"}.get(len(names), f"{len(names) - 1} more classes")
+    others = {1: "", 2: "one more class"}.get(len(loose), f"{len(loose) - 1} more classes")
     return (
         f"The rule varies between folds: the threshold of {row.name} ranges from {low} to {high}"
         + (f", and those of {others} vary as much" if others else "")
@@ -171,10 +168,6 @@ def unfinished(figures: Figures) -> str:
     if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.mode != "model"):
         return ""
     return f"The search for the rule ended early, and a better rule may exist. {capital(solution.status.value)}."
-
-
-def _names(figures: Figures, which: list[bool]) -> list[str]:
-    return [row.name for row, mine in zip(figures.classes, which, strict=True) if mine]
 
 
 CHECKS: tuple[Callable[[Figures], str], ...] = (

@@ -40,7 +40,7 @@ def basis(figures: Figures) -> str:
 
 
 def headline(figures: Figures) -> str:
-    """Return what to make of the rule, without a number; numbers follow once."""
+    """Return what to make of the rule, without a number: the numbers stand below it, once."""
     main = figures.main
     name = capital(main.label)
     if decides_as_argmax(figures):
@@ -68,7 +68,7 @@ def verdict(figures: Figures) -> tuple[str, str]:
     """Return one of "better", "worse", "unclear", and what to make of the difference to argmax in plain words."""
     main = figures.main
     minus, kind = main.difference, main.verdict
-    told = difference(minus, "argmax")
+    text = difference(minus, "argmax")
     if decides_as_argmax(figures):
         return "unclear", _as_argmax(figures)
     if kind == "unknown" and not math.isfinite(minus.value):
@@ -78,24 +78,24 @@ def verdict(figures: Figures) -> tuple[str, str]:
     if kind == "same":
         return "unclear", "The tuned rule scores exactly as argmax does on these rows. Use argmax."
     if kind == "better":
-        return "better", f"The tuned rule is better than argmax: {told} is more than chance explains."
+        return "better", f"The tuned rule is better than argmax: {text} is more than chance explains."
     if kind == "worse":
         return "worse", (
-            f"The tuned rule is WORSE than argmax on these rows: {told} is more than chance explains. Do not use the "
+            f"The tuned rule is WORSE than argmax on these rows: {text} is more than chance explains. Do not use the "
             f"rule as it is."
         )
     if is_as_good(minus):
-        return "unclear", f"argmax is {_as_good(minus)}: {_in_noise(told, minus)} Use argmax, which needs no tuning."
+        return "unclear", f"argmax is {_as_good(minus)}: {_in_noise(text, minus)} Use argmax, which needs no tuning."
     side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
     if abs(minus.value) <= ROUNDING:
         side = "scores as argmax does"
     if minus.low is not None and minus.high is not None and (minus.low > ROUNDING or minus.high < -ROUNDING):
         return "unclear", (
-            f"The tuned rule {side}. {capital(told)} has an unusable interval: many bootstrap replicates lack rare "
+            f"The tuned rule {side}. {capital(text)} has an unusable interval: many bootstrap replicates lack rare "
             f"classes, so the interval does not contain the value itself."
         )
     return "unclear", (
-        f"The tuned rule {side}, but the difference could be noise: {told} has an interval that contains zero. More "
+        f"The tuned rule {side}, but the difference could be noise: {text} has an interval that contains zero. More "
         f"rows would show."
     )
 
@@ -127,9 +127,9 @@ def _as_good(minus: Difference) -> str:
     return "at least as good" if middle(minus) < -AS_GOOD else "as good"
 
 
-def _in_noise(told: str, minus: Difference) -> str:
+def _in_noise(text: str, minus: Difference) -> str:
     below = "below zero" if middle(minus) < -AS_GOOD else f"below {AS_GOOD:g}"
-    return f"{told} has an interval that contains zero, and its middle is {below}."
+    return f"{text} has an interval that contains zero, and its middle is {below}."
 
 
 def against_prior(figures: Figures) -> str:
@@ -139,20 +139,20 @@ def against_prior(figures: Figures) -> str:
         return ""
     if decides_as_argmax(figures) and figures.changed_by_folds:
         return ""  # the difference is that of the rules of the folds, and none of them is kept
-    told, kind = difference(minus, "p/prior"), verdict_of(minus)
-    # where argmax does as well, it is simpler still
+    text, kind = difference(minus, "p/prior"), verdict_of(minus)
+    # where argmax does as well, the advice to use it stands already: it is simpler than p/prior
     advice = "" if main.verdict == "worse" or is_as_good(main.difference) else " Use p/prior, which needs no tuning."
     what = "p/prior, which only divides each probability by its class size,"
     if kind == "better":
         also = "also " if main.verdict == "better" else ""
-        return f"The rule is {also}better than {what[:-1]}: {told} is more than chance explains."
+        return f"The rule is {also}better than {what[:-1]}: {text} is more than chance explains."
     if kind == "same":
         return f"{what} scores exactly as the tuned rule does.{advice}"
     if kind == "worse":
-        return f"{what} is better than the tuned rule on these rows: {told} is more than chance explains.{advice}"
+        return f"{what} is better than the tuned rule on these rows: {text} is more than chance explains.{advice}"
     if is_as_good(minus):
-        return f"{what} is {_as_good(minus)}: {_in_noise(told, minus)}{advice}"
-    return f"These rows cannot show whether the rule beats {what[:-1]}: {told} has an interval that contains zero."
+        return f"{what} is {_as_good(minus)}: {_in_noise(text, minus)}{advice}"
+    return f"These rows cannot show whether the rule beats {what[:-1]}: {text} has an interval that contains zero."
 
 
 def price(figures: Figures) -> str:
@@ -166,12 +166,12 @@ def price(figures: Figures) -> str:
         shown = listed([_change(row) for row in worse[:MOST_PRICES]], MOST_PRICES)
         more = len(worse) - MOST_PRICES
         rest = f"; {more} more under 'All metrics'" if more > 0 else ""
-        told = f"Significantly lower: {shown}{rest}."
+        text = f"Significantly lower: {shown}{rest}."
     else:
-        told = "No other metric is significantly lower."
+        text = "No other metric is significantly lower."
     if maybe:
-        told += f" Slightly lower (within noise): {listed([row.label for row in maybe], MOST_PRICES)}."
-    return told
+        text += f" Slightly lower (within noise): {listed([row.label for row in maybe], MOST_PRICES)}."
+    return text
 
 
 def _change(row: MetricRow) -> str:
@@ -184,24 +184,26 @@ def _change(row: MetricRow) -> str:
 def how_it_decides(figures: Figures) -> list[str]:
     """Return how the rule decides, in a few sentences."""
     rule = figures.evidence.rule
-    told = []
+    sentences = []
     if rule.is_randomized:
-        told.append(
+        sentences.append(
             f"The rule decides at random: it draws one of {len(rule.weights)} rules for each row, the most "
             f"frequent one with a probability of {percent(float(rule.weights.max()))}. A threshold below is the "
             f"probability from which the class is decided at least half of the time."
         )
     if rule.calibrator is not None:
-        told.append(
+        sentences.append(
             f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
             f"probabilities of your model."
         )
-    told.append(f"It {how(rule)}.")
-    told.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
+    sentences.append(f"It {how(rule)}.")
+    sentences.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
     K, total = len(figures.classes), figures.after.sum()
     for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
-        told.append(f"It decides {name}, which is not a class, for {percent(float(column.sum() / total))} of rows.")
-    return told
+        sentences.append(
+            f"It decides {name}, which is not a class, for {percent(float(column.sum() / total))} of rows."
+        )
+    return sentences
 
 
 def class_sentences(figures: Figures) -> list[str]:
@@ -217,18 +219,18 @@ def class_sentence(figures: Figures, k: int) -> str:
     of_two = len(figures.classes) == 2
     if row.between is not None:
         low, high = map(probability, row.between)
-        told = f"{name} is decided when its probability lies between {low} and {high}"
-        return f"{told}; above that, another decision has the larger expected gain."
+        text = f"{name} is decided when its probability lies between {low} and {high}"
+        return f"{text}; above that, another decision has the larger expected gain."
     if least == 0 or not math.isfinite(least):
-        told = f"{name} is {'never' if least else 'always'} decided, whatever its probability"
-        return f"{told}{'' if of_two else ', when the other classes share the rest as they do on average'}."
-    told = f"{name} is decided when its probability exceeds {probability(least)}"
+        text = f"{name} is {'never' if least else 'always'} decided, whatever its probability"
+        return f"{text}{'' if of_two else ', when the other classes share the rest as they do on average'}."
+    text = f"{name} is decided when its probability exceeds {probability(least)}"
     if of_two:
-        return f"{told} (argmax: 0.500), and {figures.classes[1 - k].name} otherwise."
+        return f"{text} (argmax: 0.500), and {figures.classes[1 - k].name} otherwise."
     if row.threshold_plain > 0 and math.isfinite(row.threshold_plain):
-        told += f" (argmax: {probability(row.threshold_plain)})"
+        text += f" (argmax: {probability(row.threshold_plain)})"
     ratio = _ratio_to_largest(figures, k)
-    return told + (f"; {ratio}." if ratio else ".")
+    return text + (f"; {ratio}." if ratio else ".")
 
 
 def _ratio_to_largest(figures: Figures, k: int) -> str:
@@ -254,18 +256,18 @@ def fold_range(row: ClassRow) -> str:
 
 
 def outside_folds(figures: Figures) -> str:
-    """Return what the range of the folds' thresholds shows, and for which classes the rule's own lies outside it."""
+    """Return what the range of the folds' thresholds shows, and for which classes the tuned rule's lies outside it."""
     out = [
         row.name
         for row in figures.classes
         if row.folds is not None and not row.folds[0] <= row.threshold <= row.folds[1]
     ]
-    told = (
+    text = (
         "The folds' rules are of the same kind as the tuned rule (random or not, and calibrated in the same way). They "
         "share most of their rows, so their range is narrower than the uncertainty of a threshold. They change the "
         f"decision for {percent(figures.changed_by_folds)} of rows, compared with argmax."
     )
-    return told + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
+    return text + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
 
 
 # --- trust -----------------------------------------------------------------------------------------------------------
@@ -274,7 +276,9 @@ def outside_folds(figures: Figures) -> str:
 def certificate(figures: Figures) -> str:
     """Return what is proved of the rule, or why nothing is."""
     solution, metric = figures.evidence.solution, figures.evidence.metric
-    name = metric_name(repr(metric if solution is None else solution.metric))  # it may be judged by another one
+    name = metric_name(
+        repr(metric if solution is None else solution.metric)
+    )  # the rule may be evaluated by another metric than it was tuned for
     if solution is None:
         return (
             "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "

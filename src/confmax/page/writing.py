@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from confmax._version import __version__
 from confmax.confusion import MAX_MATRIX_CLASSES, Array
 from confmax.evaluate.applicable import named
-from confmax.evaluate.evidence import Evidence, judged
+from confmax.evaluate.evidence import Evidence, evidence_of
 from confmax.evaluate.figures import figures
 from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.uncertainty import check_bootstrap
@@ -26,7 +26,7 @@ from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.page.page import Made, check_installed, page
 from confmax.places import check_place, write_whole
-from confmax.tables import Table, is_dask, is_source, is_spark, make_table, refuse_too_few_classes
+from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.seed import RandomState, as_seed
 
 AnyMetric = str | Metric | Callable[[Array], float]
@@ -72,18 +72,19 @@ def write_evaluated(
     chosen, other = _metric_of(rule, solution, metric), resolve(how.second)
     table = table_of(proba, y, sample_weight, rule.class_names[: rule.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
+    # who tuned for a metric of ordered classes has said that the columns are in order
     tuned_for = named(rule.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
-    evidence = judged(table, chosen, rule, solution)
+    evidence = evidence_of(table, chosen, rule, solution)
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
     pairs = [("rule", f"tuned for {rule.metric or 'a metric it does not name'}")]
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path)))
 
 
-def _metric_of(rule: Rule, solution: Tuned | None, given: AnyMetric | None) -> Metric:
-    if given is not None:
-        return resolve(given)
+def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | None) -> Metric:
+    if metric_given is not None:
+        return resolve(metric_given)
     if solution is not None:
         return solution.metric
     metric = named(rule.metric)
@@ -99,7 +100,7 @@ def _metric_of(rule: Rule, solution: Tuned | None, given: AnyMetric | None) -> M
     return metric
 
 
-def check_order(metrics: Sequence[Metric], table: Table) -> None:
+def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
     for metric in metrics:
         if metric.structure.n_classes is None:
@@ -123,12 +124,14 @@ def _check_metric(metric: Metric, K: int, M: int) -> None:
         )
 
 
-def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> Table:
+def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> MemoryTable:
     """Return the labelled table of a report, its rows in memory."""
     if y is None:
         raise ValueError("a report counts labels; pass y, the true class of every row")
-    if is_source(proba) or is_dask(proba) or is_spark(proba):
-        raise ValueError("a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows")
+    refuse_elsewhere(
+        proba, "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
+    )
+    # figures read the rows many times: counts, folds, bootstrap
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
         raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
@@ -146,15 +149,17 @@ def finish(
     where nothing else is said to.
     """
     table, metric = evidence.table, evidence.metric
-    for each in (metric, second):
-        _check_metric(each, table.n_classes, evidence.decided.n_decisions)
+    for one in (metric, second):
+        _check_metric(one, table.n_classes, evidence.decided.n_decisions)
     if repr(second) == repr(metric):
         # the trade-off shows what the tuned metric costs in another one
         is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
         second = get("accuracy" if is_balanced else "balanced_accuracy")
     known = how.order_known
+    # numbers are in order, names may be in any
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
+    # the seed stands on the page, so that the page can be made again
     seed = as_seed(how.random_state)
     numbers = figures(
         evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=seed

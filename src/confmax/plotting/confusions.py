@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Gains
 from confmax.evaluate.confusion_change import ConfusionChange, goodness, limits_of
 from confmax.evaluate.palette import scale
+from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.trade_off import trade_off
 from confmax.metrics import Metric, resolve
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import axes_of, fitted, is_dark, names_of, palette, weights_of
-from confmax.rule import DecisionRule
+from confmax.plotting.shared import RULES, OfRows, axes_of, is_dark, names_of, palette, weights_of
 from confmax.solution import Solution
 from confmax.tables import make_table
 
@@ -23,7 +23,7 @@ MOST_WRITTEN = 12  # classes up to which numbers are written into a matrix
 STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule, and half of it beyond
 
 
-class ConfusionChangeDisplay:
+class ConfusionChangeDisplay(OfRows):
     """Confusion matrices of argmax and of a rule, and their difference; rows are true classes.
 
     In the difference blue is better and orange is worse: more correct decisions, or fewer mistakes, are better.
@@ -75,19 +75,13 @@ class ConfusionChangeDisplay:
         (n,) weighs the rows. ``normalize`` is described above. ``ax`` are three axes, or None for new ones.
         """
         rule = solution.rule
-        before, after = (_confusion(each, rule, proba, y, sample_weight) for each in (_argmax(rule), rule))
-        assert before.matrix is not None and after.matrix is not None
-        first = np.zeros_like(after.matrix)
-        first[:, : before.matrix.shape[1]] = before.matrix
-        return cls(before=first, after=after.matrix, names=names_of(rule), normalize=normalize).plot(ax=ax)
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> ConfusionChangeDisplay:
-        """Draw those of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
-
-        ``settings`` are those of `from_solution`.
-        """
-        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
+        oracle = make_oracle(table, "model" if y is None else "labels")
+        before, after = (one.evaluate(oracle, matrix=True).matrix for one in (plain_rule(rule), rule))
+        assert before is not None and after is not None
+        # argmax decides classes only, the rule may have further decisions
+        before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))
+        return cls(before=before, after=after, names=names_of(rule), normalize=normalize).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
         """Draw three matrices into three axes ``ax``."""
@@ -112,6 +106,7 @@ class ConfusionChangeDisplay:
             if K <= MOST_WRITTEN:
                 panel.set_xticks(range(M), self.names[:M], rotation=45, ha="right")
                 panel.set_yticks(range(K), self.names[:K])
+                # text on the upper steps of the scale is turned, as on the page of a report
                 strong = 0.56 * (most if title == "difference" else top)
                 for i, j in np.ndindex(K, M):
                     text = f"{values[i, j]:+.2f}" if title == "difference" else f"{values[i, j]:.2f}"
@@ -121,18 +116,7 @@ class ConfusionChangeDisplay:
         return self
 
 
-def _argmax(rule: DecisionRule) -> DecisionRule:
-    return DecisionRule(Gains.reduced(np.ones(rule.n_classes)), np.ones(1), rule.class_names[: rule.n_classes], "")
-
-
-def _confusion(
-    rule: DecisionRule, names: DecisionRule, proba: ArrayLike, y: ArrayLike | None, weight: ArrayLike | None
-) -> Confusion:
-    table = make_table(proba, y, weight, names.class_names[: names.n_classes])
-    return rule.evaluate(make_oracle(table, "model" if y is None else "labels"), matrix=True)
-
-
-class TradeOffDisplay:
+class TradeOffDisplay(OfRows):
     """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
 
     Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
@@ -190,8 +174,9 @@ class TradeOffDisplay:
         mode = "model" if y is None else "labels"
         table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
         metrics = (solution.metric, second)
-        way = trade_off([(rule, table)], metrics, n_steps=STEPS, mode=mode)
+        way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
         assert way is not None
+        # p/prior stands on the probabilities that the way is drawn on
         calibrated = table.calibrated(rule.calibrator)
         prior = table.label_weight() if table.has_labels else calibrated.mean_probability()
         inverse = Gains.reduced(np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0))
@@ -201,23 +186,15 @@ class TradeOffDisplay:
         return cls(steps=way.steps, tuned=way.tuned, other=way.other, plain=(at_plain[0], at_plain[1]),
                    labels=(repr(metrics[0]), repr(second))).plot(ax=ax)  # fmt: skip
 
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **settings: Any) -> TradeOffDisplay:
-        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
-
-        ``settings`` are those of `from_solution`.
-        """
-        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
-
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
         self.figure_, self.ax_ = axes_of(ax)
         at = int(np.argmin(np.abs(self.steps - 1.0)))
         colours = palette(self.ax_)
         self.ax_.plot(self.other, self.tuned, "-", color=colours["line-strong"])
-        self.ax_.plot(self.other[0], self.tuned[0], "o", color=colours["quiet"], label="argmax")
-        self.ax_.plot(self.plain[1], self.plain[0], "s", color=colours["second"], label="p/prior")
-        self.ax_.plot(self.other[at], self.tuned[at], "D", color=colours["accent"], label="tuned rule")
+        points = ((self.other[0], self.tuned[0]), self.plain[::-1], (self.other[at], self.tuned[at]))
+        for (name, (shape, colour)), point in zip(RULES.items(), points, strict=True):
+            self.ax_.plot(*point, shape, color=colours[colour], label=name)
         self.ax_.set(xlabel=self.labels[1], ylabel=self.labels[0])
         self.ax_.legend()
         return self

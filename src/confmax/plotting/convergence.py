@@ -56,8 +56,9 @@ class ConvergenceDisplay:
         colours = palette(self.ax_)
         # the starting rules are known from the first pass on
         x = np.append(self.passes, self.passes[-1] + 0.5)
-        value, bound = (np.append(each, each[-1]) for each in (self.values, self.bounds))
+        value, bound = (np.append(line, line[-1]) for line in (self.values, self.bounds))
         self.ax_.step(x, value, where="post", color=colours["accent"], label="best rule so far")
+        # on labels nothing is proved, and there is no bound to draw
         if np.isfinite(bound).any():
             self.ax_.step(x, bound, where="post", linestyle="--", color=colours["second"], label="upper bound")
             self.ax_.fill_between(

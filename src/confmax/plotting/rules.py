@@ -59,7 +59,7 @@ class WeightsDisplay:
         ValueError
             If a rule is no set of weights on probabilities.
         """
-        pairs = [_shown(weights_of(each)) for each in (rule, *others)]
+        pairs = [_shown(weights_of(one)) for one in (rule, *others)]
         weights, offsets = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
         names = names_of(rule)[: rule.n_classes]
         return cls(weights=weights, offsets=offsets, names=names, metric=rule.metric).plot(ax=ax)
@@ -92,6 +92,7 @@ class WeightsDisplay:
         )
         place = np.arange(len(self.names))
         for panel, values, what in panels:
+            # the folds first, so that the mark of the rule lies on top
             for fold in values[1:]:
                 panel.plot(fold, place, "o", markersize=4, alpha=0.5, color=colours["quiet"])
             panel.plot(values[0], place, "D", color=colours["accent"], label=what)
@@ -99,6 +100,7 @@ class WeightsDisplay:
             panel.invert_yaxis()
             panel.set_xlabel(what)
             panel.grid(axis="x", alpha=0.3)
+        # a factor between weights is what decides, so equal factors have equal lengths
         if (self.weights > 0).all():
             log_scale(panels[0][0], float(self.weights.max() / self.weights.min()))
         if used:
@@ -173,13 +175,15 @@ class DecisionRegionsDisplay:
         """
         if rule.n_classes != 3:
             raise ValueError(f"decision regions need three classes and the rule has {rule.n_classes}")
-        i, j = (each.reshape(-1) for each in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
+        i, j = (grid.reshape(-1) for grid in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
         inside = i + j <= n
+        # whole numbers that sum to n: every point of the grid lies in the triangle
         points = np.column_stack([i[inside], j[inside], n - i[inside] - j[inside]]) / n
         decided = rule.decision_probabilities(points).argmax(axis=1)
         rows = labels = None
         if proba is not None:
-            table = make_table(proba, y, None, rule.class_names[:3])
+            table = make_table(proba, y, None, rule.class_names[:3]).dense("a plot")
+            # the same rows every time: a picture that is made again is the same picture
             chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
             rows, labels = table.proba[chosen], None if table.labels is None else table.labels[chosen]
         return cls(points=points, decided=decided, names=names_of(rule), rows=rows, labels=labels).plot(ax=ax)
@@ -207,6 +211,7 @@ class DecisionRegionsDisplay:
         self.figure_, self.ax_ = axes_of(ax)
         known = palette(self.ax_)
         colors = np.array([to_rgb(CLASSES[k % len(CLASSES)]) for k in range(max(3, len(self.names)))])
+        # a row is the mean of the corners, weighted by its probabilities
         corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
         at = self.points @ corners
         top = {"vmin": 0, "vmax": len(colors) - 1}

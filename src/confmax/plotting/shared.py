@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from confmax.confusion import Gains
 from confmax.evaluate.palette import DARK, LIGHT
+from confmax.evaluate.protocols import frequent_gain
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
+
+# the shape and the colour of the points of each rule
+RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
+
+
+class OfRows:
+    """A display that `from_solution` draws of a solution on rows."""
+
+    from_solution: Any
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike | None = None, **settings: Any) -> Self:
+        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
+
+        ``settings`` are those of `from_solution`.
+        """
+        display: Self = cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+        return display
 
 
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
@@ -27,10 +47,10 @@ def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
     if ax is not None:
         if n == 1:
             return ax.figure, ax
-        given = np.atleast_1d(np.asarray(ax, dtype=object))
-        if len(given) != n:
-            raise ValueError(f"ax must hold {n} axes; got {len(given)}: pass plt.subplots(1, {n})[1]")
-        return given[0].figure, given
+        axes = np.atleast_1d(np.asarray(ax, dtype=object))
+        if len(axes) != n:
+            raise ValueError(f"ax must hold {n} axes; got {len(axes)}: pass plt.subplots(1, {n})[1]")
+        return axes[0].figure, axes
     figure, made = plt.subplots(
         1, n, figsize=(6.4 if n == 1 else 4.2 * n, 4.8 if n == 1 else 4.0), layout="constrained"
     )
@@ -63,9 +83,11 @@ def is_dark(ax: Any) -> bool:
     """Return whether the background of an axes is dark."""
     from matplotlib.colors import to_rgba
 
+    # an axes without a colour shows that of its figure
     red, green, blue, alpha = to_rgba(ax.get_facecolor())
     if alpha == 0:
         red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
+    # the luminance of sRGB, as eyes weigh the three
     return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5)
 
 
@@ -86,7 +108,7 @@ def names_of(rule: DecisionRule) -> list[str]:
 
 def weights_of(rule: DecisionRule) -> Gains:
     """Return the gain that a rule draws most often, weights and offsets of probabilities."""
-    gain = rule.gains[int(np.argmax(rule.weights))]
+    gain = frequent_gain(rule)
     if gain.full is not None or gain.power:
         raise ValueError(
             "this rule is no set of weights on probabilities; use ConfusionChangeDisplay or DecisionRegionsDisplay"

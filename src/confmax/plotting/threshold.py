@@ -11,16 +11,14 @@ from confmax.confusion import Array
 from confmax.evaluate.threshold_curve import Mark, threshold_curve
 from confmax.evaluate.tuning_rows import tuned_on
 from confmax.metrics import Metric, resolve
-from confmax.plotting.shared import axes_of, fitted, palette
+from confmax.plotting.shared import RULES, OfRows, axes_of, palette
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.solution.tuning import aligned
 from confmax.tables import Table, make_table
 
-SERIES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
 
-
-class ThresholdDisplay:
+class ThresholdDisplay(OfRows):
     """A metric against the threshold on the positive class's probability, with the points of three rules.
 
     The positive class is the second column, or the one that the metric is of. Thresholds are on the raw
@@ -112,25 +110,18 @@ class ThresholdDisplay:
         return cls._of(rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "").plot(ax=ax)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike | None = None, **settings: Any) -> ThresholdDisplay:
-        """Draw that of a fitted ``estimator`` on rows ``X`` (n, d) of classes ``y`` (n,).
-
-        ``settings`` are those of `from_solution`.
-        """
-        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
-
-    @classmethod
     def _of(cls, rule: DecisionRule, table: Table, metric: Metric, which: str) -> ThresholdDisplay:
         curve = None
         if table.n_classes == rule.n_decisions == 2:
             metric = aligned(metric, table.classes)
             metric.check_table(2, 2)
-            curve = threshold_curve(rule, table, metric)
+            curve = threshold_curve(rule, table.dense("a plot"), metric)
         if curve is None:
             raise ValueError(
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
                 f"probability on; this rule has {rule.n_classes} classes and {rule.n_decisions} decisions"
             )
+        # a value on tuning rows is optimistic: the title says which rows these are
         source = "labels of" if table.has_labels else "probabilities of"
         rows = f"{source} the {table.n_rows:,} {which}rows"
         return cls(thresholds=curve.thresholds, values=curve.values, marks=curve.marks, positive=curve.positive,
@@ -142,7 +133,7 @@ class ThresholdDisplay:
         colours = palette(self.ax_)
         self.ax_.plot(self.thresholds, self.values, color=colours["line-strong"], zorder=1)
         for mark in self.marks:
-            shape, colour = SERIES[mark.name]
+            shape, colour = RULES[mark.name]
             share = "" if mark.share == 1 else f", {mark.share:.0%} of decisions"
             label = f"{mark.name}, from {mark.threshold:.3g}{share}"
             self.ax_.plot(mark.threshold, mark.value, shape, color=colours[colour], label=label, linestyle="none")

@@ -182,6 +182,7 @@ def write_cross_fitted(
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
     table = table_of(proba, y, sample_weight, classes)
     chosen, other = (aligned(resolve(name), table.classes) for name in (metric, second))
+    # who passes the classes in column order has said what the order is
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
     seed = as_seed(how.random_state)
@@ -190,11 +191,13 @@ def write_cross_fitted(
     def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
         assert table.labels is not None
         weight = None if table.weight is None else table.weight[kept]
+        # labels by name and all class names, as a part of the rows may lack a class
         names = np.array(table.classes, dtype=object)[table.labels[kept]]
         return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**fixed, **kind})
 
     whole_table = tune(slice(None), {}) if solution is None else solution
     evidence = cross_fitted(table, whole_table, tune, n_folds=int(folds), seed=seed)
+    # a callback watches the run and changes nothing on the page
     given = [(name, str(value)) for name, value in settings.items() if name != "callback"]
     pairs = [("metric", repr(whole_table.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
     call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"

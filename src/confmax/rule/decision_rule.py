@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +22,20 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
-from confmax.rule import dask, draw, file, html, spark
+from confmax.rule import file, html, spark
 from confmax.tables import (
     Calibrator,
+    MemoryTable,
     Oracle,
-    Table,
-    apply_calibrator,
+    TransferredDecisions,
     checked_probabilities,
-    decide,
-    decide_given,
-    given_hashes,
-    is_dask,
-    is_source,
-    is_sparse,
-    is_tensor,
-    on_host,
+    decision_probabilities,
+    named,
+    predict_index,
 )
-from confmax.tables.arrays import as_array
-from confmax.tables.columns import column_names, matched, warn
+from confmax.tables.columns import width
+from confmax.tables.partitioned.spark_kind import with_decisions
 from confmax.tables.precision import refuse_unheld
-from confmax.tables.transferred import DecidingOn
-
-MOST_CELLS = 100_000_000  # of the decision probabilities of a sparse table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -203,7 +194,7 @@ class DecisionRule:
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
-        return dask.taken(self.classes, self._decided(proba, keys))
+        return named(self.classes, self.predict_index(proba, keys=keys))
 
     def predict_index(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
@@ -215,46 +206,7 @@ class DecisionRule:
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
-        return self._decided(proba, keys)
-
-    def _decided(self, proba: ArrayLike, keys: ArrayLike | None) -> NDArray[np.int64]:
-        if is_source(proba):
-            return self._predict_parts(proba, keys)
-        if is_dask(proba):
-            return dask.predict_index(self, proba, keys)
-        names = self.class_names[: self.n_classes]
-        if column_names(proba) is not None:
-            # names are matched, and warned of, once
-            proba = as_array(proba, names)
-        if self.calibrator is None:
-            if self.is_randomized:
-                decisions = draw.drawn_given(proba, self.gains, self.weights, self.seed, keys, names)
-            else:
-                decisions = decide_given(proba, self.gains, names)
-            if decisions is not None:
-                return decisions
-        P = self.checked(proba)
-        if not self.is_randomized:
-            P = apply_calibrator(self.calibrator, P)
-            if is_tensor(P):
-                from confmax.tables.tensor.oracle import decide_tensor
-
-                return decide_tensor(P, self.gains)[0]
-            return decide(P, self.gains)[0].astype(np.int64, copy=False)
-        # rows without keys draw by what was given, before they were divided by their sums
-        hashes = given_hashes(proba) if keys is None else None
-        return draw.drawn_decisions(
-            P, self.gains, self.weights, self.seed, keys, calibrator=self.calibrator, hashes=hashes
-        )
-
-    def _predict_parts(self, source: Any, keys: ArrayLike | None) -> NDArray[np.int64]:
-        """Return the decisions (n,) of an opened table, read part by part."""
-        if keys is not None:
-            raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        order, note = matched(source.names, self.class_names[: self.n_classes])
-        warn(note)
-        source = source if order is None else source.with_columns(order)
-        return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, self))])
+        return predict_index(self, proba, keys)
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw.
@@ -262,23 +214,7 @@ class DecisionRule:
         ``proba`` and ValueError are those of `predict`. A tensor gives a tensor on its device, a Dask array or
         DataFrame a lazy one.
         """
-        if is_dask(proba):
-            return dask.decision_probabilities(self, proba)
-        P = apply_calibrator(self.calibrator, self.checked(proba))
-        if is_tensor(P):
-            from confmax.tables.tensor.predict import decision_probabilities
-
-            return decision_probabilities(P, self.gains, self.weights)
-        n = P.shape[0]
-        if is_sparse(P) and n * self.n_decisions > MOST_CELLS:
-            raise ValueError(
-                f"the probabilities of {self.n_decisions} decisions on {n} rows are a dense table of more than "
-                f"{MOST_CELLS:,} cells; pass fewer rows at a time"
-            )
-        out, rows = np.zeros((n, self.n_decisions)), np.arange(n)
-        for weight, decision in zip(self.weights, decide(P, self.gains), strict=True):
-            out[rows, decision] += weight
-        return out
+        return decision_probabilities(self, proba)
 
     def transform(
         self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
@@ -301,8 +237,7 @@ class DecisionRule:
         ValueError
             If columns are missing. Rows that are not probabilities are refused when the column is computed.
         """
-        return spark.with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns,
-                                          keys=keys)  # fmt: skip
+        return with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns, keys=keys)
 
     def to_spark_thresholds(self) -> list[float]:
         """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, except for ties.
@@ -337,15 +272,15 @@ class DecisionRule:
                 f"evaluate takes an oracle; got {type(oracle).__name__}: pass make_oracle(make_table(proba, y), "
                 f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
             )
-        table, own = oracle.table, self.calibrator
-        if not _same(own, table.calibrator):
+        table, calibrator = oracle.table, self.calibrator
+        if not _same(calibrator, table.calibrator):
             if table.calibrator is None:
-                oracle = same_estimate(oracle, table.calibrated(own))
+                oracle = same_estimate(oracle, table.calibrated(calibrator))
             else:
-                oracle = DecidingOn(table.calibrated(own), oracle)
+                oracle = TransferredDecisions(table.calibrated(calibrator), oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
-    def decided(self, table: Table) -> tuple[NDArray[np.int64], Array, int]:
+    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
         """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
 
         Returns
@@ -357,8 +292,7 @@ class DecisionRule:
         n_decisions : int
             M.
         """
-        found = on_host(decide(apply_calibrator(self.calibrator, table.proba), self.gains))
-        return np.asarray(found), self.weights, self.n_decisions
+        return table.decisions(self.gains, self.calibrator), self.weights, self.n_decisions
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
         """Return the same rule for columns in the order ``class_names``, which holds the rule's names.
@@ -402,11 +336,11 @@ class DecisionRule:
             If they are not a table of probabilities with K columns.
         """
         # first: rows of other columns sum to one only by chance
-        width = _width(proba)
-        if width not in (None, self.n_classes):
+        n_columns = width(proba)
+        if n_columns not in (None, self.n_classes):
             raise ValueError(
-                f"proba has {width} columns and the rule has {self.n_classes} classes; pass one column per class, in "
-                f"the order {_listed(self.class_names[: self.n_classes])}"
+                f"proba has {n_columns} columns and the rule has {self.n_classes} classes; pass one column per class, "
+                f"in the order {_listed(self.class_names[: self.n_classes])}"
             )
         return checked_probabilities(proba, self.class_names[: self.n_classes])
 
@@ -486,27 +420,9 @@ class DecisionRule:
         return html.rule_table(self)
 
 
-def _decide_part(rule: DecisionRule, part: Any) -> NDArray[np.int64]:
-    if len(part.proba) == 0:
-        return np.empty(0, np.int64)
-    try:
-        return rule.predict_index(part.proba)
-    except ValueError as error:
-        raise ValueError(f"{part.name}: {error}") from None
-
-
 def _listed(names: Sequence[Any], most: int = 8) -> str:
     """Return the first names for a message."""
     return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
-
-
-def _width(proba: Any) -> int | None:
-    """Return the number of columns of what has columns."""
-    try:
-        shape = getattr(proba, "shape", None) or np.shape(proba)
-    except ValueError:  # rows of different lengths, which are refused as such
-        return None
-    return int(shape[1]) if len(shape) == 2 else None
 
 
 def _same(one: Calibrator | None, other: Calibrator | None) -> bool:

@@ -1,10 +1,19 @@
-"""`maximize`: from a table of probabilities to the best rule for a metric, with what is known about its optimality."""
+"""`maximize`: from a table of probabilities to the best rule for a metric, with what is known about its optimality.
+
+`maximize` checks what it is given and fits the metric to the table. `tune` then takes three steps: a plan (calibration,
+confusion estimate and its oracle, solver), the run of the solver from its starting rules, and the solution, which is
+what the rule is worth once it is built. Estimators and reports enter at `tune`.
+
+A solution is never worse than the plain rules, ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities, which
+people use without confmax. Their decisions on raw rows are evaluated on the calibrated estimate. If one
+of them is better than the solver's rule, it is returned without a calibrator.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +31,7 @@ from confmax.optimize import (
     Outcome,
     Problem,
     Progress,
+    Solver,
     Status,
     baselines,
     best_cut,
@@ -33,11 +43,10 @@ from confmax.optimize import (
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Table, make_table
+from confmax.tables import Table, TransferredDecisions, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
-from confmax.tables.transferred import DecidingOn
 
 __all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
            "warn_of_trivial"]  # fmt: skip
@@ -143,17 +152,19 @@ def maximize(
     ([0, 0, 1, 1], True)
     """
     chosen, seed = resolve(metric), as_seed(random_state)
-    check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes)
-    _check_callback(callback)
-    raw, explicit, sorted_maybe = _raw_table(proba, y, sample_weight, classes)
-    chosen, explicit = with_positive(chosen, raw.classes, pos_label), explicit or pos_label is not None
-    fitted = fit_metric(chosen, raw, explicit=explicit)
+    check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes, callback=callback)
+    order = stated_order(y, proba) if classes is None else classes
+    raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
+    chosen = with_positive(chosen, raw.classes, pos_label)
+    fitted = fit_metric(chosen, raw, explicit=order is not None or pos_label is not None)
     warn_of_trivial(chosen)
     solution = tune(
         fitted, raw, confusion=confusion, calibration=calibration, solver=solver,
         randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
-    _warn_of_order(raw, solution.calibration, sorted_maybe=sorted_maybe)
+    # the order of an ordered categorical need not be that of the columns, which scikit-learn sorts
+    by_category = classes is None and order is not None and column_names(proba) is None
+    _warn_of_order(raw, solution.calibration, maybe_sorted=by_category)
     return solution
 
 
@@ -179,65 +190,29 @@ def tune(
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
-    chosen, judged = metric.finite(raw.n_rows), raw.at_hand() if out_of_fold is None else out_of_fold
-    confusion, calibration, randomized = _as_solver_says(solver, confusion, calibration, randomized)
-    found = choose_calibration(judged, calibration, seed=random_state)
-    mode, oracle = _estimate(raw, judged, found, confusion, calibration, seed=random_state)
-    table = oracle.table
-    n_decisions = chosen.n_decisions(table.n_classes)
-    ways = {"exact": oracle.exact, "blended": mode == "blend"}
-    in_parts = table.backend == "parts"
-    method = choose(solver, chosen, table.n_classes, n_decisions, in_parts=in_parts, **ways)
-    method.check(chosen, table.n_classes, table.n_rows)
-    matrix = chosen.statistics == "matrix"
-    priors = _priors(table)
-    sample = warm_start(method, chosen, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules)
-    plain = starts[: 1 + len(priors)]
-    if table is not raw:
-        # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
-        plain = baselines(CountingOracle(DecidingOn(raw, oracle)), _priors(raw), n_decisions, matrix=matrix)
-    two = table.n_classes == n_decisions == 2
-    if solver == "auto" and two and method.name != "ThresholdSearch" and (in_parts or chosen.structure.may_draw):
-        # of two classes the best single rule is a threshold, and the best mixture draws between two
-        starts[:0] = [rule for rule in best_cut(chosen, oracle)[:2] if rule is not None]
-    # the final evaluation is counted too, on labels once more where they are not the estimate
-    reserved = 2 if mode != "labels" and table.has_labels else 1
-    budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(chosen, oracle, n_decisions, tuple(starts), budget, tol, sample)
-    outcome = run(method, problem, callback)
-    solution = _finish(chosen, table, oracle, outcome, plain, randomized=randomized, seed=random_state, tol=tol)
-    if mode == "blend":
-        # the labels are in it, whatever their share: nothing is proved
-        status = Status.FINISHED if solution.status is Status.CONVERGED else solution.status
-        solution = replace(solution, mode=mode, upper_bound=None, status=status)
-    if out_of_fold is not None:
-        value = value_on_labels(solution.rule, chosen, out_of_fold)
-        solution = replace(solution, label_value=value, tuned_on="refit")
-    return replace(solution, calibration=found)
+    labelled = raw.in_memory() if out_of_fold is None else out_of_fold
+    plan = _plan(
+        metric.finite(raw.n_rows), raw, labelled, solver=solver, confusion=confusion, calibration=calibration,
+        randomized=randomized, seed=random_state,
+    )  # fmt: skip
+    problem, plain = _problem(plan, tol, max_passes)
+    outcome = run(plan.solver, problem, callback)
+    solution = _solution(plan, outcome, plain, tol)
+    if out_of_fold is None:
+        return solution
+    value = value_on_labels(solution.rule, plan.metric, out_of_fold)
+    return replace(solution, label_value=value, tuned_on="refit")
 
 
-def _as_solver_says(solver: Any, confusion: Any, calibration: Any, randomized: Any) -> tuple[Any, Any, Any]:
-    """Return the settings of `maximize`, with those that a solver prescribes in the place of "auto"."""
-    given = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
-    for name, value in getattr(solver, "settings", {}).items():
-        if isinstance(given[name], str) and given[name] == "auto":
-            given[name] = value
-    return given["confusion"], given["calibration"], given["randomized"]
-
-
-def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
-    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
-    confusion = rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
-    return float(metric.values(confusion))
+# --- settings --------------------------------------------------------------------------------------------------------
 
 
 def check_settings(
-    confusion: Any, calibration: Any, randomized: Any, *, tol: Any = 0.0, max_passes: Any = None
+    confusion: Any, calibration: Any, randomized: Any, *, tol: Any = 0.0, max_passes: Any = None, callback: Any = None
 ) -> None:
     """Raise a ValueError for settings of `maximize` that are unknown words or out of range.
 
-    These are ``confusion``, ``calibration``, ``randomized``, ``tol`` and ``max_passes``.
+    These are ``confusion``, ``calibration``, ``randomized``, ``tol``, ``max_passes`` and ``callback``.
     """
     if confusion not in CONFUSIONS:
         raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {confusion!r}")
@@ -250,49 +225,16 @@ def check_settings(
     if max_passes is not None and not (whole and max_passes >= 1):
         raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
 
-
-def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
 
 
-def _estimate(
-    raw: Table, judged: Table, found: Calibration | None, confusion: str, calibration: Any, *, seed: int
-) -> tuple[str, CountingOracle]:
-    """Return the name of the confusion estimate and its oracle, on the calibrated table.
-
-    The share of the model is taken from the labelled rows ``judged``."""
-    table = raw if found is None else raw.calibrated(found.calibrator)
-    mode = confusion if confusion != "auto" else (WITH_LABELS if table.has_labels else "model")
-    share = None
-    if mode == "blend" and raw.has_labels:
-        honest = judged if found is None else held_out(judged, found, seed=seed, given=calibration)[0]
-        share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
-    return mode, CountingOracle(make_oracle(table, mode, model_share=share))
-
-
-def _priors(table: Table) -> list[Array]:
-    """Return the class sizes to divide by: those of the labels, and the mean probabilities."""
-    return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
-
-
-def _raw_table(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None) -> tuple[Table, bool, bool]:
-    """Return the checked table, whether the order of the classes was stated, and whether its columns may be sorted."""
-    order = stated_order(y, proba) if classes is None else classes
-    raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
-    return raw, order is not None, classes is None and order is not None and column_names(proba) is None
-
-
-def _warn_of_order(raw: Table, found: Calibration | None, *, sorted_maybe: bool) -> None:
-    """Warn where the labels of a table speak against the order of its columns.
-
-    ``sorted_maybe``: the order is that of an ordered categorical, and the columns may be sorted, as scikit-learn's are.
-    """
+def _warn_of_order(raw: Table, fitted: Calibration | None, *, maybe_sorted: bool) -> None:
+    """Warn where the labels of a table speak against the order of its columns, which ``maybe_sorted`` doubts."""
     likely = None
-    if sorted_maybe and tuple(sorted(raw.classes)) != raw.classes:
+    if maybe_sorted and tuple(sorted(raw.classes)) != raw.classes:
         likely = [sorted(raw.classes).index(name) for name in raw.classes]
-    doubt = doubt_of_order(raw, likely=likely, calibrated=None if found is None else found.log_loss_after)
-    warn(doubt)
+    warn(doubt_of_order(raw, likely=likely, calibrated=None if fitted is None else fitted.log_loss_after))
 
 
 def warn_of_trivial(metric: Metric) -> None:
@@ -306,99 +248,214 @@ def warn_of_trivial(metric: Metric) -> None:
     )
 
 
-def _finish(
-    metric: Metric,
-    table: Table,
-    oracle: CountingOracle,
-    outcome: Outcome,
-    plain: Sequence[Mixture],
-    *,
-    randomized: bool | str,
-    seed: int,
-    tol: float,
-) -> Solution:
-    """Choose between mixture and single rule, build the rule, and evaluate what was built.
+# --- the plan --------------------------------------------------------------------------------------------------------
 
-    ``plain`` are argmax and p / prior on the raw probabilities; where these differ from the table's, the best of them
-    is returned, without calibration, if it is better.
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is maximised, on what, and how.
+
+    Attributes
+    ----------
+    metric : Metric
+        Fitted to the table, and finite on it.
+    raw : Table
+        As it was passed. The table of the oracle is calibrated.
+    oracle : CountingOracle
+        Scans the table for the confusion estimate ``mode``.
+    mode : {"model", "labels", "blend"}
+        The estimate.
+    calibration : Calibration or None
+        What was chosen.
+    solver : Solver
+        What was chosen, ``automatic`` if by confmax.
+    randomized : {"auto", True, False}
+        Whether the rule may draw.
+    seed : int
+        Of the rule's draws.
     """
-    plain_values = [float(metric.values(rule.confusion)) for rule in plain]
-    base = dict(zip(["argmax", "p/prior", "p/mean(p)"], plain_values, strict=False))
+
+    metric: Metric
+    raw: Table
+    oracle: CountingOracle
+    mode: str
+    calibration: Calibration | None
+    solver: Solver
+    automatic: bool
+    randomized: bool | str
+    seed: int
+
+    @property
+    def table(self) -> Table:
+        return self.oracle.table
+
+    @property
+    def matrix(self) -> bool:
+        return self.metric.statistics == "matrix"
+
+    @property
+    def n_decisions(self) -> int:
+        return self.metric.n_decisions(self.table.n_classes)
+
+    def value(self, confusion: Confusion) -> float:
+        return float(self.metric.values(confusion))
+
+
+def _plan(
+    metric: Metric,
+    raw: Table,
+    labelled: Table,
+    *,
+    solver: Any,
+    confusion: Any,
+    calibration: Any,
+    randomized: Any,
+    seed: int,
+) -> _Plan:
+    """Choose calibration, confusion estimate and solver; the first two on the rows ``labelled``."""
+    settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
+    # what a solver prescribes takes the place of "auto"
+    prescribed = getattr(solver, "settings", {})
+    settings |= {name: value for name, value in prescribed.items() if _is_auto(settings[name])}
+    confusion, calibration = settings["confusion"], settings["calibration"]
+    fitted = choose_calibration(labelled, calibration, seed=seed)
+    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
+    mode = confusion if confusion != "auto" else (WITH_LABELS if table.has_labels else "model")
+    share = None
+    if mode == "blend" and raw.has_labels:
+        # on probabilities that were calibrated on the same rows, the model would look better than it is
+        honest = labelled if fitted is None else held_out(labelled, fitted, seed=seed, given=calibration)[0]
+        share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
+    oracle = CountingOracle(make_oracle(table, mode, model_share=share))
+    method = choose(
+        solver, metric, table.n_classes, metric.n_decisions(table.n_classes), exact=oracle.exact,
+        blended=mode == "blend", in_parts=not table.is_whole,
+    )  # fmt: skip
+    method.check(metric, table.n_classes, table.n_rows)
+    return _Plan(metric, raw, oracle, mode, fitted, method, _is_auto(solver), settings["randomized"], seed)
+
+
+def _is_auto(setting: Any) -> bool:
+    return isinstance(setting, str) and setting == "auto"
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _problem(plan: _Plan, tol: float, max_passes: int | None) -> tuple[Problem, list[Mixture]]:
+    """Return the problem with its starting rules and its budget, and argmax and p / prior on the raw probabilities."""
+    metric, table, oracle, method = plan.metric, plan.table, plan.oracle, plan.solver
+    n_decisions, priors = plan.n_decisions, _priors(table)
+    sample = warm_start(method, metric, oracle, n_decisions, tol)
+    starts = baselines(oracle, priors, n_decisions, matrix=plan.matrix, more=None if sample is None else sample.rules)
+    plain = starts[: 1 + len(priors)]
+    if table is not plan.raw:
+        # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
+        on_raw = CountingOracle(TransferredDecisions(plan.raw, oracle))
+        plain = baselines(on_raw, _priors(plan.raw), n_decisions, matrix=plan.matrix)
+    automatic_for_two = plan.automatic and table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
+    if automatic_for_two and (not table.is_whole or metric.structure.may_draw):
+        # of two classes the best single rule is a threshold, and the best mixture draws between two
+        starts[:0] = [rule for rule in best_cut(metric, oracle)[:2] if rule is not None]
+    # the final evaluation is counted too, on labels once more where they are not the estimate
+    reserved = 2 if plan.mode != "labels" and table.has_labels else 1
+    budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
+    return Problem(metric, oracle, n_decisions, tuple(starts), budget, tol, sample), plain
+
+
+def _priors(table: Table) -> list[Array]:
+    """Return the class sizes to divide by: those of the labels, and the mean probabilities."""
+    return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
+
+
+# --- the solution ----------------------------------------------------------------------------------------------------
+
+
+class _Evaluated(NamedTuple):
+    """A rule as it is returned, and what it is worth on the table."""
+
+    rule: DecisionRule
+    statistics: Confusion
+    value: float
+
+
+def _solution(plan: _Plan, outcome: Outcome, plain: Sequence[Mixture], tol: float) -> Solution:
+    """Choose between mixture, single rule and ``plain`` rules, build the rule, and evaluate what was built."""
+    names = ["argmax", "p/prior", "p/mean(p)"]
+    base = dict(zip(names, [plan.value(rule.confusion) for rule in plain], strict=False))
     if outcome.prescribed:
-        (rule, statistics, value), mixed, loss = _evaluated(metric, table, oracle, outcome.mixture, seed), True, 0.0
+        best, mixed, loss = _evaluated(plan, plan.table, outcome.mixture), True, 0.0
     else:
-        (rule, statistics, value), mixed, loss = _best(
-            metric, table, oracle, outcome, plain, base, randomized=randomized, seed=seed
-        )
-    label_value = None
-    if table.has_labels:
-        label_value = value
-        if oracle.model_share > 0.0:
-            on_labels = CountingOracle(make_oracle(table, "labels"))
-            label_value = float(metric.values(rule.evaluate(on_labels, matrix=metric.statistics == "matrix")))
-            oracle.n_passes += on_labels.n_passes
-    bound = outcome.upper_bound
+        best, mixed, loss = _best(plan, outcome, plain, base)
+    label_value = _label_value(plan, best)
     # the last digit of a closed gap is rounding
-    upper = None if bound is None else max(bound, value)
-    mode = "model" if oracle.exact else "labels"
+    upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
     paid = None if not outcome.mixed else 0.0 if mixed else loss
     status = outcome.status
-    if status is Status.CONVERGED and upper is not None and upper - value - (paid or 0.0) > tol + 1e-12:
+    if status is Status.CONVERGED and upper is not None and upper - best.value - (paid or 0.0) > tol + 1e-12:
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
-    multipliers = None
-    if outcome.multipliers is not None:
-        multipliers = outcome.multipliers
-        if metric.classes is not None:
-            multipliers = np.zeros(table.n_classes)
-            multipliers[list(metric.classes)] = outcome.multipliers
-    return Solution(rule, value, upper, paid, status, oracle.n_passes, outcome.history, statistics, label_value, base,
-                    metric, mode, oracle.model_share, multipliers=multipliers)  # fmt: skip
+    if plan.mode == "blend":
+        # the labels are in it, whatever their share: nothing is proved
+        upper, status = None, Status.FINISHED if status is Status.CONVERGED else status
+    multipliers = outcome.multipliers
+    if multipliers is not None and plan.metric.classes is not None:
+        multipliers = np.zeros(plan.table.n_classes)
+        multipliers[list(plan.metric.classes)] = outcome.multipliers
+    return Solution(
+        best.rule, best.value, upper, paid, status, plan.oracle.n_passes, outcome.history, best.statistics,
+        label_value, base, plan.metric, plan.mode, plan.oracle.model_share, plan.calibration, multipliers=multipliers,
+    )  # fmt: skip
 
 
 def _best(
-    metric: Metric,
-    table: Table,
-    oracle: CountingOracle,
-    outcome: Outcome,
-    plain: Sequence[Mixture],
-    base: dict[str, float],
-    *,
-    randomized: bool | str,
-    seed: int,
-) -> tuple[tuple[DecisionRule, Confusion, float], bool, float]:
-    """Return the best rule with its statistics and value, whether it is the mixture, and what it loses to it.
+    plan: _Plan, outcome: Outcome, plain: Sequence[Mixture], base: dict[str, float]
+) -> tuple[_Evaluated, bool, float]:
+    """Return the best rule, whether it is the mixture, and what it loses to it.
 
     ``base`` are the values of ``plain``, which are set to those of one kind of scan where rounding could matter.
     """
-    single_value = float(metric.values(outcome.single.confusion))
-    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
-    mixed = loss > 0.0 and (randomized is True or (randomized == "auto" and loss > RANDOMIZED_ABOVE))
-    best = _evaluated(metric, table, oracle, outcome.mixture if mixed else outcome.single, seed)
-    if mixed and best[2] < single_value:
+    single_value = plan.value(outcome.single.confusion)
+    loss = max(0.0, plan.value(outcome.mixture.confusion) - single_value)
+    mixed = loss > 0.0 and (plan.randomized is True or (plan.randomized == "auto" and loss > RANDOMIZED_ABOVE))
+    best = _evaluated(plan, plan.table, outcome.mixture if mixed else outcome.single)
+    if mixed and best.value < single_value:
         # the mixture lived on weights of rounding size, which a rule does not keep
-        mixed, loss = False, 0.0
-        best = _evaluated(metric, table, oracle, outcome.single, seed)
+        best, mixed, loss = _evaluated(plan, plan.table, outcome.single), False, 0.0
     for name, rule in zip(base, plain, strict=False):
-        if base[name] <= best[2] + 1e-13 * max(1.0, abs(best[2])):
+        if base[name] <= best.value + 1e-13 * max(1.0, abs(best.value)):
             continue
         # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(metric, table if table.raw is None else table.raw, oracle, rule, seed)
-        base[name] = again[2]
-        if again[2] > best[2]:
-            loss, mixed, best = max(loss + single_value - again[2], 0.0), False, again
+        again = _evaluated(plan, plan.table.calibrated(None), rule)
+        base[name] = again.value
+        if again.value > best.value:
+            best, mixed, loss = again, False, max(loss + single_value - again.value, 0.0)
     return best, mixed, loss
 
 
-def _evaluated(
-    metric: Metric, table: Table, oracle: CountingOracle, found: Mixture, seed: int
-) -> tuple[DecisionRule, Confusion, float]:
-    """Build the rule of a mixture, and return it with its statistics and its value on the table."""
-    gains, weights = found.gathered()
-    known = None if metric.names is None else metric.names[1]
+def _evaluated(plan: _Plan, table: Table, mixture: Mixture) -> _Evaluated:
+    """Build the rule of a mixture that decides on ``table``, and evaluate it."""
+    metric, (gains, weights) = plan.metric, mixture.gathered()
     gains = metric.with_ties_broken(gains)
-    names = known or (*table.classes, *extra_names(table.classes, gains.n_decisions))
-    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
+    # a metric that brings its own decisions, such as a table of costs, names them
+    names = metric.names and metric.names[1]
+    names = names or (*table.classes, *extra_names(table.classes, gains.n_decisions))
+    rule = DecisionRule(held(gains), weights, names, repr(metric), plan.seed, table.calibrator)
     few = table.n_classes <= MAX_MATRIX_CLASSES
-    statistics = rule.evaluate(oracle, matrix=few or metric.statistics == "matrix")
-    value = float(metric.values(statistics))
-    return rule, statistics if few else replace(statistics, matrix=None), value
+    statistics = rule.evaluate(plan.oracle, matrix=few or plan.matrix)
+    value = plan.value(statistics)
+    return _Evaluated(rule, statistics if few else replace(statistics, matrix=None), value)
+
+
+def _label_value(plan: _Plan, best: _Evaluated) -> float | None:
+    """Return the metric of the best rule on the labels, if there are any; a scan where they are not the estimate."""
+    if not plan.table.has_labels:
+        return None
+    if not plan.oracle.model_share > 0.0:
+        return best.value
+    return plan.value(best.rule.evaluate(plan.oracle.second_estimate(0.0), matrix=plan.matrix))
+
+
+def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
+    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
+    confusion = rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
+    return float(metric.values(confusion))

@@ -1,41 +1,48 @@
 """Tables of probabilities, checked once at this boundary: arrays, sparse matrices, tensors, files, Dask and Spark."""
 
-from confmax.tables.deciding import decide, decide_given
-from confmax.tables.kinds import is_dask, is_source, is_spark, is_tensor, on_host
-from confmax.tables.opening import open_table
-from confmax.tables.partitioned.table import distinct_labels
-from confmax.tables.protocol import Oracle
-from confmax.tables.sampling import rows_of, sampled
-from confmax.tables.table import (
-    Calibrator,
-    Table,
+# kinds enter the registry in this order: what is registered later is recognised first, and arrays are all the rest
+import confmax.tables.array.kind
+import confmax.tables.partitioned
+import confmax.tables.sparse
+import confmax.tables.tensor  # noqa: F401
+from confmax.tables.kinds import (
     apply_calibrator,
     checked_probabilities,
+    decide,
+    decision_probabilities,
     given_hashes,
-    is_sparse,
+    here,
+    host_array,
     make_table,
-    refuse_too_few_classes,
+    named,
+    predict_index,
+    refuse_elsewhere,
+    scaled,
 )
+from confmax.tables.memory import TransferredDecisions, refuse_too_few_classes
+from confmax.tables.partitioned.opening import open_table
+from confmax.tables.partitioned.table import distinct_labels
+from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
 
 __all__ = [
     "Calibrator",
+    "MemoryTable",
     "Oracle",
     "Table",
+    "TransferredDecisions",
     "apply_calibrator",
     "checked_probabilities",
     "decide",
-    "decide_given",
+    "decision_probabilities",
     "distinct_labels",
     "given_hashes",
-    "is_dask",
-    "is_source",
-    "is_spark",
-    "is_sparse",
-    "is_tensor",
+    "here",
+    "host_array",
     "make_table",
-    "on_host",
+    "named",
     "open_table",
+    "predict_index",
+    "refuse_elsewhere",
     "refuse_too_few_classes",
-    "rows_of",
-    "sampled",
+    "scaled",
 ]

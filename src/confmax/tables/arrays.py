@@ -1,8 +1,11 @@
-"""Arrays as they are given, checked: probabilities whose rows sum to one, and weights."""
+"""Arrays as they are given, checked: probabilities whose rows sum to one, and weights.
+
+Rows that sum to one within rounding are used unchanged. Rows that sum to one within 1e-3 are divided by their sum. So
+checking a table twice changes nothing.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array
 from confmax.tables.check import check_rows, normalised
 from confmax.tables.columns import column_names, matched, warn
-from confmax.tables.kinds import is_source, is_spark
+from confmax.tables.kinds import refuse_name
 from confmax.tables.labels import refuse_masked, vector
 
 ROW_SUM_TOLERANCE = 1e-3
@@ -25,15 +28,6 @@ def as_array(
 
     A frame's columns are put in the order of ``classes`` by their names, or all columns in the ``order`` given.
     """
-    if is_spark(proba):
-        raise ValueError(
-            "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
-        )
-    if is_source(proba):
-        raise ValueError(
-            "an opened table is not an array of rows; rule.predict(table) decides it, everything else needs its rows "
-            "in memory"
-        )
     refuse_masked(proba, "proba")
     P = np.asarray(proba)
     if classes is not None:
@@ -101,21 +95,6 @@ def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> A
     if whole and total <= 0:
         raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
     return weight
-
-
-def refuse_name(proba: Any) -> None:
-    """Refuse the name of a file in the place of probabilities.
-
-    Raises
-    ------
-    ValueError
-        If ``proba`` is a string or a path.
-    """
-    if isinstance(proba, (str, os.PathLike)):
-        raise ValueError(
-            f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "
-            f"with label= and weight= instead of y and sample_weight"
-        )
 
 
 def in_native_order(values: NDArray[Any]) -> NDArray[Any]:

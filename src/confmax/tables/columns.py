@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.tables.kinds import is_dask
+from confmax.tables.kinds import here
 from confmax.tables.labels import Coded, distinct, plain, vector
 
 WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
@@ -133,18 +133,19 @@ def stated_order(y: Any, proba: Any = None) -> tuple[Any, ...] | None:
     proba : array-like, data frame, Dask collection (n, K) or None
         Probabilities. If there are K categories, all of them are classes, else those that have rows; all without it.
     """
-    inside = isinstance(y, str) and is_dask(proba) and y in (column_names(proba) or ())
-    kind = proba.dtypes[y] if inside else getattr(y, "dtype", None)
+    inside = isinstance(y, str) and y in (column_names(proba) or ())
+    kind = getattr(proba[y] if inside else y, "dtype", None)
     categories = getattr(kind, "categories", None)
     if getattr(kind, "ordered", False) is not True or categories is None:
         return None
     order = tuple(plain(name) for name in categories)
     if "__UNKNOWN_CATEGORIES__" in order:  # of Dask, which has not looked
         return None
-    if proba is None or inside or is_dask(y) or len(order) == _width(proba):
+    if proba is None or inside or len(order) == width(proba):
         return order
-    present = set(distinct(vector(y, "y", "one label")))
-    return tuple(name for name in order if name in present)
+    # labels that are lazy are not computed here: a class without rows is found with the table
+    present = here(lambda labels: set(distinct(vector(labels, "y", "one label"))), y)
+    return order if present is None else tuple(name for name in order if name in present)
 
 
 def matched(
@@ -287,10 +288,13 @@ def warn(note: str) -> None:
         warnings.warn(note, UserWarning, stacklevel=level)
 
 
-def _width(proba: Any) -> int:
-    """Return the number of columns."""
-    shape = getattr(proba, "shape", None) or np.shape(proba)
-    return int(shape[-1])
+def width(proba: Any) -> int | None:
+    """Return the number of columns, None of what has none."""
+    try:
+        shape = getattr(proba, "shape", None) or np.shape(proba)
+    except ValueError:  # rows of different lengths, which are refused as such
+        return None
+    return int(shape[-1]) if len(shape) == 2 else None
 
 
 # --- from labels and names alone -------------------------------------------------------------------------------------

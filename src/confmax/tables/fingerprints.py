@@ -14,7 +14,7 @@ not share a draw.
 Folds must not depend on the order in which the columns are given. They are made of the same words, each mixed by
 itself: ``mixed(sum_j mixed(w_j))``, the *unordered* hash.
 
-This module defines the hash in NumPy, and in the compiled form that scans of a table use. `_torch_hashes` has it for
+This module defines the hash in NumPy, and in the compiled form that scans of a table use. `tensor/hashes.py` has it for
 tensors. The tests compare all of them with whole numbers in Python.
 """
 
@@ -65,6 +65,16 @@ def unordered_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
     bounds = edges.astype(np.int64)
     run_parts(lambda part: _unordered(proba, bounds[part], bounds[part + 1], sums), len(bounds) - 1)
     return sums
+
+
+def chosen_by_hash(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.intp]:
+    """Return the indices (m,) of the rows whose hashes (n,) lie in the lowest ``fraction`` of all 64-bit words.
+
+    So a sample has the same rows whatever their order, their number of copies or their partition.
+    """
+    if fraction >= 1.0:
+        return np.arange(len(hashes))
+    return np.flatnonzero(hashes < np.uint64(int(fraction * 2.0**64)))
 
 
 def _sums_of_rows(words: NDArray[np.uint64], indptr: NDArray[Any]) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.tables.draws import uniform
-from confmax.tables.table import Table
+from confmax.tables.table import MemoryTable
 
 FOLDS = b"confmax fold"
 Part = TypeVar("Part")
@@ -53,13 +53,13 @@ def _spread(draws: Array, n_folds: int) -> NDArray[np.int64]:
     return wanted
 
 
-def stratified_folds(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]:
+def stratified_folds(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,) of a labelled table."""
     assert table.labels is not None
     return dealt(table.labels, row_draws(table.unordered_hashes(), seed), table.n_classes, n_folds)
 
 
-def folds_to_judge(table: Table, n_folds: int, seed: int) -> NDArray[np.int64]:
+def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,), numbered from 0; there are fewer than asked for where few rows differ.
 
     Raises

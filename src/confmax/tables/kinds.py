@@ -1,36 +1,455 @@
-"""Telling tensors, Dask collections and Spark frames from other input without importing what they belong to."""
+"""The registry of kinds: what values belong to which kind, and the verbs that every kind answers in its own way.
+
+A kind is one file or one folder, which registers how its values are recognised and how its code is loaded. Nothing
+optional is imported to recognise a value: torch, dask and pyspark are known by the names of their types, and their code
+is loaded with the first value of that kind.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array, Gains
+from confmax.tables.table import Calibrator, Checked, Storage, Table
+
+T = TypeVar("T")
 
 
-def is_tensor(values: Any) -> bool:
-    """Whether ``values`` are a torch tensor (or of a class derived from it), found out without importing torch."""
-    return any(kind.__name__ == "Tensor" and kind.__module__ == "torch" for kind in type(values).__mro__)
+class Rule(Protocol):
+    """What a kind reads of a decision rule to decide rows that are not checked yet."""
+
+    @property
+    def gains(self) -> Gains:
+        """One gain per atom."""
+
+    @property
+    def weights(self) -> Array:
+        """Probability of each atom (A,)."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the draws."""
+
+    @property
+    def calibrator(self) -> Calibrator | None:
+        """What is applied to the probabilities first."""
+
+    @property
+    def class_names(self) -> tuple[Any, ...]:
+        """Names of the classes, and of further decisions."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of probability columns K."""
+
+    @property
+    def n_decisions(self) -> int:
+        """Number of decisions M."""
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether the rule draws between several gains."""
+
+    def checked(self, proba: Any) -> Any:
+        """Return probabilities (n, K) in the order of the rule's classes, checked."""
+
+    def predict_index(self, proba: Any, *, keys: Any = None) -> Any:
+        """Return the decisions (n,)."""
+
+    def decision_probabilities(self, proba: Any) -> Any:
+        """Return the probability of every decision (n, M)."""
 
 
-def is_dask(values: Any) -> bool:
-    """Whether ``values`` are a Dask collection, found out without importing dask."""
-    return type(values).__module__.partition(".")[0] in ("dask", "dask_expr")
+class Kind(ABC):
+    """What is done with values of one kind as they are given, before they are a table."""
+
+    in_memory: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def storage(self) -> Storage:
+        """How checked rows of this kind are held; ValueError for what is read in parts only."""
+
+    @abstractmethod
+    def check(
+        self,
+        proba: Any,
+        classes: Sequence[Any] | None = None,
+        *,
+        order: Sequence[int] | None = None,
+        hashed: bool = False,
+    ) -> Checked:
+        """Return given probabilities (n, K) as checked rows, hashed if asked.
+
+        The columns of a frame are put in the order of ``classes`` by their names, or in an ``order`` of places.
+        ValueError, with the first row that is no distribution.
+        """
+
+    @abstractmethod
+    def given_hashes(self, proba: Any) -> Any:
+        """Return the hashes of given rows (n,), which need not sum to one, where the rows are."""
+
+    @abstractmethod
+    def host(self, values: Any) -> NDArray[Any]:
+        """Return values of this kind as an array in host memory."""
+
+    @abstractmethod
+    def floats(self, values: Any) -> Any:
+        """Return given probabilities as numbers that `Storage.scaled` takes."""
+
+    @abstractmethod
+    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`."""
+
+    @abstractmethod
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
+        """Return the decisions (n,) of a rule, where the rows are, and lazily where they are lazy."""
+
+    @abstractmethod
+    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
+        """Return the probability of every decision of a rule (n, M), in the same place."""
+
+    @abstractmethod
+    def named(self, names: NDArray[Any], decisions: Any) -> Any:
+        """Return the names (n,) of decisions (n,) from `predict_index`, in the dtype of ``names`` (M,)."""
 
 
-def is_spark(values: Any) -> bool:
-    """Whether ``values`` are a Spark DataFrame, of a classic session or of Spark Connect."""
-    return any(
-        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(values).__mro__
-    )
+@dataclass(frozen=True)
+class Entry:
+    """A kind in the registry."""
+
+    name: str
+    recognises: Callable[[Any], bool]
+    load: Callable[[], Kind]
 
 
-def on_host(values: Any) -> Any:
-    """Return a tensor ``values`` as an array in host memory, half precision as float32; other input as it is."""
-    if not is_tensor(values):
-        return values
-    plain = values.detach().cpu()
-    narrow = plain.is_floating_point() and plain.element_size() < 4
-    return (plain.float() if narrow else plain).resolve_conj().resolve_neg().numpy()
+REGISTRY: list[Entry] = []
 
 
-def is_source(proba: Any) -> bool:
-    """Whether ``proba`` is a table that `open_table` has opened."""
-    return getattr(proba, "is_confmax_source", False) is True
+def register(name: str, recognises: Callable[[Any], bool], load: Callable[[], Kind]) -> None:
+    """Add a kind of values, or replace the one of this name; kinds that are registered later are tried first.
+
+    Parameters
+    ----------
+    name : str
+        Of the kind.
+    recognises : callable
+        Tells whether a value is of this kind; imports nothing, and takes no time.
+    load : callable
+        Returns the kind, with imports that only its values need.
+    """
+    REGISTRY[:] = [Entry(name, recognises, load), *(entry for entry in REGISTRY if entry.name != name)]
+
+
+def kind_for(values: Any) -> Kind:
+    """Return the kind of ``values``: arrays, which are registered first, take whatever nobody else recognises."""
+    return next(entry for entry in REGISTRY if entry.recognises(values)).load()
+
+
+def kind_named(name: str) -> Kind:
+    """Return the kind that was registered under this ``name``."""
+    return next(entry for entry in REGISTRY if entry.name == name).load()
+
+
+# --- verbs ------------------------------------------------------------------------------------------------------------
+
+
+def make_table(
+    proba: ArrayLike,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    *,
+    stated: bool = True,
+) -> Table:
+    """Check probabilities, labels and weights and return them as one table.
+
+    Parameters
+    ----------
+    proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table, Dask or Spark collection (n, K)
+        Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame's columns are matched to the
+        classes by their names (`confmax.tables.columns`). What a sparse matrix does not store is zero. A tensor stays
+        on its device; its rows of 16 bits are used as they are.
+    y : array-like (n,) or None
+        True classes: names, or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    classes : sequence or None
+        Class names in column order. Default: those that a frame's columns name, else the sorted labels when there are
+        K of them, else 0..K-1.
+    stated : bool
+        Whether ``classes`` state the order of the columns, so that names which fit no class need no warning.
+
+    Returns
+    -------
+    Table
+        In memory as it came where possible.
+
+    Raises
+    ------
+    ValueError
+        For anything that is not such a table; the sentence names the first offending row.
+
+    Warns
+    -----
+    UserWarning
+        If no column of a frame is named like a class, with the class that each column was taken for.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table([[0.8, 0.2], [0.4, 0.6]], ["no", "yes"])
+    >>> table.classes, table.labels.tolist()
+    (('no', 'yes'), [0, 1])
+    """
+    refuse_name(proba)
+    return kind_for(proba).table(proba, y, sample_weight, classes, stated=stated)
+
+
+def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
+    """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
+
+    A frame's columns are put in the order of ``classes`` by their names. A scipy.sparse matrix becomes
+    a csr_array, a torch tensor stays one.
+
+    Parameters
+    ----------
+    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
+        The table to check.
+    classes : sequence or None
+        Names of the columns of a frame, in the order that you want.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
+        else than one.
+
+    Examples
+    --------
+    >>> from confmax.tables import checked_probabilities
+    >>> checked_probabilities([[1, 0], [0.5, 0.5]])
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+    return kind_for(proba).check(proba, classes).proba
+
+
+def given_hashes(proba: Any) -> Any:
+    """Return the hash of every row (n,) of probabilities that are no table yet: what a rule draws from without keys.
+
+    Parameters
+    ----------
+    proba : array-like, scipy.sparse matrix or torch tensor (n, K)
+        Probabilities, columns in the order of the classes; rows need not sum to one.
+
+    Returns
+    -------
+    ndarray (n,) of uint64
+        For a tensor the same bits as a tensor of int64 on its device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confmax.tables import given_hashes
+    >>> bool((given_hashes([[0.25, 0.75]]) == given_hashes(np.array([[0.25, 0.75]], np.float32))).all())
+    True
+    """
+    return kind_for(proba).given_hashes(proba)
+
+
+def calibrated_rows(calibrator: Calibrator | None, proba: Any) -> Checked:
+    """Return what a calibrator makes of checked ``proba`` (n, K), and how it is held."""
+    storage = kind_for(proba).storage
+    return Checked(storage, proba) if calibrator is None else storage.calibrated(calibrator, proba)
+
+
+def apply_calibrator(calibrator: Calibrator | None, proba: Any) -> Any:
+    """Return what ``calibrator`` makes of checked ``proba`` (n, K), checked in turn, in the same dtype.
+
+    Raises
+    ------
+    ValueError
+        If these are not (n, K) probabilities.
+    """
+    return proba if calibrator is None else calibrated_rows(calibrator, proba).proba
+
+
+def decide(proba: Any, gains: Gains) -> NDArray[Any]:
+    """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index.
+
+    Parameters
+    ----------
+    proba : ndarray, tensor or csr_array (n, K)
+        Checked probabilities.
+    gains : Gains
+        B of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from confmax.confusion import Gains
+    >>> from confmax.oracle import decide
+    >>> decide(np.array([[0.7, 0.3], [0.2, 0.8]]), Gains.reduced([[1.0, 1.0], [1.0, 3.0]])).tolist()
+    [[0, 1], [1, 1]]
+    """
+    return kind_for(proba).storage.decide(proba, gains)
+
+
+def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: float, *, identity: bool) -> Any:
+    """Return ``softmax(a_k log(p_k + floor) + b_k)`` of unchecked ``proba`` (n, K), in their dtype, where they are.
+
+    ``parameters`` takes K and returns a and b (K,), or refuses it. With ``identity`` the numbers stay as they are.
+    """
+    kind = kind_for(proba)
+    P = kind.floats(proba)
+    a, b = parameters(P.shape[1])
+    return P if identity else kind.storage.scaled(P, a, b, floor)
+
+
+def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
+    """Return the decisions (n,) of a ``rule`` on unchecked ``proba`` (n, K), where these are; lazy for lazy ones.
+
+    A randomised rule draws from ``keys`` (n,), or from the rows where there are none.
+    """
+    return kind_for(proba).predict_index(rule, proba, keys)
+
+
+def decision_probabilities(rule: Rule, proba: Any) -> Any:
+    """Return the probability of every decision (n, M) of a ``rule`` on ``proba`` (n, K), where `predict_index` does."""
+    return kind_for(proba).decision_probabilities(rule, proba)
+
+
+def named(names: NDArray[Any], decisions: Any) -> Any:
+    """Return the ``names`` (M,) of ``decisions`` (n,), in their dtype: lazy for lazy ones, tensors for tensors.
+
+    Raises
+    ------
+    ValueError
+        If the decisions are a tensor and the names are not numbers that a tensor holds.
+    """
+    if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
+        return decisions  # every name is its own index: nothing to look up, and no second array
+    return kind_for(decisions).named(names, decisions)
+
+
+def host_array(values: Any) -> NDArray[Any]:
+    """Return ``values`` (n,) or (n, K) of any kind as an array in host memory, a tensor's half precision as float32."""
+    return kind_for(values).host(values)
+
+
+def here(work: Callable[..., T], *values: Any) -> T | None:
+    """Return ``work(*values)`` if all ``values`` are in memory, else None: the others are looked at where they lie."""
+    return work(*values) if all(kind_for(each).in_memory for each in values) else None
+
+
+def refuse_elsewhere(proba: Any, sentence: str) -> None:
+    """Refuse ``proba`` (n, K) whose rows are not in memory.
+
+    Raises
+    ------
+    ValueError
+        With the ``sentence``.
+    """
+    if not kind_for(proba).in_memory:
+        raise ValueError(sentence)
+
+
+def refuse_name(proba: Any) -> None:
+    """Refuse the name of a file in the place of probabilities.
+
+    Raises
+    ------
+    ValueError
+        If ``proba`` is a string or a path.
+    """
+    if isinstance(proba, (str, os.PathLike)):
+        raise ValueError(
+            f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "
+            f"with label= and weight= instead of y and sample_weight"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Converted(Kind):
+    """A kind whose values are turned into those of another kind before anything is done with them.
+
+    Attributes
+    ----------
+    convert : callable
+        Returns the probabilities (n, K) of values, as a kind that is known.
+
+    Examples
+    --------
+    Counts of votes, as shares:
+
+    >>> from dataclasses import dataclass
+    >>> import confmax, numpy
+    >>> from confmax.tables.kinds import REGISTRY, Converted, register
+    >>> @dataclass
+    ... class Votes:
+    ...     counts: numpy.ndarray
+    >>> shares = Converted(lambda votes: votes.counts / votes.counts.sum(axis=1, keepdims=True))
+    >>> register("votes", lambda values: isinstance(values, Votes), lambda: shares)
+    >>> votes = Votes(numpy.array([[3, 1], [1, 4], [2, 2]]))
+    >>> confmax.maximize("balanced_accuracy", votes).rule.predict(votes).tolist()
+    [0, 1, 0]
+    >>> del REGISTRY[0]
+    """
+
+    convert: Callable[[Any], Any]
+    in_memory = True
+
+    @property
+    def storage(self) -> Storage:
+        """How rows are held after their check: as arrays."""
+        return kind_for(np.empty(0)).storage
+
+    def check(
+        self,
+        proba: Any,
+        classes: Sequence[Any] | None = None,
+        *,
+        order: Sequence[int] | None = None,
+        hashed: bool = False,
+    ) -> Checked:
+        """Return given values as checked rows."""
+        values = self.convert(proba)
+        return kind_for(values).check(values, classes, order=order, hashed=hashed)
+
+    def given_hashes(self, proba: Any) -> Any:
+        """Return the hashes of given rows (n,)."""
+        return given_hashes(self.convert(proba))
+
+    def host(self, values: Any) -> NDArray[Any]:
+        """Return values as an array in host memory."""
+        return host_array(self.convert(values))
+
+    def floats(self, values: Any) -> Any:
+        """Return given probabilities as numbers."""
+        values = self.convert(values)
+        return kind_for(values).floats(values)
+
+    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`."""
+        return make_table(self.convert(proba), y, sample_weight, classes, stated=stated)
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
+        """Return the decisions (n,) of a rule."""
+        return predict_index(rule, self.convert(proba), keys)
+
+    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
+        """Return the probability of every decision of a rule (n, M)."""
+        return decision_probabilities(rule, self.convert(proba))
+
+    def named(self, names: NDArray[Any], decisions: Any) -> Any:
+        """Return the names (n,) of decisions (n,)."""
+        return named(names, self.convert(decisions))

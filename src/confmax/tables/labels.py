@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.tables.kinds import on_host
+from confmax.tables.kinds import host_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
 def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     """Return a one-dimensional array; a column (n, 1) is flattened."""
     refuse_masked(values, name)
-    array = np.asarray(on_host(values))
+    array = host_array(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -1,22 +1,24 @@
-"""The probability table, checked once at the boundary: nothing deeper validates again."""
+"""What a checked table is: nothing deeper validates again, and nobody asks where or how its rows are stored.
+
+`Table` is what all tables do. There are two: `MemoryTable`, whose rows are in the memory of this process or of a
+device, in one of several storages, and `PartitionedTable` of `partitioned/`. A *storage* knows one way to hold checked
+rows (an array, a sparse matrix, a tensor). A table in memory is its rows, labels and weights, and leaves to the storage
+all that depends on how rows are held. So kinds are composed, not derived from each other: every class here is abstract
+or final.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.confusion import ABSENT, Array
-from confmax.tables.arrays import as_array, checked_array, checked_weight, refuse_name
-from confmax.tables.check import check_rows, weighted_totals
-from confmax.tables.columns import arranged, column_names, warn
-from confmax.tables.fingerprints import row_hashes, unordered_hashes
-from confmax.tables.kinds import is_dask, is_source, is_spark, is_tensor
-from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
+from confmax.confusion import Array, Confusion, Gains
+from confmax.tables.fingerprints import chosen_by_hash
 
 
 class Calibrator(Protocol):
@@ -26,13 +28,238 @@ class Calibrator(Protocol):
         """Return the calibrated probabilities (n, K) of ``proba`` (n, K)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Oracle(Protocol):
+    """Maximises linear functions of the confusion matrix over all rules, on one table (paper, Section 2).
+
+    ``exact`` tells whether the answers are true maximisers (model confusion) or plug-in ones (labels, blend).
+    ``model_share`` is the part of the model in the confusion: 1 the model, 0 the labels, between them a blend.
+    """
+
+    @property
+    def rows(self) -> Array:
+        """Row sums of every confusion (K,): the class priors, fractions of all weight."""
+
+    @property
+    def model_share(self) -> float:
+        """Part of the model in the confusion estimate, from 0 to 1."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the decisions maximise the gain over all rules."""
+
+    @property
+    def table(self) -> Table:
+        """The table that the oracle reads."""
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return, for each of ``gains``, the confusion of ``argmax_j score_j``, its ``matrix`` if asked; one scan."""
+
+
+class Table(ABC):
     """A checked table of class probabilities.
 
     Attributes
     ----------
-    proba : ndarray (n, K), float32 or float64
+    classes : tuple
+        Names of the columns; 0..K-1 when nothing else is known.
+    calibrator : Calibrator or None
+        What made the probabilities from those that were given; None for the table as it was given.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table([[0.75, 0.25], [0.5, 0.5]], ["no", "yes"])
+    >>> table.backend, table.n_rows, table.mean_probability()
+    ('numba', 2, array([0.625, 0.375]))
+    """
+
+    classes: tuple[Any, ...]
+    calibrator: Calibrator | None
+
+    @property
+    @abstractmethod
+    def backend(self) -> str:
+        """Name of the oracle that `make_oracle` takes for it."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The type that scores are computed in."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
+    def has_labels(self) -> bool:
+        """Whether there are true classes."""
+
+    @property
+    @abstractmethod
+    def weight_total(self) -> float:
+        """Sum of the weights; the number of rows where all are equal."""
+
+    @property
+    @abstractmethod
+    def n_weighted(self) -> int:
+        """Number of rows whose weight is not zero."""
+
+    @property
+    @abstractmethod
+    def is_truncated(self) -> bool:
+        """Whether zeros are probabilities that were left out, from which nothing about the model can be learned."""
+
+    @abstractmethod
+    def label_weight(self) -> Array:
+        """Return the weight of each true class (K,), fractions of all weight; needs labels."""
+
+    @abstractmethod
+    def mean_probability(self) -> Array:
+        """Return the weighted mean of each column (K,), float64."""
+
+    @abstractmethod
+    def calibrated(self, calibrator: Calibrator | None) -> Table:
+        """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
+
+    @abstractmethod
+    def in_memory(self) -> MemoryTable:
+        """Return the rows that are in one place: all of them, or a sample."""
+
+    @abstractmethod
+    def dense(self, what: str) -> MemoryTable:
+        """Return the table with ``proba`` as an array in host memory, which ``what`` needs.
+
+        Raises
+        ------
+        ValueError
+            If that would be large, or rows are elsewhere.
+        """
+
+    @abstractmethod
+    def oracle(self, model_share: float) -> Oracle:
+        """Return the oracle over these rows, for a confusion with this ``model_share``."""
+
+    @abstractmethod
+    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with.
+
+        The oracle is over another table of the same rows, in the same place. ``matrix`` asks for whole matrices.
+        """
+
+    @property
+    @final
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.classes)
+
+    @property
+    @final
+    def is_whole(self) -> bool:
+        """Whether all rows are in one place, so that they can be sorted and searched."""
+        return self.in_memory() is self
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What the check of probabilities gives.
+
+    Attributes
+    ----------
+    storage : Storage
+        How the rows are held.
+    proba : ndarray, csr_array, tensor, or what else a storage holds (n, K)
+        Rows that sum to one up to rounding.
+    totals : ndarray (K,) or None
+        The sum of each column, where the check has added it up.
+    hashes, unordered : ndarray (n,) of uint64 or None
+        Hashes of the rows as they were given (`MemoryTable.row_hashes`), where the check has computed them.
+    """
+
+    storage: Storage
+    proba: Any
+    totals: Array | None = None
+    hashes: NDArray[np.uint64] | None = None
+    unordered: NDArray[np.uint64] | None = None
+
+
+class Storage(ABC):
+    """One way to hold checked rows; ``proba`` (n, K) are always rows that were checked, and have a ``shape``."""
+
+    backend: ClassVar[str]
+    is_truncated: ClassVar[bool]
+
+    @abstractmethod
+    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Any:
+        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), in the dtype of ``proba``."""
+
+    @abstractmethod
+    def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
+        """Return what a calibrator makes of the rows, checked in turn."""
+
+    @abstractmethod
+    def dtype(self, proba: Any) -> np.dtype[Any]:
+        """Return the type that scores are computed in."""
+
+    @abstractmethod
+    def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
+        """Return the hash of every row (n,), by the order of the columns or without (`confmax.tables.fingerprints`)."""
+
+    @abstractmethod
+    def rows(self, proba: Any, chosen: NDArray[Any]) -> Any:
+        """Return the ``chosen`` rows (n,), a mask or indices."""
+
+    @abstractmethod
+    def dense(self, proba: Any, what: str) -> Checked:
+        """Return the rows as an array in host memory, which ``what`` needs; ValueError if that would be large."""
+
+    @abstractmethod
+    def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
+        """Return the sums of ``p`` by class (K,), with ``spread`` of ``p (1 - p)``, by ``weight`` (n,), in float64."""
+
+    @abstractmethod
+    def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
+
+    @abstractmethod
+    def decide(self, proba: Any, gains: Gains) -> NDArray[Any]:
+        """Return the decisions (B, n) of every gain on every row in host memory; ties go to the largest index."""
+
+    @abstractmethod
+    def decide_one(self, proba: Any, gains: Gains) -> Any:
+        """Return the decisions (n,) of one gain, int64, where the rows are."""
+
+    @abstractmethod
+    def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Any:
+        """Return the decision (n,) of every row by the atom that its key draws, int64, where the rows are.
+
+        ``keys`` (n,) are those of `given_hashes`, or words in host memory.
+        """
+
+    @abstractmethod
+    def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:
+        """Return the probability of every decision (n, M) under a draw of the gain, where the rows are."""
+
+    @abstractmethod
+    def oracle(self, table: Table, model_share: float) -> Oracle:
+        """Return this kind's oracle over a table; one in another storage is converted, by way of an array."""
+
+    @abstractmethod
+    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return `Table.counted_by`."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MemoryTable(Table):
+    """A checked table of class probabilities in memory.
+
+    Attributes
+    ----------
+    storage : Storage
+        How the rows are held.
+    proba : ndarray, csr_array or tensor (n, K)
         Each row sums to one up to rounding.
     labels : ndarray (n,) of int or None
         True classes as column numbers.
@@ -42,54 +269,46 @@ class Table:
         Names of the columns; 0..K-1 when nothing else is known.
     calibrator : Calibrator or None
         What made ``proba`` from the probabilities of ``raw``; None for that table itself.
-    raw : Table or None
+    raw : MemoryTable or None
         The table as it was given, where this one is calibrated.
     totals : ndarray (K,) or None
-        The sum of each column, where the check has told it.
+        The sum of each column, where the check has added it up.
     hashes : ndarray (n,) of uint64 or None
         A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
     unordered : ndarray (n,) of uint64 or None
         The same of `unordered_hashes`, where rows were divided by their sums.
     """
 
-    backend: ClassVar[str] = "numba"
-
-    proba: NDArray[Any]
+    storage: Storage
+    proba: Any
     labels: NDArray[np.int64] | None
     weight: Array | None
     classes: tuple[Any, ...]
     calibrator: Calibrator | None = None
-    raw: Table | None = None
+    raw: MemoryTable | None = None
     totals: Array | None = None
     hashes: NDArray[np.uint64] | None = None
     unordered: NDArray[np.uint64] | None = None
 
-    def calibrated(self, calibrator: Calibrator | None) -> Table:
-        """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
-        raw = self if self.raw is None else self.raw
-        if calibrator is None:
-            return raw
-        P, totals = _calibrated(calibrator, raw.proba)
-        return replace(raw, proba=P, calibrator=calibrator, raw=raw, totals=totals)
+    @property
+    def backend(self) -> str:
+        """Name of the oracle that `make_oracle` takes for it."""
+        return self.storage.backend
 
-    def dense(self, what: str) -> Table:
-        """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself."""
-        return self
+    @property
+    def is_truncated(self) -> bool:
+        """Whether zeros are probabilities that were left out."""
+        return self.storage.is_truncated
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type that scores are computed in."""
-        return self.proba.dtype
+        return self.storage.dtype(self.proba)
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.proba.shape[0]
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return self.proba.shape[1]
+        return int(self.proba.shape[0])
 
     @property
     def has_labels(self) -> bool:
@@ -106,6 +325,47 @@ class Table:
         """Number of rows whose weight is not zero."""
         return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
 
+    def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:
+        """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
+        raw = self if self.raw is None else self.raw
+        if calibrator is None:
+            return raw
+        found = raw.storage.calibrated(calibrator, raw.proba)
+        return replace(raw, storage=found.storage, proba=found.proba, calibrator=calibrator, raw=raw,
+                       totals=found.totals)  # fmt: skip
+
+    def in_memory(self) -> MemoryTable:
+        """Return the rows that are in one place: all of them."""
+        return self
+
+    def dense(self, what: str) -> MemoryTable:
+        """Return the table with ``proba`` as an array in host memory, which ``what`` needs: itself if it is one."""
+        kept = self.__dict__.get("_dense")
+        if kept is None:
+            found = self.storage.dense(self.proba, what)
+            if found.proba is self.proba:
+                # not kept: a table that refers to itself is freed late
+                return self
+            kept = self.__dict__["_dense"] = self.held_as(found.storage, found.proba)
+        return kept
+
+    def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
+        """Return the same rows as ``proba`` (n, K) in another ``storage``."""
+        return MemoryTable(storage, proba, self.labels, self.weight, self.classes, hashes=self.hashes,
+                           unordered=self.unordered)  # fmt: skip
+
+    def with_rows(self, proba: Any, labels: NDArray[np.int64] | None, weight: Array | None) -> MemoryTable:
+        """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
+        return MemoryTable(self.storage, proba, labels, weight, self.classes)
+
+    def oracle(self, model_share: float) -> Oracle:
+        """Return the oracle over these rows, for a confusion with this ``model_share``."""
+        return self.storage.oracle(self, model_share)
+
+    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of ``gains``, with their ``matrix`` if asked, by the truth of ``oracle``."""
+        return self.storage.counted_by(self, oracle, gains, matrix=matrix)
+
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return the hash of every row (n,), of which samples are made: that of the row as it was given.
 
@@ -117,7 +377,7 @@ class Table:
     def _row_hashes(self) -> NDArray[np.uint64]:
         if self.hashes is not None:
             return self.hashes
-        return _hashes_of(self.proba) if self.raw is None else self.raw.row_hashes()
+        return self.storage.hashes(self.proba) if self.raw is None else self.raw.row_hashes()
 
     def unordered_hashes(self) -> NDArray[np.uint64]:
         """Return the hash of the entries of every row (n,), of which folds are made: the order of columns is no matter.
@@ -126,11 +386,21 @@ class Table:
         """
         if self.unordered is not None:
             return self.unordered
-        return _hashes_of(self.proba, ordered=False) if self.raw is None else self.raw.unordered_hashes()
+        return self.storage.hashes(self.proba, ordered=False) if self.raw is None else self.raw.unordered_hashes()
 
-    def at_hand(self) -> Table:
-        """Return the rows that are in one place: all of them."""
-        return self
+    def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> MemoryTable:
+        """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
+        labels = None if self.labels is None else self.labels[chosen]
+        weight = None if self.weight is None else self.weight[chosen]
+        hashes, unordered = self.row_hashes()[chosen], None
+        if self.unordered is not None or self.raw is not None:
+            unordered = self.unordered_hashes()[chosen]
+        return replace(self, proba=self.storage.rows(self.proba, chosen), labels=labels, weight=weight, calibrator=None,
+                       raw=None, totals=None, hashes=hashes, unordered=unordered)  # fmt: skip
+
+    def sampled(self, fraction: float) -> MemoryTable:
+        """Return about this ``fraction`` of the rows, in (0, 1), chosen by the hash of their probabilities."""
+        return self.take(chosen_by_hash(self.row_hashes(), fraction))
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
@@ -154,292 +424,15 @@ class Table:
 
     def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
         """Return the sums of ``p`` by class (K,), with ``spread`` of ``p (1 - p)``, by ``weight`` (n,), in float64."""
-        P = self.proba.astype(np.float64) * (1.0 - self.proba) if spread else self.proba
-        return check_rows(P, np.inf, np.inf)[0] if weight is None else weighted_totals(P, weight)
+        return self.storage.column_sums(self.proba, weight, spread=spread)
 
     def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
-        own = decision < self.n_classes
-        hit = self.proba[np.arange(self.n_rows), np.where(own, decision, 0)]
-        return np.where(own, hit, hit.dtype.type(0))
+        return self.storage.probability_of(self.proba, decision)
 
-
-def make_table(
-    proba: ArrayLike,
-    y: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Sequence[Any] | None = None,
-    *,
-    stated: bool = True,
-) -> Table:
-    """Check probabilities, labels and weights and return them as one table.
-
-    Parameters
-    ----------
-    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        Class probabilities; rows that sum to one within 1e-3 are renormalised. A frame's columns are matched to the
-        classes by their names (`confmax.tables.columns`). What a sparse matrix does not store is zero. A tensor stays
-        on its device; its rows of 16 bits are used as they are.
-    y : array-like (n,) or None
-        True classes: names, or column numbers.
-    sample_weight : array-like (n,) or None
-        Non-negative weights.
-    classes : sequence or None
-        Class names in column order. Default: those that a frame's columns name, else the sorted labels when there are
-        K of them, else 0..K-1.
-    stated : bool
-        Whether ``classes`` state the order of the columns, so that names which fit no class need no warning.
-
-    Returns
-    -------
-    Table
-        In memory as it came where possible.
-
-    Raises
-    ------
-    ValueError
-        For anything that is not such a table; the sentence names the first offending row.
-
-    Warns
-    -----
-    UserWarning
-        If no column of a frame is named like a class, with the class that each column was taken for.
-
-    Examples
-    --------
-    >>> from confmax.oracle import make_table
-    >>> table = make_table([[0.8, 0.2], [0.4, 0.6]], ["no", "yes"])
-    >>> table.classes, table.labels.tolist()
-    (('no', 'yes'), [0, 1])
-    """
-    source = as_source(proba, y, sample_weight, classes)
-    if source is not None:
-        from confmax.tables.partitioned.table import parted_table
-
-        return parted_table(source, classes, stated=stated)
-    for values, name in ((y, "y"), (sample_weight, "sample_weight")):
-        refuse_other_rows(proba, values, name)
-    labels = None if y is None else vector(y, "y", "one label")
-    found = arranged(column_names(proba), classes, labels, stated=stated)
-    P, totals, hashes, unordered = _checked_and_hashed(proba, found.order)
-    n, K = P.shape
-    resolved = resolve_classes(found.classes, labels, K)
-    coded = None if labels is None else encode_labels(labels, resolved, n)
-    warn(found.note)
-    kind = Table
-    if is_sparse(P):
-        from confmax.tables.sparse.table import SparseTable as kind
-    elif is_tensor(P):
-        from confmax.tables.tensor.table import TorchTable as kind
-    return kind(
-        P,
-        coded,
-        None if sample_weight is None else checked_weight(sample_weight, n),
-        resolved,
-        totals=totals,
-        hashes=hashes,
-        unordered=unordered,
-    )
-
-
-def as_source(proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None = None) -> Any:
-    """Return where the rows of a collection lie, None for what is in memory; engines are imported for their own only.
-
-    Raises
-    ------
-    ValueError
-        If labels or weights do not lie beside the probabilities.
-    """
-    refuse_name(proba)
-    if is_source(proba):
-        if y is not None or sample_weight is not None:
-            raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
-        return proba
-    if is_dask(proba):
-        from confmax.tables.partitioned.dask import dask_source
-
-        return dask_source(proba, y, sample_weight)
-    if is_spark(proba):
-        from confmax.tables.partitioned.spark import frame_source
-
-        return frame_source(proba, y, sample_weight, classes=classes)
-    return None
-
-
-def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
-    """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
-
-    A frame's columns are put in the order of ``classes`` by their names. A scipy.sparse matrix becomes
-    a csr_array, a torch tensor stays one.
-
-    Parameters
-    ----------
-    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        The table to check.
-    classes : sequence or None
-        Names of the columns of a frame, in the order that you want.
-
-    Raises
-    ------
-    ValueError
-        For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
-        else than one.
-
-    Examples
-    --------
-    >>> from confmax.tables import checked_probabilities
-    >>> checked_probabilities([[1, 0], [0.5, 0.5]])
-    array([[1. , 0. ],
-           [0.5, 0.5]])
-    """
-    return _checked(proba, classes)[0]
-
-
-def _checked(proba: ArrayLike, classes: Sequence[Any] | None = None) -> tuple[NDArray[Any], Array | None]:
-    """Return checked probabilities (n, K) and their column sums (K,), which only arrays come with."""
-    if is_sparse(proba):
-        from confmax.tables.sparse.table import checked_sparse
-
-        return checked_sparse(proba), None
-    if is_tensor(proba):
-        from confmax.tables.tensor.table import checked_tensor
-
-        return checked_tensor(proba), None
-    return checked_array(as_array(proba, classes), hashed=False)[:2]
-
-
-def _checked_and_hashed(
-    proba: Any, order: Sequence[int] | None
-) -> tuple[NDArray[Any], Array | None, NDArray[np.uint64] | None, NDArray[np.uint64] | None]:
-    """Return `_checked` of columns in this ``order``, and the hashes (n,) of rows, by order of columns and without.
-
-    Rows are hashed as they were given: an array in the pass of its check, all else later, unless rows are divided by
-    their sums.
-    """
-    if is_sparse(proba):
-        from confmax.tables.sparse.table import canonical, divided
-
-        given = canonical(proba)
-        checked = divided(given)
-        changed = checked is not given
-    elif is_tensor(proba):
-        from confmax.tables.tensor.table import checked_tensor
-
-        given, checked = proba.detach(), checked_tensor(proba)
-        changed = checked.is_floating_point() and not given.is_floating_point()
-        changed = changed or (given.dtype == checked.dtype and given.data_ptr() != checked.data_ptr())
-    else:
-        given = as_array(proba, order=order)
-        checked, totals, hashes = checked_array(given, hashed=True)
-        return checked, totals, hashes, None if checked is given else unordered_hashes(given)
-    if not changed:
-        return checked, None, None, None
-    return checked, None, _hashes_of(given), _hashes_of(given, ordered=False)
-
-
-def given_hashes(proba: Any) -> Any:
-    """Return the hash of every row (n,) of probabilities that are no table yet: what a rule draws from without keys.
-
-    Parameters
-    ----------
-    proba : array-like, scipy.sparse matrix or torch tensor (n, K)
-        Probabilities, columns in the order of the classes; rows need not sum to one.
-
-    Returns
-    -------
-    ndarray (n,) of uint64
-        For a tensor the same bits as a tensor of int64 on its device.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from confmax.tables import given_hashes
-    >>> bool((given_hashes([[0.25, 0.75]]) == given_hashes(np.array([[0.25, 0.75]], np.float32))).all())
-    True
-    """
-    if is_sparse(proba):
-        from confmax.tables.sparse.table import canonical
-
-        return row_hashes(canonical(proba))
-    if is_tensor(proba):
-        from confmax.tables.tensor.table import row_hashes as on_device
-
-        return on_device(proba.detach())
-    return _hashes_of(as_array(proba))
-
-
-def _hashes_of(proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
-    """Return the hash of every row (n,) of an array, a canonical csr_array or a tensor."""
-    if is_tensor(proba):
-        from confmax.tables.tensor import table as device
-
-        words = device.row_hashes(proba) if ordered else device.unordered_hashes(proba)
-        return np.asarray(words.cpu().numpy().view(np.uint64))
-    if not ordered:
-        return unordered_hashes(proba)
-    if is_sparse(proba):
-        return row_hashes(proba)
-    hashes = np.empty(len(proba), dtype=np.uint64)
-    check_rows(proba, np.inf, np.inf, hashes)
-    return hashes
-
-
-def apply_calibrator(calibrator: Calibrator | None, proba: NDArray[Any]) -> NDArray[Any]:
-    """Return what ``calibrator`` makes of checked ``proba`` (n, K), checked in turn, in the same dtype.
-
-    Raises
-    ------
-    ValueError
-        If these are not (n, K) probabilities.
-    """
-    return proba if calibrator is None else _calibrated(calibrator, proba)[0]
-
-
-def _calibrated(calibrator: Calibrator, proba: NDArray[Any]) -> tuple[NDArray[Any], Array | None]:
-    """Return calibrated probabilities (n, K), checked, with their column sums."""
-    if is_sparse(proba):
-        from confmax.tables.sparse.table import densified
-
-        # p = 0 is not nothing to a calibrator: the dense table is what the rule was tuned for
-        proba = densified(proba, "the calibration of this rule")
-    if is_tensor(proba) and not getattr(calibrator, "reads_tensors", False):
-        from confmax.tables.tensor.table import calibrated_on_host
-
-        return calibrated_on_host(calibrator, proba), None
-    name = type(calibrator).__name__
-    try:
-        out, totals = _checked(calibrator.transform(proba))
-    except ValueError as error:
-        raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
-    if out.shape != proba.shape:
-        raise ValueError(
-            f"the calibration {name} gave shape {out.shape} for proba of shape {proba.shape}; return the same shape"
-        )
-    if is_tensor(out) or out.dtype == proba.dtype:
-        return out, totals
-    out = out.astype(proba.dtype)
-    return out, check_rows(out, np.inf, np.inf)[0]
-
-
-def is_sparse(proba: Any) -> bool:
-    """Whether ``proba`` is of scipy.sparse, found out without importing it."""
-    return any(kind.__module__.startswith("scipy.sparse") for kind in type(proba).__mro__)
-
-
-def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
-    """Return which classes of ``table`` carry weight (K,), by labels if there are any; at least two must.
-
-    Raises
-    ------
-    ValueError
-        If all weight lies in one class.
-    """
-    share = table.label_weight() if table.has_labels else table.mean_probability()
-    present = share > ABSENT
-    if present.sum() < 2:
-        only = table.classes[int(np.argmax(present))]
-        source = "y" if table.has_labels else "proba"
-        raise ValueError(
-            f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
-        )
-    return present
+    def decisions(self, gains: Gains, calibrator: Calibrator | None = None) -> NDArray[Any]:
+        """Return the decisions (B, n) of all ``gains`` under a ``calibrator`` of these rows, in host memory."""
+        if calibrator is None:
+            return self.storage.decide(self.proba, gains)
+        found = self.storage.calibrated(calibrator, self.proba)
+        return found.storage.decide(found.proba, gains)

@@ -54,7 +54,7 @@ class RecallMeans:
         return np.empty((0, len(best)))
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
-        """Bound the mean by the inequality between it and a weighted mean of the recalls (`confmax.metrics.bounds`)."""
+        """Bound the mean by the inequality between it and a weighted mean of the recalls (`PowerMean.bound`)."""
         diagonal, rows = _diagonal(space, gains)
         return np.nan_to_num(_mean(space).bound(diagonal * rows, heights), nan=np.inf)
 

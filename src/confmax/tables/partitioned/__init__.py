@@ -1,1 +1,46 @@
 """Tables whose rows lie in parts: in files, in Dask collections, in Spark frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confmax.tables.kinds import Kind, register
+
+
+def _is_opened(values: Any) -> bool:
+    return getattr(values, "is_confmax_source", False) is True
+
+
+def is_dask(values: Any) -> bool:
+    """Whether ``values`` are a Dask collection."""
+    return type(values).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def is_spark(values: Any) -> bool:
+    """Whether ``values`` are a Spark DataFrame, of a classic session or of Spark Connect."""
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(values).__mro__
+    )
+
+
+def _opened() -> Kind:
+    from confmax.tables.partitioned.opened import OPENED
+
+    return OPENED
+
+
+def _dask() -> Kind:
+    from confmax.tables.partitioned.dask_kind import DASK
+
+    return DASK
+
+
+def _spark() -> Kind:
+    from confmax.tables.partitioned.spark_kind import SPARK
+
+    return SPARK
+
+
+register("opened", _is_opened, _opened)
+register("dask", is_dask, _dask)
+register("spark", is_spark, _spark)

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from confmax.tables.kinds import is_dask
 from confmax.tables.labels import vector
 from confmax.tables.partitioned.table import Part
 
@@ -205,8 +204,8 @@ def _persisted(given: list[Any]) -> list[Any]:
     import dask
 
     out = list(given)
-    for frames in (True, False):
-        places = [k for k, each in enumerate(given) if is_dask(each) and is_frame(each) == frames]
+    for is_held in (is_frame, _is_array):
+        places = [k for k, each in enumerate(given) if is_held(each)]
         for k, each in zip(places, dask.persist(*(given[k] for k in places)), strict=True):
             out[k] = each
     return out

@@ -3,31 +3,39 @@
 A *source* knows where the parts are and runs a function on each of them; that is all that an engine has to do. What is
 run is the oracle of an array in memory, on the rows of one part. What comes back depends on the number of classes and
 gains, never on rows, except for one sample of a bounded size, whose rows are chosen by what is in them.
+
+The table that a solver sees holds no rows except the sample, which has the same rows in the same order for any
+partition. Calibrations are fitted on the sample and warm starts begin on it; every reported number includes all rows.
+Tables that an engine can hold (Dask, Spark) are checked once and held as arrays. Files are read in every pass, and
+refused if their time or size has changed since their rows were checked. Errors in a part are returned as values, so
+that the message names the first part rather than the fastest, and no engine tries a bad row again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, NoReturn, Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion, Gains
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.array.oracle import NumbaOracle
 from confmax.tables.arrays import as_array, checked_array, checked_weight
 from confmax.tables.columns import arranged, warn
 from confmax.tables.fingerprints import column_factors, unordered_hashes
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
-from confmax.tables.sampling import chosen_by_hash, rows_of
-from confmax.tables.table import Calibrator, Table
+from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
 MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # and no fewer than these, however many
 
 T = TypeVar("T")
+Sums = tuple[float, Confusion]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +110,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
+class Summary:
     """What one part, or all of them, add up to.
 
     Attributes
@@ -115,7 +123,7 @@ class Survey:
         Weighted sum of each column.
     label_weight : ndarray (K,) or None
         Weight of each true class.
-    sample : tuple of Table
+    sample : tuple of MemoryTable
         The chosen rows of each part.
     renormalised : bool
         Whether some row was divided by its sum.
@@ -126,29 +134,55 @@ class Survey:
     weight: float
     totals: Array
     label_weight: Array | None
-    sample: tuple[Table, ...]
+    sample: tuple[MemoryTable, ...]
     renormalised: bool
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class PartedTable(Table):
-    """A checked table whose rows are elsewhere: ``proba`` is empty and tells type and number of classes only.
+class PartitionedTable(Table):
+    """A checked table whose rows are elsewhere.
 
     Attributes
     ----------
     source : Source
         The parts, as tables of raw probabilities.
-    known : Survey
+    classes : tuple
+        Names of the columns.
+    score_type : dtype
+        The type of the probabilities.
+    known : Summary
         What the first pass has added up.
-    sample : Table
-        The rows at hand: about as many as `SAMPLE_CELLS` entries, chosen by a hash of their content.
+    sample : MemoryTable
+        The rows in memory: about as many as `SAMPLE_CELLS` entries, chosen by a hash of their content.
+    calibrator : Calibrator or None
+        What every pass applies to each part.
+    raw : PartitionedTable or None
+        The table as it was given, where this one is calibrated.
     """
 
-    backend: ClassVar[str] = "parts"
+    source: Any
+    classes: tuple[Any, ...]
+    score_type: np.dtype[Any]
+    known: Summary
+    sample: MemoryTable
+    calibrator: Calibrator | None = None
+    raw: PartitionedTable | None = None
 
-    source: Any = None
-    known: Any = None
-    sample: Any = None
+    @property
+    def backend(self) -> str:
+        """Name of the oracle that `make_oracle` takes for it."""
+        return "parts"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that scores are computed in."""
+        return self.score_type
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether zeros are probabilities that were left out: no."""
+        return False
 
     @property
     def n_rows(self) -> int:
@@ -170,22 +204,27 @@ class PartedTable(Table):
         """Sum of the weights."""
         return self.known.weight
 
-    def at_hand(self) -> Table:
+    def in_memory(self) -> MemoryTable:
         """Return the sample."""
         return self.sample
 
-    def calibrated(self, calibrator: Calibrator | None) -> Table:
+    def calibrated(self, calibrator: Calibrator | None) -> PartitionedTable:
         """Return the table of the raw probabilities under a calibrator, which every pass applies to each part."""
-        raw = self.uncalibrated()
+        raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
         return replace(raw, calibrator=calibrator, raw=raw, sample=self.sample.calibrated(calibrator))
 
-    def uncalibrated(self) -> PartedTable:
-        """Return the table of the raw probabilities."""
-        return self if self.raw is None else cast(PartedTable, self.raw)
+    def oracle(self, model_share: float) -> Oracle:
+        """Return the oracle that scans every part where it lies."""
+        return PartsOracle(self, model_share)
 
-    def dense(self, what: str) -> Table:
+    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of decisions on this calibration of the rows, by another one's truth."""
+        truth = in_parts(oracle.table)
+        return PartsOracle(truth, oracle.model_share).maximize_on(self, gains, matrix=matrix)
+
+    def dense(self, what: str) -> NoReturn:
         """Refuse: ``what`` needs all rows in one place.
 
         Raises
@@ -200,13 +239,13 @@ class PartedTable(Table):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
-        return np.asarray(self.known.label_weight / self.known.label_weight.sum())
+        own = self.known.label_weight
+        assert own is not None
+        return np.asarray(own / own.sum())
 
-    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
-        """Return the sums of ``p`` by the table's own weights; others need the rows."""
-        if weight is not None or spread:
-            self.dense("a sum over rows with other weights")
-        return np.asarray(self.mean_probability() * self.known.weight)
+    def mean_probability(self) -> Array:
+        """Return the weighted mean of each column (K,), float64."""
+        return self._mean_probability
 
     @cached_property
     def _mean_probability(self) -> Array:
@@ -215,12 +254,12 @@ class PartedTable(Table):
         parts = [part for part in self.over_parts(_column_totals) if part is not None]
         return np.asarray(np.sum(parts, axis=0) / self.known.weight)
 
-    def over_parts(self, work: Callable[[Table], T]) -> Iterator[T | None]:
+    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T | None]:
         """Yield what ``work`` returns for the table of every part, None where a part has no weight."""
         return self.source.run(partial(_on_table, work, self.calibrator))
 
 
-def parted_table(source: Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartedTable:
+def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartitionedTable:
     """Check all parts in one pass and return them as one table; ``stated`` as for `make_table`.
 
     Raises
@@ -239,9 +278,9 @@ def parted_table(source: Source, classes: Sequence[Any] | None, *, stated: bool 
     wanted = _sample_size(source.n_classes, labelled=source.has_labels)
     tables = source.kept(partial(as_table, classes=resolved, fraction=min(1.0, wanted / source.n_rows)))
     known, dtype = None, np.dtype(np.float32)
-    for survey, kind in tables.run(_surveyed):
-        if survey is not None:
-            known, dtype = (survey if known is None else _together(known, survey)), np.promote_types(dtype, kind)
+    for summary, kind in tables.run(_summaryed):
+        if summary is not None:
+            known, dtype = (summary if known is None else _together(known, summary)), np.promote_types(dtype, kind)
     if known is None:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     if known.weight <= 0 or not np.isfinite(known.weight):
@@ -249,10 +288,7 @@ def parted_table(source: Source, classes: Sequence[Any] | None, *, stated: bool 
     if not source.holds and not known.renormalised:
         # the source itself sees to it that rows do not change
         tables = source.kept(partial(as_table, classes=resolved, fraction=0.0))
-    empty = np.empty((0, source.n_classes), dtype)
-    return PartedTable(
-        empty, None, None, resolved, source=tables, known=replace(known, sample=()), sample=_ordered(known.sample)
-    )
+    return PartitionedTable(tables, resolved, dtype, replace(known, sample=()), _ordered(known.sample))
 
 
 def _sample_size(K: int, *, labelled: bool) -> int:
@@ -265,38 +301,100 @@ def _sample_size(K: int, *, labelled: bool) -> int:
 class _OnePart:
     """A table in memory as the only part of a source."""
 
-    table: Table
+    table: MemoryTable
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
-        yield work(Checked(self.table, 1.0))
+        yield work(CheckedPart(self.table, 1.0))
 
 
-def in_one_part(table: Table) -> PartedTable:
-    """Return a table in memory as one in parts, of which it is the only one."""
-    source, raw = _OnePart(table.calibrated(None)), table.calibrated(None)
+def in_parts(table: Table) -> PartitionedTable:
+    """Return a table as one in parts; one in memory is the only part of it."""
+    if isinstance(table, PartitionedTable):
+        return table
+    given = table.dense("backend='parts'")
+    raw = given.calibrated(None)
     own = None if raw.labels is None else raw.label_weight() * raw.weight_total
     totals = raw.mean_probability() * raw.weight_total
-    known = Survey(raw.n_rows, raw.n_weighted, raw.weight_total, totals, own, (), False)
-    parted = PartedTable(raw.proba[:0], None, None, raw.classes, source=source, known=known, sample=raw)
-    return parted if table.calibrator is None else cast(PartedTable, parted.calibrated(table.calibrator))
+    known = Summary(raw.n_rows, raw.n_weighted, raw.weight_total, totals, own, (), False)
+    whole = PartitionedTable(_OnePart(raw), raw.classes, raw.dtype, known, raw)
+    return whole.calibrated(given.calibrator)
+
+
+# --- the oracle: each part is scanned where it lies, sums are added in the order of parts -----------------------------
+
+
+class PartsOracle:
+    """Oracle on a table whose rows lie in parts.
+
+    Parameters
+    ----------
+    table : PartitionedTable
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: PartitionedTable, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        rows = np.zeros(table.n_classes)
+        if model_share > 0:
+            rows = model_share * table.mean_probability()
+        if not self.exact:
+            rows = rows + (1.0 - model_share) * table.label_weight()
+        self.rows: Array = rows
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain."""
+        work = partial(_answers, gains=gains, share=self.model_share, matrix=matrix)
+        return self._joined(self.table.over_parts(work))
+
+    def maximize_on(self, table: PartitionedTable, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of decisions on another calibration of the same rows, counted by this one's truth."""
+        work = partial(
+            _answers_on, gains=gains, share=self.model_share, matrix=matrix, truth=self.table.calibrator,
+            decides_on=table.calibrator,
+        )  # fmt: skip
+        return self._joined(self.table.calibrated(None).over_parts(work))
+
+    def _joined(self, parts: Iterable[Sums | None]) -> Confusion:
+        total: Any = None
+        for part in parts:
+            if part is not None:
+                weight, found = part
+                sums = [weight * found.diagonal, weight * found.columns]
+                sums += [] if found.matrix is None else [weight * found.matrix]
+                total = sums if total is None else [one + other for one, other in zip(total, sums, strict=True)]
+        diagonal, columns, *matrix = (each / self.table.weight_total for each in total)
+        return Confusion(self.rows, diagonal, columns, matrix[0] if matrix else None)
+
+
+def _answers(table: MemoryTable, *, gains: Gains, share: float, matrix: bool) -> Sums:
+    return table.weight_total, NumbaOracle(table, share).maximize(gains, matrix=matrix)
+
+
+def _answers_on(table: MemoryTable, *, gains: Gains, share: float, matrix: bool, truth: Any, decides_on: Any) -> Sums:
+    oracle = NumbaOracle(table.calibrated(truth), share)
+    return table.weight_total, table.calibrated(decides_on).counted_by(oracle, gains, matrix=matrix)
 
 
 # --- what is run on a part -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
+class CheckedPart:
     """A part after its check: its table, None without rows, and what it adds up to.
 
-    The survey rides along, so that a part which is not held is read once for both.
+    The summary rides along, so that a part which is not held is read once for both.
     """
 
-    table: Table | None
+    table: MemoryTable | None
     fraction: float
     renormalised: bool = False
 
 
-def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checked:
+def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> CheckedPart:
     """Return the checked table of a part, or with fraction zero the table of one that was found good before.
 
     Raises
@@ -305,7 +403,7 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         As `make_table`, with the name of the part before it.
     """
     if len(part.proba) == 0:
-        return Checked(None, fraction)
+        return CheckedPart(None, fraction)
     try:
         P = as_array(part.proba)
         if P.shape[1] != len(classes):
@@ -316,15 +414,15 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
     except ValueError as error:
         raise ValueError(f"{part.name}: {error}") from None
-    table = Table(proba, labels, weight, classes, totals=totals, hashes=hashes, unordered=unordered)
-    return Checked(table, fraction, proba is not P)
+    table = MemoryTable(ARRAYS, proba, labels, weight, classes, totals=totals, hashes=hashes, unordered=unordered)
+    return CheckedPart(table, fraction, proba is not P)
 
 
 def _given(labels: Any) -> Any:
     return labels if isinstance(labels, Coded) else vector(labels, "y", "one label")
 
 
-def _surveyed(checked: Checked) -> tuple[Survey | None, np.dtype[Any]]:
+def _summaryed(checked: CheckedPart) -> tuple[Summary | None, np.dtype[Any]]:
     table = checked.table
     if table is None:
         return None, np.dtype(np.float32)
@@ -332,21 +430,21 @@ def _surveyed(checked: Checked) -> tuple[Survey | None, np.dtype[Any]]:
     own = None
     if table.labels is not None:
         own = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
-    sample = rows_of(table, chosen_by_hash(table.row_hashes(), checked.fraction))
+    sample = table.sampled(checked.fraction)
     n_weighted = int(np.count_nonzero(weight))
-    found = Survey(table.n_rows, n_weighted, float(weight.sum()), table.column_sums(table.weight), own, (sample,),
+    found = Summary(table.n_rows, n_weighted, float(weight.sum()), table.column_sums(table.weight), own, (sample,),
                    checked.renormalised)  # fmt: skip
     return found, table.dtype
 
 
-def _on_table(work: Callable[[Table], T], calibrator: Calibrator | None, checked: Checked) -> T | None:
+def _on_table(work: Callable[[MemoryTable], T], calibrator: Calibrator | None, checked: CheckedPart) -> T | None:
     table = checked.table
     if table is None or (table.weight is not None and not table.weight.any()):
         return None
     return work(table.calibrated(calibrator))
 
 
-def _column_totals(table: Table) -> Array:
+def _column_totals(table: MemoryTable) -> Array:
     return table.column_sums(table.weight)
 
 
@@ -375,16 +473,16 @@ def distinct_array(values: list[Any]) -> NDArray[Any]:
     return out
 
 
-def _together(one: Survey, other: Survey) -> Survey:
+def _together(one: Summary, other: Summary) -> Summary:
     own = None
     if one.label_weight is not None and other.label_weight is not None:
         own = one.label_weight + other.label_weight
-    return Survey(one.n_rows + other.n_rows, one.n_weighted + other.n_weighted, one.weight + other.weight,
+    return Summary(one.n_rows + other.n_rows, one.n_weighted + other.n_weighted, one.weight + other.weight,
                   one.totals + other.totals, own, one.sample + other.sample,
                   one.renormalised or other.renormalised)  # fmt: skip
 
 
-def _ordered(parts: tuple[Table, ...]) -> Table:
+def _ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
     proba = np.concatenate([part.proba for part in parts])
     labels, weight, hashes = (
@@ -397,5 +495,5 @@ def _ordered(parts: tuple[Table, ...]) -> Table:
     keys = [key for key in (weight, labels, digits, hashes) if key is not None]
     order = np.lexsort(keys)
     picked = [None if part is None else part[order] for part in (labels, weight, hashes, unordered)]
-    return Table(np.ascontiguousarray(proba[order]), picked[0], picked[1], parts[0].classes, hashes=picked[2],
-                 unordered=picked[3])  # fmt: skip
+    return MemoryTable(ARRAYS, np.ascontiguousarray(proba[order]), picked[0], picked[1], parts[0].classes,
+                       hashes=picked[2], unordered=picked[3])  # fmt: skip

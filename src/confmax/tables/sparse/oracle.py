@@ -18,8 +18,8 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.tables.precision import answered, gain_coefficients
 from confmax.tables.sparse import kernels
-from confmax.tables.sparse.table import as_sparse, decide, kernel_gains
-from confmax.tables.table import Table
+from confmax.tables.sparse.rows import arrays_of, decide, kernel_gains
+from confmax.tables.table import MemoryTable
 
 MOST_PARTS = 64
 PART_ROWS = 4096
@@ -28,12 +28,12 @@ MATRIX_CELLS = 1 << 24  # of a confusion matrix
 
 
 class SparseOracle:
-    """Compiled oracle on a sparse table; a dense one is converted.
+    """Compiled oracle on a sparse table.
 
     Parameters
     ----------
-    table : Table
-        The checked table.
+    table : MemoryTable
+        The checked table, in sparse rows.
     model_share : float
         C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
 
@@ -47,12 +47,11 @@ class SparseOracle:
     array([[0.4, 0. , 0.3]])
     """
 
-    def __init__(self, table: Table, model_share: float) -> None:
-        self.table = as_sparse(table)
+    def __init__(self, table: MemoryTable, model_share: float) -> None:
+        self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0
-        csr = self.table.proba
-        self._arrays = (csr.indptr, csr.indices, csr.data)
+        self._arrays = arrays_of(table.proba)
         self._weight = np.empty(0) if table.weight is None else table.weight
         self._total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
         self._labels = np.empty(0, dtype=np.int64)

@@ -3,46 +3,24 @@
 A chunk of rows at a time is multiplied, added to and compared, in the type of the scores and in separate operations, so
 that reduced gains decide as the reference does, bit for bit; the scores of the whole table never exist. Full gains are
 matrix products in float64, rounded to the type of the scores: rows whose two best scores are as close as rounding may
-be decided differently. On CUDA a kernel (`_triton`) reads each probability once, if it agrees with this code.
+be decided differently. On CUDA a kernel (`triton.py`) reads each probability once, if it agrees with this code.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.precision import answered, decided, gain_coefficients
-from confmax.tables.table import Table
-from confmax.tables.tensor.table import FixedPoint, Tensor, TorchTable, chunks, from_host, scores_of, take
+from confmax.tables.table import MemoryTable
+from confmax.tables.tensor.rows import DeviceRows, FixedPoint, Sums, Tensor, chunks, scores_of, take
 
 CHECKED_ROWS = 1 << 14  # on which a kernel must agree before it is used
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Integer sums over rows, on the device: what is decided (B, M), p of it and hits of labels (B, K), matrices.
-
-    ``model`` and ``matrix`` are sums of products with p, ``hits`` and ``counted`` of weights (`FixedPoint`).
-    """
-
-    columns: Tensor
-    model: Tensor
-    hits: Tensor
-    matrix: Tensor
-    counted: Tensor
-
-    @classmethod
-    def zeros(cls, n_gains: int, K: int, M: int, *, matrix: bool, device: Any) -> Sums:
-        """Return empty sums."""
-        sizes = ((n_gains, M), (n_gains, K), (n_gains, K), *[(n_gains if matrix else 0, M * K)] * 2)
-        return cls(*(torch.zeros(size, dtype=torch.int64, device=device) for size in sizes))
 
 
 Fused = Callable[[Tensor, Tensor], Sums]
@@ -51,7 +29,7 @@ Fused = Callable[[Tensor, Tensor], Sums]
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def device_gains(gains: Gains, table: TorchTable) -> tuple[Tensor, Tensor | None]:
+def device_gains(gains: Gains, table: DeviceRows) -> tuple[Tensor, Tensor | None]:
     """Return ``(a, b)``, in the type of the scores, or ``(full, None)``, in float64, on the table's device."""
     first, second = gain_coefficients(gains, table.dtype)
     device = table.proba.device
@@ -101,12 +79,12 @@ def decide_chunk(x: Tensor, wide: Tensor, first: Tensor, second: Tensor | None) 
 
 def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     """Return the decisions (B, n) of every gain on every row of a checked tensor, int64 on its device."""
-    given = TorchTable(proba, None, None, ())
+    given = DeviceRows(proba)
     return decided(gains, given.dtype, lambda part, wide: _decide_tensor(proba.double() if wide else proba, part))
 
 
 def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
-    first, second = device_gains(gains, TorchTable(proba, None, None, ()))
+    first, second = device_gains(gains, DeviceRows(proba))
     out = torch.empty((len(gains), len(proba)), dtype=torch.int64, device=proba.device)
     for rows in chunks(proba):
         x = scores_of(proba[rows])
@@ -117,11 +95,6 @@ def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     return out
 
 
-def decide(proba: Tensor, gains: Gains) -> NDArray[np.int32]:
-    """Return the same decisions as an array in host memory."""
-    return decide_tensor(proba, gains).to(torch.int32).cpu().numpy()
-
-
 # --- the oracle -------------------------------------------------------------------------------------------------------
 
 
@@ -130,11 +103,11 @@ class TorchOracle:
 
     Parameters
     ----------
-    table : Table
-        The checked table; one in host memory is read where it is.
+    table : MemoryTable
+        The checked table, in a tensor.
     model_share : float
         C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    decides_on : Table or None
+    decides_on : torch.Tensor (n, K) or None
         Other probabilities of the same rows, from which decisions are made; the statistics stay those of ``table``.
 
     Warns
@@ -143,13 +116,13 @@ class TorchOracle:
         If the kernel for CUDA does not agree with the plain operations on the first rows: it is not used.
     """
 
-    def __init__(self, table: Table, model_share: float, *, decides_on: Table | None = None) -> None:
+    def __init__(self, table: MemoryTable, model_share: float, *, decides_on: Tensor | None = None) -> None:
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0 and decides_on is None
-        self._rows = as_torch(table)
-        self._decides = self._rows if decides_on is None else as_torch(decides_on)
-        self.rows = model_share * self._rows.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        self._rows = DeviceRows(table.proba, table.labels, table.weight)
+        self._decides = self._rows if decides_on is None else DeviceRows(decides_on)
+        self.rows = model_share * table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
         if model_share < 1.0:
             self.rows = self.rows + (1.0 - model_share) * table.label_weight()
         self._fused = None if decides_on is not None else checked_fused(self._rows, model_share)
@@ -188,22 +161,15 @@ class TorchOracle:
         return out / fixed.total
 
 
-def as_torch(table: Table) -> TorchTable:
-    """Return a table as one of tensors; a table in host memory without a copy where NumPy allows that."""
-    if isinstance(table, TorchTable):
-        return table
-    return TorchTable(from_host(table.proba, "cpu"), table.labels, table.weight, table.classes)
-
-
 def scan(
-    table: TorchTable,
+    table: DeviceRows,
     share: float,
     first: Tensor,
     second: Tensor | None,
     *,
     power: int = 0,
     matrix: bool = False,
-    decides_on: TorchTable | None = None,
+    decides_on: DeviceRows | None = None,
 ) -> Sums:
     """Return the sums of every gain's decisions over all rows of the table."""
     source = table if decides_on is None else decides_on
@@ -225,7 +191,7 @@ def scan(
 
 
 def _add(
-    sums: Sums, g: int, decision: Tensor, table: TorchTable, rows: slice, *, counts: Tensor, p: Tensor, share: float
+    sums: Sums, g: int, decision: Tensor, table: DeviceRows, rows: slice, *, counts: Tensor, p: Tensor, share: float
 ) -> None:
     sums.columns[g].index_add_(0, decision, counts)
     if share > 0.0:
@@ -241,7 +207,7 @@ def _add_matrix(
     sums: Sums,
     g: int,
     decision: Tensor,
-    table: TorchTable,
+    table: DeviceRows,
     rows: slice,
     *,
     counts: Tensor,
@@ -259,7 +225,7 @@ def _add_matrix(
 # --- the kernel -------------------------------------------------------------------------------------------------------
 
 
-def fused_scan(table: TorchTable, share: float) -> Fused | None:
+def fused_scan(table: DeviceRows, share: float) -> Fused | None:
     """Return the scan by a kernel, None where there is none for this table."""
     if table.proba.device.type != "cuda":
         return None
@@ -270,7 +236,7 @@ def fused_scan(table: TorchTable, share: float) -> Fused | None:
     return triton.fused_scan(table, share)
 
 
-def checked_fused(table: TorchTable, share: float) -> Fused | None:
+def checked_fused(table: DeviceRows, share: float) -> Fused | None:
     """Return the scan by a kernel if its sums on the first rows equal those of the plain operations."""
     P = table.proba
     try:
@@ -280,7 +246,7 @@ def checked_fused(table: TorchTable, share: float) -> Fused | None:
         n = min(CHECKED_ROWS, len(P))
         labels = None if table.labels is None else table.labels[:n]
         weight = None if table.weight is None else table.weight[:n]
-        part = TorchTable(P[:n], labels, weight, table.classes)
+        part = DeviceRows(P[:n], labels, weight)
         tried = fused_scan(part, share)
         assert tried is not None
         if all(_agrees(part, share, tried, _trial_gains(table.n_classes, further)) for further in (0, 1)):
@@ -296,7 +262,7 @@ def checked_fused(table: TorchTable, share: float) -> Fused | None:
     return None
 
 
-def _agrees(part: TorchTable, share: float, tried: Fused, gains: Gains) -> bool:
+def _agrees(part: DeviceRows, share: float, tried: Fused, gains: Gains) -> bool:
     first, second = device_gains(gains, part)
     assert second is not None
     mine, theirs = scan(part, share, first, second), tried(first, second)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Gains
 from confmax.tables.tensor.hashes import mixed, shifted, signed
 from confmax.tables.tensor.oracle import decide_tensor
-from confmax.tables.tensor.table import Tensor, chunks
+from confmax.tables.tensor.rows import Tensor, chunks
 
 
 def decision_probabilities(proba: Tensor, gains: Gains, weights: Array) -> Tensor:
@@ -49,9 +49,9 @@ def decide_drawn(proba: Tensor, gains: Gains, weights: Array, *, words: NDArray[
     return out
 
 
-def as_words(keys: NDArray[np.uint64], proba: Tensor) -> Tensor:
-    """Return keys in host memory as words on the device of ``proba``."""
-    return torch.as_tensor(keys.view(np.int64), device=proba.device)
+def as_words(keys: NDArray[np.uint64] | Tensor, proba: Tensor) -> Tensor:
+    """Return keys as words on the device of ``proba``, where the hashes of rows are already."""
+    return torch.as_tensor(keys.view(np.int64), device=proba.device) if isinstance(keys, np.ndarray) else keys
 
 
 def _largest(proba: Tensor) -> int:

@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from confmax.tables.tensor.table import Tensor, TorchTable
+from confmax.tables.tensor.rows import DeviceRows, Sums, Tensor
 
 MOST_CLASSES = 4096
 CELLS = 8192  # entries that a program holds, 32 per thread
@@ -69,10 +69,8 @@ def settings(K: int, M: int, stride: int, *, wide: bool, weighted: bool, share: 
     }  # fmt: skip
 
 
-def fused_scan(table: TorchTable, share: float) -> Any:
+def fused_scan(table: DeviceRows, share: float) -> Any:
     """Return the scan of a table for reduced gains, statistics only: of (a, b), (B, K) and (B, M), to sums."""
-    from confmax.tables.tensor.oracle import Sums
-
     P = table.proba
     n, K = P.shape
     if K > MOST_CLASSES:

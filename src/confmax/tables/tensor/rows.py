@@ -1,8 +1,14 @@
-"""Tables of class probabilities that stay on their device, as torch tensors.
+"""Rows that stay on their device, as torch tensors: their check, their weights in fixed point, their calibration.
 
 Checks run on the device, a chunk of rows at a time; what is refused is refused in the words of NumPy arrays. Weights
 and sums are fixed-point integers (`FixedPoint`): a sum of integers does not depend on the order of its terms, so that
 every statistic is the same, bit for bit, on any device, with any number of threads, and for any order of the rows.
+
+Products are rounded to ``2^-61`` of all weight, so atomic additions in any order give the same bytes on a CPU, on a GPU
+and in the kernel (`triton.py`). The kernel is used only if its sums on the first rows equal those of the plain
+operations. Rows of 16 bits are not divided by their sums, which differ from one by rounding: all statistics are linear
+in the rows, so gains stay exact. `Table.dense` is the only way to host memory, for code that searches or fits rows:
+calibration, thresholds, coordinates.
 """
 
 from __future__ import annotations
@@ -11,16 +17,15 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
-from confmax.tables.kinds import on_host
-from confmax.tables.table import Calibrator, Table, apply_calibrator, checked_probabilities
 from confmax.tables.tensor import hashes as torch_hashes
 
 Tensor = Any
@@ -30,71 +35,43 @@ BITS = 61  # of a sum in fixed point; two more are left for rows whose sum excee
 
 
 @dataclass(frozen=True, eq=False)
-class TorchTable(Table):
-    """A checked table of class probabilities on a device.
+class DeviceRows:
+    """Rows, labels and weights on a device, as scans read them.
 
     Attributes
     ----------
     proba : torch.Tensor (n, K), float16, bfloat16, float32 or float64
         Each row of 32 or 64 bits sums to one up to rounding; rows of 16 bits are used as they are, in float32.
-
-    Examples
-    --------
-    >>> from confmax.oracle import make_table
-    >>> table = make_table(torch.tensor([[0.75, 0.25], [0.5, 0.5]]))
-    >>> table.backend, table.mean_probability()
-    ('torch', array([0.625, 0.375]))
+    labels : ndarray (n,) of int or None
+        True classes, in host memory.
+    weight : ndarray (n,) of float64 or None
+        Sample weights, in host memory.
     """
 
     proba: Any
-    backend: ClassVar[str] = "torch"
+    labels: NDArray[np.int64] | None = None
+    weight: Array | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type that scores are computed in: float32, or float64 for a table in float64."""
-        return np.dtype(np.float64 if self.proba.dtype == torch.float64 else np.float32)
+        return score_dtype(self.proba)
 
-    def dense(self, what: str) -> Table:
-        """Return the same rows in host memory, as what ``what`` needs: copied once, in the type of the scores."""
-        return self._host
-
-    @cached_property
-    def _host(self) -> Table:
-        return Table(on_host(self.proba), self.labels, self.weight, self.classes, hashes=self.hashes,
-                     unordered=self.unordered)  # fmt: skip
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.proba.shape[1])
 
     @cached_property
     def fixed(self) -> FixedPoint:
         """The rows' weights as sums take them."""
-        return FixedPoint.of(self.weight, self.n_rows, self.proba.device)
+        return FixedPoint.of(self.weight, len(self.proba), self.proba.device)
 
     @cached_property
     def codes(self) -> Tensor:
         """The labels (n,) on the device, int64."""
         assert self.labels is not None
         return from_host(self.labels, self.proba.device)
-
-    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
-        """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
-        own = self.fixed if weight is self.weight else FixedPoint.of(weight, self.n_rows, self.proba.device)
-        total = torch.zeros(self.n_classes, dtype=torch.int64, device=self.proba.device)
-        for rows in chunks(self.proba):
-            p = self.proba[rows].double()
-            total += own.products(p * (1.0 - p) if spread else p, rows).sum(dim=0)
-        return own.back(total)
-
-    def mean_probability(self) -> Array:
-        """Return the weighted mean of each column (K,), float64."""
-        return self._mean
-
-    @cached_property
-    def _mean(self) -> Array:
-        return self.column_sums(self.weight) / self.fixed.total
-
-    def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its decision (n,), zero for a decision that is no class."""
-        chosen = torch.as_tensor(decision, device=self.proba.device).long()
-        return on_host(take(self.proba, chosen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +132,44 @@ class FixedPoint:
         return sums.cpu().numpy().astype(np.float64) if self.weight is None else self.back(sums)
 
 
+def on_host(values: Tensor) -> NDArray[Any]:
+    """Return a tensor as an array in host memory, half precision as float32."""
+    plain = values.detach().cpu()
+    narrow = plain.is_floating_point() and plain.element_size() < 4
+    return (plain.float() if narrow else plain).resolve_conj().resolve_neg().numpy()
+
+
 def chunks(proba: Tensor) -> Iterator[slice]:
     """Yield the rows of a tensor (n, K) in slices of bounded size: no temporary is larger than a few of them."""
     n, K = proba.shape
     size = max(1, CELLS.get(proba.device.type, CELLS["cpu"]) // K)
     for low in range(0, n, size):
         yield slice(low, min(low + size, n))
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Integer sums over rows, on the device: what is decided (B, M), p of it and hits of labels (B, K), matrices.
+
+    ``model`` and ``matrix`` are sums of products with p, ``hits`` and ``counted`` of weights (`FixedPoint`).
+    """
+
+    columns: Tensor
+    model: Tensor
+    hits: Tensor
+    matrix: Tensor
+    counted: Tensor
+
+    @classmethod
+    def zeros(cls, n_gains: int, K: int, M: int, *, matrix: bool, device: Any) -> Sums:
+        """Return empty sums."""
+        sizes = ((n_gains, M), (n_gains, K), (n_gains, K), *[(n_gains if matrix else 0, M * K)] * 2)
+        return cls(*(torch.zeros(size, dtype=torch.int64, device=device) for size in sizes))
+
+
+def score_dtype(proba: Tensor) -> np.dtype[Any]:
+    """Return the type of scores as NumPy's."""
+    return np.dtype(np.float64 if proba.dtype == torch.float64 else np.float32)
 
 
 def scores_of(proba: Tensor) -> Tensor:
@@ -213,7 +222,7 @@ def checked_tensor(proba: Tensor) -> Tensor:
     P = proba.detach()
     if P.ndim != 2 or P.shape[1] < 2 or P.shape[0] == 0 or P.is_complex():
         # the sentence depends on the shape and the type alone
-        checked_probabilities(np.broadcast_to(np.empty((), np.complex64 if P.is_complex() else np.float32), P.shape))
+        ARRAYS.check(np.broadcast_to(np.empty((), np.complex64 if P.is_complex() else np.float32), P.shape))
     if P.dtype not in WIDE + NARROW:
         P = P.float() if P.is_floating_point() else P.double()
     if P.stride(1) != 1:
@@ -260,18 +269,13 @@ def _refuse(P: Tensor, tolerance: float) -> None:
             if found.any():
                 row = rows.start + int(found.long().argmax())
                 try:
-                    checked_probabilities(on_host(P[row : row + 1]))
+                    ARRAYS.check(on_host(P[row : row + 1]))
                 except ValueError as error:
                     words = str(error).replace("row 0", f"row {row}", 1)
                     raise ValueError(words.replace(f"{ROW_SUM_TOLERANCE:g}", f"{tolerance:g}")) from None
 
 
 # --- calibration ------------------------------------------------------------------------------------------------------
-
-
-def calibrated_on_host(calibrator: Calibrator, proba: Tensor) -> Tensor:
-    """Return what a calibrator that reads arrays makes of checked probabilities (n, K), on their device again."""
-    return from_host(apply_calibrator(calibrator, on_host(proba)), proba.device)
 
 
 def softmax(proba: Tensor, a: Array, b: Array, floor: float) -> Tensor:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from confmax.tables.kinds import is_dask, is_spark
+from confmax.tables.partitioned import is_dask, is_spark
 from confmax.tables.partitioned.files import (
     FileSource,
     Heard,

@@ -1,16 +1,19 @@
-"""Tables in compressed sparse rows: the k largest probabilities of very many classes, all others being zero.
+"""Checked rows in compressed form: the k largest probabilities of very many classes, all others being zero.
 
-The table is a `scipy.sparse.csr_array` of shape (n, K) whose rows store at least one class, each class once, in rising
+They are a `scipy.sparse.csr_array` of shape (n, K) whose rows store at least one class, each class once, in rising
 order. Every answer equals that on the dense table; what a scan costs is O(stored entries + K) per gain. What is
 inherently dense (a search over thresholds or over one coefficient) works on the dense table while that is small, and
 is refused in one sentence otherwise.
+
+A row's argmax considers its stored entries and one other class: the class with the largest offset among those that the
+row does not store. Gains that have coefficients for one class only are answered together in one pass; macro F1
+evaluates K of these at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,75 +24,9 @@ from confmax.tables.array.oracle import decide as decide_dense
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, in_native_order
 from confmax.tables.precision import decided, gain_coefficients
 from confmax.tables.sparse import kernels
-from confmax.tables.table import Calibrator, Table
 
-DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
-DENSE_FACTOR = 4  # and one whose cells are at most so many times its stored entries
 ROWS = 1 << 14  # rows per part of a scan that has no statistics
 BLOCK_CELLS = 1 << 21  # cells of a dense block of rows
-
-
-@dataclass(frozen=True, eq=False)
-class SparseTable(Table):
-    """A checked table of class probabilities in compressed sparse rows.
-
-    Attributes
-    ----------
-    proba : scipy.sparse.csr_array (n, K), float32 or float64
-        Each row stores at least one class, each once, classes rising; each row sums to one up to rounding.
-
-    Examples
-    --------
-    >>> import scipy.sparse
-    >>> from confmax.oracle import make_table
-    >>> table = make_table(scipy.sparse.csr_array([[0.8, 0.2, 0.0], [0.0, 0.0, 1.0]]))
-    >>> table.backend, table.proba.nnz, table.mean_probability()
-    ('sparse', 3, array([0.4, 0.1, 0.5]))
-    """
-
-    proba: Any
-    backend: ClassVar[str] = "sparse"
-
-    def calibrated(self, calibrator: Calibrator | None) -> Table:
-        """Return the table under a calibrator: dense, because a calibrator knows no zeros; itself for None."""
-        return self if calibrator is None else self.dense("a calibrator").calibrated(calibrator)
-
-    def dense(self, what: str) -> Table:
-        """Return the dense table.
-
-        Raises
-        ------
-        ValueError
-            If it would be large; ``what`` needs it.
-        """
-        return Table(densified(self.proba, what), self.labels, self.weight, self.classes, hashes=self.hashes,
-                     unordered=self.unordered)  # fmt: skip
-
-    def column_sums(self, weight: Array | None, *, spread: bool = False) -> Array:
-        """Return the weighted sum of ``p``, or of ``p (1 - p)``, for every class (K,), in float64."""
-        out = np.zeros(self.n_classes)
-        given = np.empty(0) if weight is None else weight
-        kernels.column_sums(*_arrays(self.proba), given, spread, out)
-        return out
-
-    def probability_of(self, decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its decision (n,), zero for a decision that is no class."""
-        hit = np.empty(self.n_rows, self.proba.dtype)
-        kernels.look_up(*_arrays(self.proba), 0, self.n_rows, np.asarray(decision), hit)
-        return hit
-
-
-def checked_sparse(proba: Any) -> Any:
-    """Return a sparse table as a canonical csr_array (n, K) whose rows sum to one up to rounding.
-
-    What is canonical already, in float32 or float64, is not copied; the caller's table is never changed.
-
-    Raises
-    ------
-    ValueError
-        As `checked_probabilities`; entries are named by their row and column.
-    """
-    return divided(canonical(proba))
 
 
 def divided(csr: Any) -> Any:
@@ -100,7 +37,7 @@ def divided(csr: Any) -> Any:
     ValueError
         If some row is no distribution.
     """
-    indptr, indices, data = _arrays(csr)
+    indptr, indices, data = arrays_of(csr)
     n = csr.shape[0]
     sums = np.empty(n)
     negative = _parts(n, lambda low, high: bool(kernels.row_sums(indptr, data, low, high, sums)))
@@ -117,31 +54,6 @@ def divided(csr: Any) -> Any:
     out = np.empty_like(data)
     _parts(n, lambda low, high: kernels.divide_rows(indptr, data, low, high, sums, loose, out))
     return _csr(out, indices, indptr, csr.shape)
-
-
-def as_sparse(table: Table) -> SparseTable:
-    """Return a table as a sparse one; zeros of a dense table are left out."""
-    if isinstance(table, SparseTable):
-        return table
-    csr = checked_sparse(_csr_of_dense(table.proba))
-    return SparseTable(csr, table.labels, table.weight, table.classes, hashes=table.hashes, unordered=table.unordered)
-
-
-def densified(csr: Any, what: str) -> NDArray[Any]:
-    """Return a checked sparse table as a dense array, if it is small enough.
-
-    Raises
-    ------
-    ValueError
-        If it is not; ``what`` needs it.
-    """
-    n, K = csr.shape
-    if n * K > max(DENSE_CELLS, DENSE_FACTOR * csr.nnz):
-        raise ValueError(
-            f"{what} needs a dense table, and this sparse one would have {n} x {K} cells, more than {DENSE_CELLS:,}; "
-            f"pass fewer rows, or a dense table if it fits into the memory"
-        )
-    return np.asarray(csr.toarray())
 
 
 def decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
@@ -163,7 +75,7 @@ def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
             out[:, low : low + rows] = decide_dense(csr[low : low + rows].toarray(), gains)
         return out
     coefficients, orders = kernel_gains(csr, gains)
-    arrays = _arrays(csr)
+    arrays = arrays_of(csr)
     _parts(n, lambda low, high: kernels.decide_rows(*arrays, low, high, coefficients, orders, out))
     return out
 
@@ -197,7 +109,8 @@ def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _arrays(csr: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def arrays_of(csr: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return what the kernels take: row pointers, columns and entries."""
     return csr.indptr, csr.indices, csr.data
 
 
@@ -206,12 +119,6 @@ def _csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape:
     from scipy.sparse import csr_array
 
     return csr_array((data, indices, indptr), shape=shape, copy=False)
-
-
-def _csr_of_dense(P: NDArray[Any]) -> Any:
-    from scipy.sparse import csr_array
-
-    return csr_array(P)
 
 
 def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Decisions on Dask collections: every block is decided where it is, when somebody computes it.
+"""Dask collections: their blocks are the parts of a table, and a rule decides every block where it is, lazily.
 
 What a block gets is what the rule decides on it as an array, so no decision depends on how the rows are divided.
 """
@@ -7,58 +7,70 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.tables import given_hashes, is_dask, is_tensor
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, matched, warn
+from confmax.tables.kinds import Kind, Rule, given_hashes, here
 from confmax.tables.labels import vector
-from confmax.tables.partitioned.dask import is_frame, limited, one_column_chunk, threads_for
+from confmax.tables.partitioned.dask import dask_source, is_frame, limited, one_column_chunk, threads_for
+from confmax.tables.partitioned.table import partitioned_table
+from confmax.tables.table import Checked, Storage, Table
 
 
-def predict_index(rule: Any, proba: Any, keys: Any) -> Any:
-    """Return the decisions of a rule on a Dask array (n, K) or DataFrame: lazy, int64 (n,)."""
-    return lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), keys)
+@final
+class DaskCollections(Kind):
+    """Dask arrays and frames."""
 
+    in_memory = False
 
-def decision_probabilities(rule: Any, proba: Any) -> Any:
-    """Return the probability of every decision (n, M) on a Dask array (n, K) or DataFrame: lazy, float64."""
-    names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
-    work = partial(_probabilities, rule, _order(rule, proba))
-    return lazily(work, one_column_chunk(proba), names=names, dtype=np.float64)
+    @property
+    def storage(self) -> Storage:
+        """How rows are held once they are computed."""
+        return ARRAYS
 
+    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+        """Return given probabilities, computed, as checked rows."""
+        return ARRAYS.check(proba, classes, order=order, hashed=hashed)
 
-def taken(names: NDArray[Any], decisions: Any) -> Any:
-    """Return the names (n,) of decisions (n,), in the dtype of ``names`` (M,): lazy for lazy ones, tensors for tensors.
+    def given_hashes(self, proba: Any) -> Any:
+        """Return the hashes of given rows (n,), computed."""
+        return ARRAYS.given_hashes(proba)
 
-    Raises
-    ------
-    ValueError
-        If the decisions are a tensor and the names are not numbers that a tensor holds.
-    """
-    if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
-        return decisions  # every name is its own index: nothing to look up, and no second array
-    if is_dask(decisions):
+    def host(self, values: Any) -> NDArray[Any]:
+        """Return values, computed."""
+        return np.asarray(values)
+
+    def floats(self, values: Any) -> NDArray[Any]:
+        """Return given probabilities, computed."""
+        return ARRAYS.floats(values)
+
+    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`."""
+        return partitioned_table(dask_source(proba, y, sample_weight), classes, stated=stated)
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
+        """Return the decisions of a rule: lazy, int64 (n,)."""
+        return lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), keys)
+
+    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
+        """Return the probability of every decision (n, M): lazy, float64."""
+        names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
+        work = partial(_probabilities, rule, _order(rule, proba))
+        return lazily(work, one_column_chunk(proba), names=names, dtype=np.float64)
+
+    def named(self, names: NDArray[Any], decisions: Any) -> Any:
+        """Return the names (n,) of decisions (n,): lazy."""
         return lazily(partial(_names, names), decisions, dtype=names.dtype)
-    if is_tensor(decisions):
-        return _taken_on_device(names, decisions)
-    return names.take(decisions)
 
 
-def _taken_on_device(names: NDArray[Any], decisions: Any) -> Any:
-    if names.dtype not in (np.int64, np.bool_, np.float64):
-        raise ValueError(
-            f"a tensor cannot hold class names such as {str(names[0])!r}; use predict_index, which returns their "
-            f"positions in classes"
-        )
-    import torch
-
-    return torch.from_numpy(names).to(decisions.device)[decisions]
+DASK = DaskCollections()
 
 
-def _order(rule: Any, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
+def _order(rule: Rule, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
     """Return the places of the rule's classes among a frame's columns, where they are not in the same order.
 
     Names are matched here, once: a block that is decided on a worker has no one to warn.
@@ -75,7 +87,7 @@ def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:
     return values if order is None else values[:, list(order)]
 
 
-def _decisions(rule: Any, order: tuple[int, ...] | None, block: Any, keys: Any) -> NDArray[np.int64]:
+def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, keys: Any) -> NDArray[np.int64]:
     if len(block) == 0:
         return np.empty(0, np.int64)
     block = _in_order(block, order)
@@ -85,7 +97,7 @@ def _decisions(rule: Any, order: tuple[int, ...] | None, block: Any, keys: Any) 
     return np.asarray(rule.predict_index(block, keys=keys))
 
 
-def _probabilities(rule: Any, order: tuple[int, ...] | None, block: Any, _: Any) -> NDArray[Any]:
+def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, _: Any) -> NDArray[Any]:
     if len(block) == 0:
         return np.empty((0, rule.n_decisions))
     return np.asarray(rule.decision_probabilities(_in_order(block, order)))
@@ -136,7 +148,7 @@ def _keys_beside(keys: Any, proba: Any) -> Any:
     import dask.array as da
 
     rows = proba.chunks[0]
-    if not is_dask(keys):
+    if here(len, keys) is not None:
         if np.isnan(proba.shape[0]):
             raise ValueError("proba has chunks of unknown sizes; pass keys as a Dask array in the same chunks")
         keys = vector(keys, "keys", "one key")

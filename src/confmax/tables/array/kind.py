@@ -1,0 +1,170 @@
+"""Arrays in host memory, and everything that NumPy turns into one: lists and frames of pandas, Polars and Arrow."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.kernels.softmax import scaled_rows
+from confmax.tables.array.oracle import NumbaOracle, decide, decide_unchecked
+from confmax.tables.array.predict import decide_drawn
+from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, checked_array, rounding_of
+from confmax.tables.check import check_rows, gathered, weighted_totals
+from confmax.tables.columns import column_names
+from confmax.tables.draws import coefficients, given_keys
+from confmax.tables.fingerprints import unordered_hashes
+from confmax.tables.kinds import Rule, register
+from confmax.tables.memory import (
+    MemoryKind,
+    counted_on_host,
+    drawn_by_atom,
+    predict_checked,
+    summed_probabilities,
+    warn_of_duplicates,
+)
+from confmax.tables.precision import features, is_wide
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+
+
+@final
+class Arrays(MemoryKind):
+    """Rows in a C-contiguous array of float32 or float64."""
+
+    backend = "numba"
+    is_truncated = False
+
+    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+        """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
+        given = as_array(proba, classes, order=order)
+        checked, totals, hashes = checked_array(given, hashed=hashed)
+        # rows that were not divided are hashed when somebody needs it
+        unordered = unordered_hashes(given) if hashed and checked is not given else None
+        return Checked(self, checked, totals, hashes, unordered)
+
+    def given_hashes(self, proba: Any) -> NDArray[np.uint64]:
+        """Return the hashes of given rows (n,)."""
+        return self.hashes(as_array(proba))
+
+    def host(self, values: Any) -> NDArray[Any]:
+        """Return values as an array."""
+        return np.asarray(values)
+
+    def floats(self, values: Any) -> NDArray[Any]:
+        """Return given probabilities as float32 or float64."""
+        P = np.asarray(values)
+        return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
+
+    def scaled(self, proba: NDArray[Any], a: Array, b: Array, floor: float) -> NDArray[Any]:
+        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
+        return scaled_rows(proba, a, b, floor)
+
+    def calibrated(self, calibrator: Calibrator, proba: NDArray[Any]) -> Checked:
+        """Return what a calibrator makes of the rows, in the same dtype."""
+        out = self.transformed(calibrator, proba)
+        if out.proba.dtype == proba.dtype:
+            return out
+        P = out.proba.astype(proba.dtype)
+        return Checked(self, P, check_rows(P, np.inf, np.inf)[0])
+
+    def dtype(self, proba: NDArray[Any]) -> np.dtype[Any]:
+        """Return the array's dtype."""
+        return proba.dtype
+
+    def hashes(self, proba: NDArray[Any], *, ordered: bool = True) -> NDArray[np.uint64]:
+        """Return the hash of every row (n,)."""
+        if not ordered:
+            return unordered_hashes(proba)
+        hashes = np.empty(len(proba), dtype=np.uint64)
+        check_rows(proba, np.inf, np.inf, hashes)
+        return hashes
+
+    def rows(self, proba: NDArray[Any], chosen: NDArray[Any]) -> NDArray[Any]:
+        """Return the chosen rows; those that are named by their indices lie far apart."""
+        return gathered(proba, chosen) if chosen.dtype == np.intp else proba[chosen]
+
+    def dense(self, proba: NDArray[Any], what: str) -> Checked:
+        """Return the rows as they are."""
+        return Checked(self, proba)
+
+    def column_sums(self, proba: NDArray[Any], weight: Array | None, *, spread: bool) -> Array:
+        """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
+        P = proba.astype(np.float64) * (1.0 - proba) if spread else proba
+        return check_rows(P, np.inf, np.inf)[0] if weight is None else weighted_totals(P, weight)
+
+    def probability_of(self, proba: NDArray[Any], decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
+        known = decision < proba.shape[1]
+        hit = proba[np.arange(len(proba)), np.where(known, decision, 0)]
+        return np.where(known, hit, hit.dtype.type(0))
+
+    def decide(self, proba: NDArray[Any], gains: Gains) -> NDArray[Any]:
+        """Return the decisions (B, n) of every gain."""
+        return decide(proba, gains)
+
+    def decide_one(self, proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
+        """Return the decisions (n,) of one gain."""
+        return decide(proba, gains)[0]
+
+    def drawn(self, proba: NDArray[Any], gains: Gains, weights: Array, seed: int, keys: Any) -> NDArray[np.int64]:
+        """Return the decision (n,) of every row by the atom that its key draws."""
+        if is_wide(gains, proba.dtype).any():
+            return drawn_by_atom(self, proba, gains, weights, seed, keys)
+        return decide_drawn(features(proba, gains.power), gains, weights, words=coefficients(seed), keys=keys)[0]
+
+    def probabilities(self, proba: NDArray[Any], gains: Gains, weights: Array) -> Array:
+        """Return the probability of every decision (n, M)."""
+        return summed_probabilities(self, proba, gains, weights)
+
+    def oracle(self, table: Table, model_share: float) -> Oracle:
+        """Return the compiled scan."""
+        return NumbaOracle(table.dense("backend='numba'"), model_share)
+
+    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of decisions on a table, by the truth that an oracle counts with."""
+        return counted_on_host(self, table.proba, oracle, gains, matrix=matrix)
+
+    def named(self, names: NDArray[Any], decisions: Any) -> NDArray[Any]:
+        """Return the names (n,) of decisions (n,)."""
+        return names.take(decisions)
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
+        """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""
+        names = rule.class_names[: rule.n_classes]
+        if column_names(proba) is not None:
+            # names are matched, and warned of, once
+            proba = as_array(proba, names)
+        decisions = None if rule.calibrator is not None else _decided_at_once(self, rule, proba, keys)
+        return predict_checked(self, rule, proba, keys) if decisions is None else decisions
+
+
+def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64] | None:
+    """Return decisions (n,) on rows that are checked in the scan which decides them.
+
+    None where the check must speak first (other columns, rows that do not sum to one), and where one scan in the
+    table's dtype cannot decide (`is_wide`, and powers under a draw).
+    """
+    P, gains = as_array(proba), rule.gains
+    if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
+        return None
+    limits = (ROW_SUM_TOLERANCE, rounding_of(P))
+    if not rule.is_randomized:
+        decisions, broken = decide_unchecked(P, gains, limits)
+        return None if broken.any() else decisions[0]
+    if gains.power:
+        return None
+    given = None if keys is None else given_keys(keys, P.shape[0])
+    drawn, used, refused = decide_drawn(
+        P, gains, rule.weights, words=coefficients(rule.seed), keys=given, limits=limits
+    )
+    if refused:
+        return None
+    if keys is None:
+        warn_of_duplicates(Checked(kind, P), gains, used)
+    return drawn
+
+
+ARRAYS = Arrays()
+register("array", lambda _: True, lambda: ARRAYS)

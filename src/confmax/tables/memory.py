@@ -1,0 +1,236 @@
+"""What all kinds in memory share: how a table is made of given values, and how a rule decides and draws on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.tables.arrays import checked_weight
+from confmax.tables.columns import arranged, column_names, warn
+from confmax.tables.draws import given_keys, uniform
+from confmax.tables.kinds import Kind, Rule, calibrated_rows, given_hashes, host_array
+from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
+
+DUPLICATE_SHARE = 0.1
+DUPLICATE_PARTS = 256  # a table of more rows than this squared is judged by the rows whose keys fall in one part
+
+
+class MemoryKind(Kind, Storage):
+    """A kind whose values are in memory: it is how its own rows are held."""
+
+    in_memory = True
+
+    @property
+    @final
+    def storage(self) -> Storage:
+        """How checked rows of this kind are held."""
+        return self
+
+    @final
+    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`."""
+        for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+            refuse_other_rows(proba, values, name)
+        labels = None if y is None else vector(y, "y", "one label")
+        found = arranged(column_names(proba), classes, labels, stated=stated)
+        # rows are hashed as they were given: a division by their sums changes neither samples nor folds
+        checked = self.check(proba, order=found.order, hashed=True)
+        n, K = checked.proba.shape
+        resolved = resolve_classes(found.classes, labels, K)
+        coded = None if labels is None else encode_labels(labels, resolved, n)
+        warn(found.note)
+        weight = None if sample_weight is None else checked_weight(sample_weight, n)
+        return MemoryTable(checked.storage, checked.proba, coded, weight, resolved, totals=checked.totals,
+                           hashes=checked.hashes, unordered=checked.unordered)  # fmt: skip
+
+    @final
+    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
+        """Return the probability of every decision of a rule (n, M), in the same place."""
+        found = calibrated_rows(rule.calibrator, rule.checked(proba))
+        return found.storage.probabilities(found.proba, rule.gains, rule.weights)
+
+    @final
+    def transformed(self, calibrator: Calibrator, proba: Any) -> Checked:
+        """Return what a calibrator that reads this kind makes of checked rows, checked in turn."""
+        name = type(calibrator).__name__
+        try:
+            out = self.check(calibrator.transform(proba))
+        except ValueError as error:
+            raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
+        if out.proba.shape != proba.shape:
+            raise ValueError(
+                f"the calibration {name} gave shape {tuple(out.proba.shape)} for proba of shape "
+                f"{tuple(proba.shape)}; return the same shape"
+            )
+        return out
+
+
+# --- decisions of a rule ----------------------------------------------------------------------------------------------
+
+
+def predict_checked(kind: Kind, rule: Rule, proba: Any, keys: ArrayLike | None) -> Any:
+    """Return the decisions (n,) of a rule on given probabilities, which are checked first, where the rows are."""
+    P = rule.checked(proba)
+    if rule.is_randomized:
+        # rows without keys draw by what was given, before they were divided by their sums
+        hashes = kind.given_hashes(proba) if keys is None else None
+        return drawn_decisions(P, rule.gains, rule.weights, rule.seed, keys, calibrator=rule.calibrator, hashes=hashes)
+    found = calibrated_rows(rule.calibrator, P)
+    return found.storage.decide_one(found.proba, rule.gains)
+
+
+def drawn_decisions(
+    proba: Any,
+    gains: Gains,
+    weights: Array,
+    seed: int,
+    keys: ArrayLike | None,
+    *,
+    calibrator: Calibrator | None = None,
+    hashes: Any = None,
+) -> Any:
+    """Return the decision (n,) of every row of checked ``proba`` (n, K) by the atom that its key draws.
+
+    Without keys a row's hash, before calibration, is its key, and a warning says where many rows share theirs.
+    ``hashes`` are those of the rows as they were given (`given_hashes`); None takes those of ``proba``.
+    """
+    if keys is not None:
+        hashes = given_keys(keys, proba.shape[0])
+    elif hashes is None:
+        hashes = given_hashes(proba)
+    found = calibrated_rows(calibrator, proba)
+    decisions = found.storage.drawn(found.proba, gains, weights, seed, hashes)
+    if keys is None:
+        warn_of_duplicates(found, gains, host_array(hashes).view(np.uint64))
+    return decisions
+
+
+def drawn_by_atom(
+    storage: Storage, proba: Any, gains: Gains, weights: Array, seed: int, keys: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Return the decisions (n,) of rows that are gathered by their atoms: `confmax.tables.draws` defines these."""
+    atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, keys), "right")
+    out = np.empty(len(atom), dtype=np.int64)
+    for k in range(len(gains)):
+        rows = np.flatnonzero(atom == k)
+        if len(rows):
+            out[rows] = storage.decide(storage.rows(proba, rows), gains[k])[0]
+    return out
+
+
+def summed_probabilities(storage: Storage, proba: Any, gains: Gains, weights: Array) -> Array:
+    """Return the probability of every decision (n, M), in host memory."""
+    out, rows = np.zeros((proba.shape[0], gains.n_decisions)), np.arange(proba.shape[0])
+    for weight, decision in zip(weights, storage.decide(proba, gains), strict=True):
+        out[rows, decision] += weight
+    return out
+
+
+def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -> None:
+    """Warn where rows that share their key, and so their draw, are a real share of the table.
+
+    The share is taken over the rows whose keys fall in one part of all keys, which holds either all copies of a row
+    or none; over all rows where that part is not of the size that different rows would fill.
+    """
+    n = len(keys)
+    chosen = np.arange(n)
+    if n > DUPLICATE_PARTS**2:
+        part = np.flatnonzero(keys < np.uint64((1 << 64) // DUPLICATE_PARTS))
+        chosen = part if n / 2 <= len(part) * DUPLICATE_PARTS <= 2 * n else chosen
+    _, first, counts = np.unique(keys[chosen], return_index=True, return_counts=True)
+    repeated = counts > 1
+    if counts[repeated].sum() <= DUPLICATE_SHARE * len(chosen):
+        return
+    decisions = found.storage.decide(found.storage.rows(found.proba, chosen[first[repeated]]), gains)
+    random = (decisions != decisions[0]).any(axis=0)
+    shared = float(counts[repeated][random].sum() / len(chosen))
+    if shared > DUPLICATE_SHARE:
+        warn(
+            f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
+            f"pass keys=, an identifier per row, to draw for each row"
+        )
+
+
+# --- decisions counted by the truth of another table ------------------------------------------------------------------
+
+
+class TransferredDecisions:
+    """An oracle that decides on one table and counts by the truth of an oracle over other probabilities of its rows.
+
+    It answers what a rule on raw probabilities is worth under the estimate from calibrated ones. Its answers maximise
+    nothing in particular.
+    """
+
+    exact = False
+
+    def __init__(self, table: Table, oracle: Oracle) -> None:
+        self.table = table
+        self.oracle = oracle
+
+    @property
+    def model_share(self) -> float:
+        """Part of the model in the confusion estimate."""
+        return self.oracle.model_share
+
+    @property
+    def rows(self) -> Array:
+        """Row sums of every confusion (K,)."""
+        return self.oracle.rows
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions on the other probabilities."""
+        return self.table.counted_by(self.oracle, gains, matrix=matrix)
+
+
+def counted_on_host(storage: Storage, proba: Any, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+    """Return the confusions (batch of B) of the decisions on ``proba``, by the truth that an oracle counts with."""
+    parts = [_tally(oracle, each, gains.n_decisions, matrix=matrix) for each in storage.decide(proba, gains)]
+    return Confusion.stack(parts)
+
+
+def _tally(oracle: Oracle, decision: NDArray[np.int32], n_decisions: int, *, matrix: bool) -> Confusion:
+    """Return the confusion of given decisions (n,)."""
+    table = oracle.table.in_memory()
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    total, K = weight.sum(), table.n_classes
+    columns = np.bincount(decision, weights=weight, minlength=n_decisions) / total
+    share, diagonal = oracle.model_share, np.zeros(K)
+    full = np.zeros((K, n_decisions)) if matrix else None
+    if share > 0.0:
+        hit = np.bincount(decision, weights=weight * table.probability_of(decision), minlength=n_decisions)
+        diagonal += share * hit[:K] / total
+        if full is not None:
+            for j in np.unique(decision):
+                chosen = decision == j
+                full[:, j] = share * (weight[chosen] @ table.proba[chosen]) / total
+    if share < 1.0:
+        assert table.labels is not None
+        right = decision == table.labels
+        diagonal += (1.0 - share) * np.bincount(table.labels, weights=weight * right, minlength=K) / total
+        if full is not None:
+            np.add.at(full, (table.labels, decision), (1.0 - share) * weight / total)
+    return Confusion(oracle.rows, diagonal, columns, full)
+
+
+def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
+    """Return which classes of ``table`` carry weight (K,), by labels if there are any; at least two must.
+
+    Raises
+    ------
+    ValueError
+        If all weight lies in one class.
+    """
+    share = table.label_weight() if table.has_labels else table.mean_probability()
+    present = share > ABSENT
+    if present.sum() < 2:
+        only = table.classes[int(np.argmax(present))]
+        source = "y" if table.has_labels else "proba"
+        raise ValueError(
+            f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
+        )
+    return present

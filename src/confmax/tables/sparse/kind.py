@@ -1,0 +1,153 @@
+"""Tables in compressed sparse rows, of very many classes."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.fingerprints import row_hashes, unordered_hashes
+from confmax.tables.kinds import Rule
+from confmax.tables.memory import (
+    MemoryKind,
+    counted_on_host,
+    drawn_by_atom,
+    predict_checked,
+    summed_probabilities,
+)
+from confmax.tables.sparse import kernels
+from confmax.tables.sparse.oracle import SparseOracle
+from confmax.tables.sparse.rows import arrays_of, canonical, decide, divided
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+
+DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
+DENSE_FACTOR = 4  # and one whose cells are at most so many times its stored entries
+MOST_CELLS = 100_000_000  # of the probabilities of decisions
+
+
+@final
+class SparseRows(MemoryKind):
+    """Rows in a canonical ``scipy.sparse.csr_array`` of float32 or float64.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from confmax.oracle import make_table
+    >>> table = make_table(scipy.sparse.csr_array([[0.8, 0.2, 0.0], [0.0, 0.0, 1.0]]))
+    >>> table.backend, table.proba.nnz, table.mean_probability()
+    ('sparse', 3, array([0.4, 0.1, 0.5]))
+    """
+
+    backend = "sparse"
+    # a truncated table's zeros carry no information, and a floor would make the table dense: it is never calibrated
+    is_truncated = True
+
+    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+        """Return given probabilities as checked rows; what is canonical already is not copied."""
+        given = canonical(proba)
+        checked = divided(given)
+        if not hashed or checked is given:
+            return Checked(self, checked)
+        return Checked(self, checked, None, row_hashes(given), unordered_hashes(given))
+
+    def given_hashes(self, proba: Any) -> NDArray[np.uint64]:
+        """Return the hashes of given rows (n,)."""
+        return row_hashes(canonical(proba))
+
+    def host(self, values: Any) -> NDArray[Any]:
+        """Return values as a dense array."""
+        return np.asarray(values.toarray())
+
+    def floats(self, values: Any) -> NDArray[Any]:
+        """Return given probabilities as a dense array: a calibrator knows no zeros that are left out."""
+        return ARRAYS.floats(self.host(values))
+
+    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> NDArray[Any]:
+        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), dense."""
+        return ARRAYS.scaled(self.floats(proba), a, b, floor)
+
+    def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
+        """Return what a calibrator makes of the dense rows, for which the rule was tuned."""
+        return ARRAYS.calibrated(calibrator, self.dense(proba, "the calibration of this rule").proba)
+
+    def dtype(self, proba: Any) -> np.dtype[Any]:
+        """Return the dtype of the entries."""
+        return np.dtype(proba.dtype)
+
+    def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
+        """Return the hash of every row (n,), that of the dense one."""
+        return row_hashes(proba) if ordered else unordered_hashes(proba)
+
+    def rows(self, proba: Any, chosen: NDArray[Any]) -> Any:
+        """Return the chosen rows."""
+        return proba[chosen]
+
+    def dense(self, proba: Any, what: str) -> Checked:
+        """Return the rows as an array, if it is small enough."""
+        n, K = proba.shape
+        if n * K > max(DENSE_CELLS, DENSE_FACTOR * proba.nnz):
+            raise ValueError(
+                f"{what} needs a dense table, and this sparse one would have {n} x {K} cells, more than "
+                f"{DENSE_CELLS:,}; pass fewer rows, or a dense table if it fits into the memory"
+            )
+        return Checked(ARRAYS, self.host(proba))
+
+    def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
+        """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
+        out = np.zeros(proba.shape[1])
+        kernels.column_sums(*arrays_of(proba), np.empty(0) if weight is None else weight, spread, out)
+        return out
+
+    def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
+        hit = np.empty(proba.shape[0], proba.dtype)
+        kernels.look_up(*arrays_of(proba), 0, len(hit), np.asarray(decision), hit)
+        return hit
+
+    def decide(self, proba: Any, gains: Gains) -> NDArray[np.int32]:
+        """Return the decisions (B, n) of every gain, as on the dense table."""
+        return decide(proba, gains)
+
+    def decide_one(self, proba: Any, gains: Gains) -> NDArray[np.int64]:
+        """Return the decisions (n,) of one gain."""
+        return decide(proba, gains)[0].astype(np.int64)
+
+    def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> NDArray[np.int64]:
+        """Return the decision (n,) of every row by the atom that its key draws."""
+        return drawn_by_atom(self, proba, gains, weights, seed, keys)
+
+    def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Array:
+        """Return the probability of every decision (n, M), a dense table; ValueError if it would be large."""
+        n, M = proba.shape[0], gains.n_decisions
+        if n * M > MOST_CELLS:
+            raise ValueError(
+                f"the probabilities of {M} decisions on {n} rows are a dense table of more than {MOST_CELLS:,} cells; "
+                f"pass fewer rows at a time"
+            )
+        return summed_probabilities(self, proba, gains, weights)
+
+    def oracle(self, table: Table, model_share: float) -> Oracle:
+        """Return the scan of the stored entries; zeros of a table in another storage are left out."""
+        if not (isinstance(table, MemoryTable) and table.storage is self):
+            dense = table.dense("backend='sparse'")
+            table = dense.held_as(self, divided(canonical(csr_array(dense.proba))))
+        return SparseOracle(table, model_share)
+
+    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of decisions on a table, by the truth that an oracle counts with."""
+        return counted_on_host(self, table.proba, oracle, gains, matrix=matrix)
+
+    def named(self, names: NDArray[Any], decisions: Any) -> NDArray[Any]:
+        """Return the names (n,) of decisions (n,)."""
+        return ARRAYS.named(names, decisions)
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
+        """Return the decisions (n,) of a rule."""
+        return predict_checked(self, rule, proba, keys)
+
+
+SPARSE = SparseRows()

@@ -1,0 +1,160 @@
+"""Tables in torch tensors, which stay on their device."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.draws import coefficients
+from confmax.tables.kinds import Rule
+from confmax.tables.memory import MemoryKind, predict_checked
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+from confmax.tables.tensor.oracle import TorchOracle, decide_tensor
+from confmax.tables.tensor.predict import as_words, decide_drawn, decision_probabilities
+from confmax.tables.tensor.rows import (
+    FixedPoint,
+    Tensor,
+    checked_tensor,
+    chunks,
+    from_host,
+    on_host,
+    row_hashes,
+    score_dtype,
+    softmax,
+    take,
+    unordered_hashes,
+)
+
+
+@final
+class Tensors(MemoryKind):
+    """Rows in a tensor (n, K) of float16, bfloat16, float32 or float64.
+
+    Each row of 32 or 64 bits sums to one up to rounding; rows of 16 bits are used as they are, in float32.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table(torch.tensor([[0.75, 0.25], [0.5, 0.5]]))
+    >>> table.backend, table.mean_probability()
+    ('torch', array([0.625, 0.375]))
+    """
+
+    backend = "torch"
+    is_truncated = False
+
+    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+        """Return given probabilities as checked rows on their device."""
+        given, checked = proba.detach(), checked_tensor(proba)
+        # rows are hashed by what they become, unless that is another number: an integer, or divided by the row's sum
+        changed = checked.is_floating_point() and not given.is_floating_point()
+        changed = changed or (given.dtype == checked.dtype and given.data_ptr() != checked.data_ptr())
+        if not hashed or not changed:
+            return Checked(self, checked)
+        return Checked(self, checked, None, self.hashes(given), self.hashes(given, ordered=False))
+
+    def given_hashes(self, proba: Any) -> Tensor:
+        """Return the bits of the hashes of given rows (n,), int64 on their device."""
+        return row_hashes(proba.detach())
+
+    def host(self, values: Any) -> NDArray[Any]:
+        """Return a tensor as an array in host memory, half precision as float32."""
+        return on_host(values)
+
+    def floats(self, values: Any) -> Tensor:
+        """Return given probabilities as they are."""
+        return values
+
+    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Tensor:
+        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), computed in float64."""
+        return softmax(proba, a, b, floor)
+
+    def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
+        """Return what a calibrator makes of the rows; one that reads arrays gets them in host memory."""
+        if getattr(calibrator, "reads_tensors", False):
+            return self.transformed(calibrator, proba)
+        out = ARRAYS.calibrated(calibrator, on_host(proba))
+        return Checked(self, from_host(out.proba, proba.device))
+
+    def dtype(self, proba: Any) -> np.dtype[Any]:
+        """Return the type that scores are computed in: float32, or float64 for a table in float64."""
+        return score_dtype(proba)
+
+    def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
+        """Return the hash of every row (n,), that of the same array."""
+        words = row_hashes(proba) if ordered else unordered_hashes(proba)
+        return np.asarray(words.cpu().numpy().view(np.uint64))
+
+    def rows(self, proba: Any, chosen: NDArray[Any]) -> Tensor:
+        """Return the chosen rows."""
+        return proba[chosen]
+
+    def dense(self, proba: Any, what: str) -> Checked:
+        """Return the rows in host memory, in the type of the scores."""
+        return Checked(ARRAYS, on_host(proba))
+
+    def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
+        """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
+        fixed = FixedPoint.of(weight, len(proba), proba.device)
+        total = torch.zeros(proba.shape[1], dtype=torch.int64, device=proba.device)
+        for rows in chunks(proba):
+            p = proba[rows].double()
+            total += fixed.products(p * (1.0 - p) if spread else p, rows).sum(dim=0)
+        return fixed.back(total)
+
+    def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
+        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
+        return on_host(take(proba, torch.as_tensor(decision, device=proba.device).long()))
+
+    def decide(self, proba: Any, gains: Gains) -> NDArray[np.int32]:
+        """Return the decisions (B, n) of every gain in host memory."""
+        return decide_tensor(proba, gains).to(torch.int32).cpu().numpy()
+
+    def decide_one(self, proba: Any, gains: Gains) -> Tensor:
+        """Return the decisions (n,) of one gain, int64 on the device."""
+        return decide_tensor(proba, gains)[0]
+
+    def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Tensor:
+        """Return the decision (n,) of every row by the atom that its key draws, int64 on the device."""
+        return decide_drawn(proba, gains, weights, words=coefficients(seed), keys=as_words(keys, proba))
+
+    def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Tensor:
+        """Return the probability of every decision (n, M), float64 on the device."""
+        return decision_probabilities(proba, gains, weights)
+
+    def converted(self, table: Table) -> MemoryTable:
+        """Return a table as one of tensors; an array becomes one without a copy where NumPy allows that."""
+        if isinstance(table, MemoryTable) and table.storage is self:
+            return table
+        dense = table.dense("backend='torch'")
+        return dense.held_as(self, from_host(dense.proba, "cpu"))
+
+    def oracle(self, table: Table, model_share: float) -> Oracle:
+        """Return the oracle on the device."""
+        return TorchOracle(self.converted(table), model_share)
+
+    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of decisions on a table, by the truth that an oracle counts with, on the device."""
+        truth = self.converted(oracle.table)
+        return TorchOracle(truth, oracle.model_share, decides_on=table.proba).maximize(gains, matrix=matrix)
+
+    def named(self, names: NDArray[Any], decisions: Any) -> Tensor:
+        """Return the names (n,) of decisions (n,), which must be numbers that a tensor holds."""
+        if names.dtype not in (np.int64, np.bool_, np.float64):
+            raise ValueError(
+                f"a tensor cannot hold class names such as {str(names[0])!r}; use predict_index, which returns their "
+                f"positions in classes"
+            )
+        return torch.from_numpy(names).to(decisions.device)[decisions]
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Tensor:
+        """Return the decisions (n,) of a rule, int64 on the device."""
+        return predict_checked(self, rule, proba, keys)
+
+
+TENSORS = Tensors()
