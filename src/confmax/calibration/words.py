@@ -30,8 +30,8 @@ def headline(rule: Any) -> list[str]:
     tuned = f" for {printable(rule.metric)}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.calibrator is not None:
-        own = isinstance(rule.calibrator, (Temperature, VectorScaling))
-        lines.append(f"  calibrates p first: {rule.calibrator if own else printable(type(rule.calibrator).__name__)}")
+        known = isinstance(rule.calibrator, (Temperature, VectorScaling))
+        lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")
     if rule.gains.full is not None:
         scores = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"
     else:
@@ -78,12 +78,12 @@ def in_words(rule: Any) -> str | None:
         return None
     if rule.n_classes > 2:
         return _like_argmax(rule) or _one_against_others(rule)
-    found = cuts(rule.gains, rule.calibrator)
-    if None in found:
+    thresholds = cuts(rule.gains, rule.calibrator)
+    if None in thresholds:
         return None
     no, yes = (printable(str(name)) for name in rule.class_names)
-    order = np.argsort(np.array(found, dtype=np.float64), kind="stable")
-    low, high, share = found[order[0]], found[order[-1]], f"{rule.weights[order[0]]:.4g}"
+    order = np.argsort(np.array(thresholds, dtype=np.float64), kind="stable")
+    low, high, share = thresholds[order[0]], thresholds[order[-1]], f"{rule.weights[order[0]]:.4g}"
     assert low is not None and high is not None
     if low == high and low in (0.0, np.inf):
         return f"always decides {no if low else yes}"

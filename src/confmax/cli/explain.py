@@ -127,11 +127,16 @@ def _thresholds(rule: DecisionRule) -> Array | None:
 
 
 def _calibration(rule: DecisionRule) -> Document | None:
-    own = rule.calibrator
-    if isinstance(own, Temperature):
-        return {"kind": "temperature", "temperature": own.temperature, "floor": own.floor}
-    if isinstance(own, VectorScaling):
-        return {"kind": "vector", "powers": own.a.tolist(), "offsets": own.b.tolist(), "floor": own.floor}
+    calibrator = rule.calibrator
+    if isinstance(calibrator, Temperature):
+        return {"kind": "temperature", "temperature": calibrator.temperature, "floor": calibrator.floor}
+    if isinstance(calibrator, VectorScaling):
+        return {
+            "kind": "vector",
+            "powers": calibrator.a.tolist(),
+            "offsets": calibrator.b.tolist(),
+            "floor": calibrator.floor,
+        }
     return None
 
 
@@ -232,8 +237,8 @@ def _example(rule: DecisionRule, proba: Sequence[float]) -> Document:
         "calibrated": None if rule.calibrator is None else P[0].tolist(),
         "scored": x.tolist(),
         "parts": [
-            {"share": float(share), "scores": each.tolist(), "decision": names[_last_largest(each)]}
-            for share, each in zip(rule.weights, scores, strict=True)
+            {"share": float(share), "scores": part.tolist(), "decision": names[_last_largest(part)]}
+            for share, part in zip(rule.weights, scores, strict=True)
         ],
         "decision_probabilities": dict(zip(names, decided.tolist(), strict=True)),
         "decision": names[int(rule.predict_index(row)[0])],
@@ -322,7 +327,7 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
         if document["one_class"] is None:
             heads.append("weight")
             columns.append([f"{weight:.4g}" for weight in part["weights"]])
-        if document["one_class"] is None and any(any(each["offsets"]) for each in parts):
+        if document["one_class"] is None and any(any(other["offsets"]) for other in parts):
             heads.append("offset")
             columns.append([f"{offset:.4g}" for offset in part["offsets"]])
         page.table(heads, list(zip(*columns, strict=True))[:SHOWN])
@@ -334,23 +339,23 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
 
 def _show_example(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
     """Print the steps of the decision on one row."""
-    found = document["example"]
-    page.say(f"The row {','.join(f'{p:.4g}' for p in found['proba'])}, step by step", "bold")
+    example = document["example"]
+    page.say(f"The row {','.join(f'{p:.4g}' for p in example['proba'])}, step by step", "bold")
     size = max(len(classes), len(names))
-    heads, columns = ["class", "probability"], [list(names), [f"{p:.4f}" for p in found["proba"]]]
-    if found["calibrated"] is not None:
+    heads, columns = ["class", "probability"], [list(names), [f"{p:.4f}" for p in example["proba"]]]
+    if example["calibrated"] is not None:
         heads.append("calibrated")
-        columns.append([f"{p:.4f}" for p in found["calibrated"]])
+        columns.append([f"{p:.4f}" for p in example["calibrated"]])
     if document["score_of"] not in ("probability", "gain table"):
         heads.append("distance")
-        columns.append([f"{x:.4f}" for x in found["scored"]])
+        columns.append([f"{x:.4f}" for x in example["scored"]])
     if document["one_class"] is not None:
         more, reason = _one_class_steps(document)
         page.table([*heads, "threshold", "decided"], list(zip(*columns, *more, strict=True)))
         page.say()
-        page.say(f"Decided: {found['decision']}, {reason}")
+        page.say(f"Decided: {example['decision']}, {reason}")
         return
-    for k, part in enumerate(found["parts"][:SHOWN_PARTS]):
+    for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
         heads.append(f"score {k + 1}" if document["randomized"] else "score")
         columns.append([number(score) + ("*" if name == part["decision"] else " ")
                         for name, score in zip(names, part["scores"], strict=True)])  # fmt: skip
@@ -358,24 +363,24 @@ def _show_example(page: Page, document: Document, classes: Sequence[str], names:
     page.table(heads, list(zip(*cells, strict=True)))
     page.say()
     if document["randomized"]:
-        shares = [f"{name} {share:.1%}" for name, share in found["decision_probabilities"].items() if share]
-        page.say(f"Decided: {', '.join(shares)}; drawn by the probabilities of this row: {found['decision']}")
+        shares = [f"{name} {share:.1%}" for name, share in example["decision_probabilities"].items() if share]
+        page.say(f"Decided: {', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}")
     else:
-        page.say(f"Decided: {found['decision']}, the largest score (*)")
+        page.say(f"Decided: {example['decision']}, the largest score (*)")
 
 
 def _one_class_steps(document: Document) -> tuple[list[list[str]], str]:
     """Return two columns for a rule of one class, its threshold and what is decided, and why that is."""
-    found, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
-    names = [str(each) for each in document["decisions"]]
-    yes, k = found["decision"] == name, names.index(name)
-    scores = np.array(found["scored"])
+    example, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
+    names = [str(decision) for decision in document["decisions"]]
+    yes, k = example["decision"] == name, names.index(name)
+    scores = np.array(example["scored"])
     scores[k] = -1.0
     other = _last_largest(scores)
     cells = ["" for _ in names]
     cells[k], cells[other] = "yes" if yes else "no", "most probable other class"
     shown = "never" if cut is None else "always" if cut <= UNSEEN else probability(cut)
-    p = "probability" if found["calibrated"] is None else "calibrated probability"
+    p = "probability" if example["calibrated"] is None else "calibrated probability"
     if not yes:
         reason = "the most probable other class"
     elif shown == "always":

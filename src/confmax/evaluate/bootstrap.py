@@ -93,8 +93,8 @@ def tally(
         cell = np.cumsum(new) - 1
         place = np.flatnonzero(new)
     rows = first[place]
-    each = None if weight is None else weight[first]
-    return Cells(labels[rows], decisions[:, rows].astype(np.int64), cell, count, each, K, Ms)
+    lot_weight = None if weight is None else weight[first]
+    return Cells(labels[rows], decisions[:, rows].astype(np.int64), cell, count, lot_weight, K, Ms)
 
 
 def _alike(columns: Sequence[NDArray[np.integer]], spans: Sequence[int]) -> tuple[Index, Index]:
@@ -155,8 +155,8 @@ def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, str
         out = np.zeros((min(at_once, n_replicates - start), len(cells.label)))
         places, weights = zip(*(stratum.draw(len(out), rng, out) for stratum in strata), strict=True)
         if n_few:
-            each = None if cells.weight is None else np.concatenate(weights)
-            out += np.bincount(np.concatenate(places), weights=each, minlength=out.size).reshape(out.shape)
+            row_weights = None if cells.weight is None else np.concatenate(weights)
+            out += np.bincount(np.concatenate(places), weights=row_weights, minlength=out.size).reshape(out.shape)
         yield out
 
 
@@ -206,7 +206,7 @@ class Counter:
         rows = sums[:, :K]
         total = rows.sum(axis=1, keepdims=True)
         sums = sums / total
-        rows, place, atom, found = sums[:, :K], K, 0, []
+        rows, place, atom, confusions = sums[:, :K], K, 0, []
         for mixture in self.mixtures:
             M = self.cells.n_decisions[atom]
             width = K + M + (K * M if self.matrix else 0)
@@ -215,5 +215,5 @@ class Counter:
                 whole += share * sums[:, place : place + width]
                 place, atom = place + width, atom + 1
             C = whole[:, K + M :].reshape(B, K, M) if self.matrix else None
-            found.append(Confusion(rows, whole[:, :K], whole[:, K : K + M], C))
-        return found
+            confusions.append(Confusion(rows, whole[:, :K], whole[:, K : K + M], C))
+        return confusions

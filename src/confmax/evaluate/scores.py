@@ -121,20 +121,20 @@ class Score:
         drawn = self.replicates[m, r] - self.replicates[m, base]
         known = drawn[np.isfinite(drawn)]
         better = float(np.mean(known > 0)) if len(known) else None
-        mine, other = float(self.values[m, r]), float(self.values[m, base])
-        value = mine - other if math.isfinite(mine) and math.isfinite(other) else math.nan
+        value, other = float(self.values[m, r]), float(self.values[m, base])
+        value = value - other if math.isfinite(value) and math.isfinite(other) else math.nan
         return Difference(value, *_interval(drawn, self.level), better)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the replicates as plain values that JSON can hold; None for non-finite numbers."""
-        found: dict[str, Any] = {}
+        by_metric: dict[str, Any] = {}
         for metric in self.metrics:
-            found[metric] = {}
+            by_metric[metric] = {}
             for rule in self.rules:
                 minus = {
                     base: _plain(self.difference(rule, base, metric)) for base in self._references() if base != rule
                 }
-                found[metric][rule] = {**_plain(self.estimate(rule, metric)), "minus": minus}
+                by_metric[metric][rule] = {**_plain(self.estimate(rule, metric)), "minus": minus}
         return {
             "method": self.method if self.n_replicates else None,
             "level": self.level,
@@ -142,7 +142,7 @@ class Score:
             "stratified": self.stratified,
             "n_rows": self.n_rows,
             "absent": {str(name): share for name, share in self.absent.items()},
-            "metrics": found,
+            "metrics": by_metric,
         }
 
     def to_frame(self) -> Any:
@@ -159,18 +159,18 @@ class Score:
             raise ImportError("to_frame needs pandas; install it, or use to_dict()") from None
         lines = []
         for metric, rules in self.to_dict()["metrics"].items():
-            for rule, told in rules.items():
+            for rule, record in rules.items():
                 minus = {
                     f"minus {base}" + ("" if key == "value" else f", {key}"): number
-                    for base, found in told.pop("minus").items()
-                    for key, number in found.items()
+                    for base, difference in record.pop("minus").items()
+                    for key, number in difference.items()
                 }
-                lines.append({"metric": metric, "rule": rule, **told, **minus})
+                lines.append({"metric": metric, "rule": rule, **record, **minus})
         return pd.DataFrame(lines)
 
     def __repr__(self) -> str:
-        told = self.method if self.n_replicates else "no replicates"
-        lines = [f"Score on {self.n_rows} rows ({told})"]
+        method = self.method if self.n_replicates else "no replicates"
+        lines = [f"Score on {self.n_rows} rows ({method})"]
         references = self._references()
         widths = [max(len(text) for text in ("rule", *self.rules)) + 4, 27, *(41 for _ in references)]
         for metric in self.metrics:

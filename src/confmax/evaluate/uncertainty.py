@@ -140,11 +140,11 @@ def score(
     >>> import confmax
     >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25
     >>> rule = confmax.DecisionRule.from_weights([1.0, 2.5])
-    >>> found = confmax.score("balanced_accuracy", P, [0, 0, 1, 1] * 25, rule)
-    >>> found.estimate("rule").value, found.difference("rule", "argmax").better
+    >>> result = confmax.score("balanced_accuracy", P, [0, 0, 1, 1] * 25, rule)
+    >>> result.estimate("rule").value, result.difference("rule", "argmax").better
     (1.0, 1.0)
     """
-    chosen = _distinct([catalogue.resolve(each) for each in _listed(metric)])
+    chosen = _distinct([catalogue.resolve(one) for one in _listed(metric)])
     check_bootstrap(n_replicates, level)
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
@@ -171,7 +171,7 @@ def score(
     aligned = {
         name: _aligned(name, one, table.classes) if isinstance(one, Decides) else one for name, one in judged.items()
     }
-    found = compare(
+    result = compare(
         table,
         chosen,
         {**plain_rules(table), **aligned},
@@ -181,9 +181,9 @@ def score(
         seed=seed,
     )
     doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
-    for sentence in [*([doubt] if doubt else []), *doubts(found, chosen)]:
+    for sentence in [*([doubt] if doubt else []), *doubts(result, chosen)]:
         warnings.warn(sentence, UserWarning, stacklevel=2)
-    return found
+    return result
 
 
 def compare(
@@ -213,7 +213,7 @@ def compare(
         kept = weight > 0
         labels, weight, decisions = labels[kept], weight[kept], decisions[:, kept]
     cells = tally(labels, decisions, weight, (table.n_classes, sizes))
-    counter = Counter(cells, mixtures, matrix=any(each.statistics == "matrix" for each in metrics.values()))
+    counter = Counter(cells, mixtures, matrix=any(one.statistics == "matrix" for one in metrics.values()))
     values = _values(counter.confusions(cells.sums[None]), metrics)[:, :, 0]
     drawn = np.full((*values.shape, n_replicates), np.nan)
     absent, start = np.zeros(table.n_classes), 0
@@ -266,10 +266,10 @@ def values_at(metric: Metric, S: Confusion) -> Array:
         patterns, which = np.unique(present, axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
         if pattern.sum() >= 2:
-            mine = which.reshape(-1) == k
-            matrix = None if S.matrix is None else S.matrix[mine]
-            part = Confusion(S.rows[mine], S.diagonal[mine], S.columns[mine], matrix)
-            values[mine] = replace(metric, classes=tuple(used[pattern].tolist())).values(part)
+            same = which.reshape(-1) == k
+            matrix = None if S.matrix is None else S.matrix[same]
+            part = Confusion(S.rows[same], S.diagonal[same], S.columns[same], matrix)
+            values[same] = replace(metric, classes=tuple(used[pattern].tolist())).values(part)
     return values
 
 
@@ -325,13 +325,13 @@ def _aligned(name: str, rule: Decides, classes: tuple[Any, ...]) -> Decides:
     names = rule.class_names[: rule.n_classes]
     if rule.n_classes == K and (names == classes or names == tuple(range(K))):
         return rule
-    found = find([str(plain(one)) for one in names], classes) if rule.n_classes == K else None
-    if found is None or found.places is None:
+    match = find([str(plain(one)) for one in names], classes) if rule.n_classes == K else None
+    if match is None or match.places is None:
         raise ValueError(
             f"the rule {name!r} decides between {list(names)[:8]} and the table has the classes {list(classes)[:8]}; "
             f"pass the columns that it was tuned on, or classes= with their names"
         )
-    return rule.reordered((*(names[k] for k in found.places), *rule.class_names[K:]))
+    return rule.reordered((*(names[k] for k in match.places), *rule.class_names[K:]))
 
 
 def _listed(metric: Any) -> list[Any]:
@@ -343,12 +343,12 @@ def _listed(metric: Any) -> list[Any]:
 
 
 def _distinct(chosen: Sequence[Metric]) -> dict[str, Metric]:
-    found: dict[str, Metric] = {}
+    by_name: dict[str, Metric] = {}
     for metric in chosen:
-        if repr(metric) in found:
+        if repr(metric) in by_name:
             raise ValueError(f"two metrics are called {metric!r}; drop one, or name it with from_function(name=)")
-        found[repr(metric)] = metric
-    return found
+        by_name[repr(metric)] = metric
+    return by_name
 
 
 def check_bootstrap(n_replicates: Any, level: Any) -> None:
@@ -365,26 +365,28 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
         )
 
 
-def doubts(found: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
-    """Return warnings about ``found`` for ``metrics``; with ``undefined`` also about values that do not exist."""
-    told = []
+def doubts(result: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
+    """Return warnings about ``result`` for ``metrics``; with ``undefined`` also about values that do not exist."""
+    sentences = []
     tail, sizes_matter = (
-        (1 - found.level) / 2,
+        (1 - result.level) / 2,
         any(not isinstance(m.structure, Linear) or m.divides_by_prior for m in metrics.values()),
     )
-    rare = {name: share for name, share in found.absent.items() if share > tail}
+    rare = {name: share for name, share in result.absent.items() if share > tail}
     if rare and sizes_matter:
         name, share = max(rare.items(), key=lambda item: item[1])
         others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
-        told.append(
+        sentences.append(
             f"{share:.0%} of replicates have no row of class {name}{others}, which distorts the intervals; collect "
             f"more rows, or pass stratified=True"
         )
-    for metric, values, drawn in zip(found.metrics, found.values, found.replicates, strict=True):
-        without = [rule for rule, value in zip(found.rules, values, strict=True) if not math.isfinite(value)]
+    for metric, values, drawn in zip(result.metrics, result.values, result.replicates, strict=True):
+        without = [rule for rule, value in zip(result.rules, values, strict=True) if not math.isfinite(value)]
         if undefined and without:
-            told.append(f"{metric} has no finite value for {', '.join(without)}, so it has no interval there")
+            sentences.append(f"{metric} has no finite value for {', '.join(without)}, so it has no interval there")
         lost = float(np.isnan(drawn[np.isfinite(values)]).mean()) if drawn.size and np.isfinite(values).any() else 0.0
         if lost:
-            told.append(f"{metric} has no finite value in {lost:.1%} of its replicates; its intervals leave these out")
-    return told
+            sentences.append(
+                f"{metric} has no finite value in {lost:.1%} of its replicates; its intervals leave these out"
+            )
+    return sentences

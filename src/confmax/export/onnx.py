@@ -111,7 +111,7 @@ def _model(plan: Plan, dtype: str, opset: int) -> Any:
             graph.nodes,
             "confmax_rule",
             [helper.make_tensor_value_info("proba", kind, ["n", plan.n_classes])],
-            [helper.make_tensor_value_info(name, each, ["n"]) for name, each in outputs.items()],
+            [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()],
             initializer=graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", opset)],

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
-from confmax.optimize.loop import Problem, Solver, Status, Step
+from confmax.optimize.loop import Problem, Solver, Status, Step, check_whole
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
@@ -93,8 +93,7 @@ class CoordinateSearch(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        if not (isinstance(self.starts, int) and self.starts >= 1):
-            raise ValueError(f"starts of CoordinateSearch must be an integer of at least 1; got {self.starts!r}")
+        check_whole(self, "starts", 1)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Accept every metric, because only values are compared."""

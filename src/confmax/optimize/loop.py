@@ -175,6 +175,13 @@ def declared(solver: Solver, name: str) -> Any:
     return getattr(solver, name, getattr(Solver, name))
 
 
+def check_whole(solver: Solver, setting: str, least: int) -> None:
+    """Raise a ValueError if a ``setting`` of a ``solver`` is no integer of at least ``least``."""
+    value = getattr(solver, setting)
+    if not (isinstance(value, int) and value >= least):
+        raise ValueError(f"{setting} of {solver.name} must be an integer of at least {least}; got {value!r}")
+
+
 def passes_allowed(solver: Solver, n_rows: int) -> int:
     """Return how many passes a ``solver`` may make on a table of ``n_rows`` if the caller sets no limit."""
     passes = getattr(solver, "passes", None)

@@ -20,7 +20,7 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
 from confmax.optimize.conditional_gradient import FrankWolfeState, check_smoothing, linear_step, open_loop
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, check_whole
 from confmax.optimize.mixture import Mixture
 from confmax.theory import rho_schedule
 
@@ -81,10 +81,8 @@ class BruteForce(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        if not (isinstance(self.resolution, int) and self.resolution >= 2):
-            raise ValueError(f"resolution of BruteForce must be an integer of at least 2; got {self.resolution!r}")
-        if not (isinstance(self.batch, int) and self.batch >= 1):
-            raise ValueError(f"batch of BruteForce must be an integer of at least 1; got {self.batch!r}")
+        check_whole(self, "resolution", 2)
+        check_whole(self, "batch", 1)
         if not (isinstance(self.max_operations, (int, float)) and self.max_operations > 0):
             raise ValueError(f"max_operations of BruteForce must be a positive number; got {self.max_operations!r}")
 

@@ -272,12 +272,12 @@ class DecisionRule:
                 f"evaluate takes an oracle; got {type(oracle).__name__}: pass make_oracle(make_table(proba, y), "
                 f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
             )
-        table, own = oracle.table, self.calibrator
-        if not _same(own, table.calibrator):
+        table, calibrator = oracle.table, self.calibrator
+        if not _same(calibrator, table.calibrator):
             if table.calibrator is None:
-                oracle = same_estimate(oracle, table.calibrated(own))
+                oracle = same_estimate(oracle, table.calibrated(calibrator))
             else:
-                oracle = TransferredDecisions(table.calibrated(own), oracle)
+                oracle = TransferredDecisions(table.calibrated(calibrator), oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
     def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
