@@ -135,13 +135,17 @@ class Columns:
         """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
         space, optimum = self.points.space, self.optimum
         z = space.vectors(answers)
-        # on labels nothing is proved, and the best single rule takes the place of the best bound
-        merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -_values(space, z)
-        k = int(np.argmin(merits))
         following = replace(self, queries=self.queries.joined(asked, z))
-        if merits[k] < self.best_bound:
-            point = at[min(k, len(at) - 1)]
-            following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
+        if not exact and self.master.smooth:
+            # on labels nothing is proved, and the search goes on around the newest gradient
+            following = replace(following, best_gain=asked[0], best_point=at[0])
+        else:
+            # on labels the best single rule takes the place of the best bound
+            merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -self._smallest(z)
+            k = int(np.argmin(merits))
+            if merits[k] < self.best_bound:
+                point = at[min(k, len(at) - 1)]
+                following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
         if (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT:
             # no answer is worth more than the mixture at the master's own prices: its solution stays
             mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
@@ -163,6 +167,11 @@ class Columns:
         total = asked[:, d:].sum(axis=1)
         known = (total > 0.0) & ~asked[:, :d].any(axis=1)
         return np.divide(heights, total, out=np.full(len(total), np.inf), where=known)
+
+    def _smallest(self, z: Array) -> Array:
+        """Return the smallest function (A,) at vectors z; of equal ones the larger mean comes first."""
+        functions = z[:, : z.shape[1] - self.points.space.n_limits]
+        return np.asarray(functions.min(axis=1) + 1e-6 * functions.mean(axis=1))
 
     def _trimmed(self) -> tuple[Points, Array]:
         """Return the constant rules, those with weight and the few others that lack least, with their weights."""
@@ -464,11 +473,3 @@ def _prices(columns: Columns, gains: Gains) -> Array:
     assert prices is not None
     prices = np.maximum(prices, 0.0)
     return np.asarray(prices / prices.sum(axis=1, keepdims=True))
-
-
-def _values(space: Space, z: Array) -> Array:
-    """Return the objective (A,) at vectors z; of equal minima the larger mean comes first."""
-    if space.minimum_of is None:
-        return space.value(z)
-    functions = z[:, : len(space.minimum_of)]
-    return np.asarray(functions.min(axis=1) + 1e-6 * functions.mean(axis=1))
