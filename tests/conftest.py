@@ -1,9 +1,10 @@
-"""Compiled code is made once for all processes of a test run.
+"""What all tests share: compiled code is made once for all processes of a test run, and Java compiles little.
 
 Where nothing is compiled yet, every process that pytest-xdist starts would compile the same functions, for a third of a
 minute of each kind of table. So each begins with another kind, and waits for what others compile.
 """
 
+import os
 import time
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 import confmax
 
+# Spark's programs are short here: Java's optimising compiler takes about half of their processor time
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 WAIT = 600  # seconds: a process that died while it compiled must not hold up the others for ever
 
 

@@ -1,9 +1,19 @@
 """What kind of thing holds the probabilities is asked in `tables/` and nowhere else; a kind is added in one file."""
 
 import ast
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import confmax
+from confmax.confusion import Gains
+from confmax.oracle import make_oracle, make_table
+from confmax.tables.kinds import REGISTRY, Converted, register
+from tests.count_rows import DRAWS, CountOracle, CountRows, Counts
 
 ROOT = Path(confmax.__file__).parent
 QUESTIONS = {"is_tensor", "is_sparse", "is_dask", "is_spark", "is_source", "on_host", "kind_for", "recognises"}
@@ -76,3 +86,90 @@ if found.kind == "none" or values.dtype.kind in "iu" or isinstance(rule, Decisio
     kind = table.kind == "dense"
 """
     assert len(list(questions(ast.parse(text)))) == 8
+
+
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch):
+    """The registry is as it was before the test afterwards."""
+    monkeypatch.setattr("confmax.tables.kinds.REGISTRY", list(REGISTRY))
+
+
+def register_counts(load):
+    register("counts", lambda values: isinstance(values, Counts), load)
+
+
+def drawn(n, K):
+    """Return rows of the kind, the same rows as an array, labels and weights."""
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(DRAWS, rng.dirichlet(np.ones(K), n)).astype(np.uint8)
+    y = (rng.random((n, 1)) > np.cumsum(counts / DRAWS, axis=1)).sum(axis=1).clip(0, K - 1)
+    return Counts(counts), (counts / DRAWS).astype(np.float32), y, rng.integers(1, 4, n).astype(float)
+
+
+@pytest.mark.parametrize("metric", ["macro_f1", "g_mean", "quadratic_kappa"])
+@pytest.mark.parametrize("settings", [{}, {"confusion": "model", "calibration": None, "randomized": True}], ids=str)
+def test_a_kind_is_one_file(metric, settings):
+    """Rows of bytes, their storage and their oracle answer as the same rows in float32."""
+    register_counts(CountRows)
+    counts, P, y, weight = drawn(700, 4)
+    found, expected = (confmax.maximize(metric, rows, y, sample_weight=weight, **settings) for rows in (counts, P))
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+    assert found.n_passes == expected.n_passes
+    rule = found.rule
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of duplicates
+        np.testing.assert_array_equal(rule.predict(counts), rule.predict(P))
+    np.testing.assert_array_equal(rule.decision_probabilities(counts), rule.decision_probabilities(P))
+    scores = [confmax.score(metric, rows, y, rule, n_replicates=0).estimate("rule").value for rows in (counts, P)]
+    assert scores[0] == scores[1]
+
+
+def test_a_kind_refuses_in_its_own_words():
+    register_counts(CountRows)
+    counts, _, y, _ = drawn(50, 3)
+    counts.values[7, 0] += 1
+    for use in (lambda: confmax.maximize("macro_f1", counts, y),
+                lambda: confmax.DecisionRule.from_weights([1, 2, 3]).predict(counts)):  # fmt: skip
+        with pytest.raises(ValueError, match="row 7 of proba does not hold 128 draws"):
+            use()
+
+
+def test_the_table_of_a_kind_has_its_storage_and_oracle():
+    register_counts(CountRows)
+    counts, P, y, weight = drawn(700, 4)
+    table = make_table(counts, y, weight)
+    oracle = make_oracle(table, "blend", model_share=0.4)
+    assert table.backend == "counts" and isinstance(oracle, CountOracle)
+    assert table.sampled(0.3).proba.values.dtype == np.uint8
+    np.testing.assert_array_equal(table.row_hashes(), make_table(P).row_hashes())
+    reference = make_oracle(table, "blend", backend="numpy", model_share=0.4)
+    found, expected = (each.maximize(Gains.reduced(np.ones(4)), matrix=True) for each in (oracle, reference))
+    for name in ("rows", "diagonal", "columns", "matrix"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12)
+
+
+def test_values_may_be_converted():
+    """A kind that is only another way to write an array needs no storage."""
+    register_counts(lambda: Converted(Counts.wide))
+    counts, P, y, _ = drawn(300, 3)
+    solution = confmax.maximize("macro_f1", counts, y)
+    assert solution.value == confmax.maximize("macro_f1", P, y).value
+    np.testing.assert_array_equal(solution.rule.predict(counts), solution.rule.predict(P))
+
+
+def test_the_latest_kind_is_tried_first():
+    register("lists", lambda values: isinstance(values, list), lambda: Converted(lambda rows: np.array(rows)[::-1]))
+    assert make_table([[0.75, 0.25], [0.5, 0.5]]).proba.tolist() == [[0.5, 0.5], [0.75, 0.25]]
+
+
+def test_a_saved_rule_is_applied_without_optional_libraries():
+    code = """
+import sys, numpy, confmax
+rule = confmax.DecisionRule.from_json(confmax.DecisionRule.from_weights([1.0, 2.0]).to_json())
+rule.predict(numpy.array([[0.7, 0.3]]))
+rule.predict([[0.7, 0.3]])
+others = ("torch", "dask", "pyspark", "scipy.sparse", "sklearn", "pandas", "confmax.optimize")
+print([name for name in others if name in sys.modules])
+"""
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"

@@ -61,10 +61,10 @@ def test_named_costs_follow_their_names(form, key):
 )
 def test_costs_in_a_file_follow_their_names(text, tmp_path):
     """With names along one axis alone, the other axis has their order, as in a data frame."""
-    tasks = pytest.importorskip("confmax.cli.tune")
+    tune = pytest.importorskip("confmax.cli.tune")
     (tmp_path / "costs.csv").write_text(text)
     expected = COSTS.loc[STATES, STATES].to_numpy().tolist()
-    assert tasks.read_costs(tmp_path / "costs.csv", STATES) == (expected, (), True)
+    assert tune.read_costs(tmp_path / "costs.csv", STATES) == (expected, (), True)
 
 
 def test_value_of_a_named_table_is_in_its_own_order():

@@ -11,17 +11,13 @@ from confmax.places import check_place
 # the extra [cli] may not be installed
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-files = pytest.importorskip("confmax.cli.tables")
+tables = pytest.importorskip("confmax.cli.tables")
 columns = pytest.importorskip("confmax.cli.columns")
-tasks = pytest.importorskip("confmax.cli.tune")
+tune = pytest.importorskip("confmax.cli.tune")
 
 TableOptions, read_rows = columns.TableOptions, columns.read_rows
-read_cells, read_frame, write_decisions = (
-    files.read_cells,
-    files.read_frame,
-    files.write_decisions,
-)
-as_names, read_costs = columns.as_names, tasks.read_costs
+read_cells, read_frame, write_decisions = tables.read_cells, tables.read_frame, tables.write_decisions
+as_names, read_costs = columns.as_names, tune.read_costs
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.25, 0.5, 0.25], [0.2, 0.3, 0.5]])
 
@@ -227,7 +223,7 @@ def test_text_becomes_typed_where_nothing_is_lost(tmp_path):
 
 def test_npz_keeps_every_array_and_its_bytes(tmp_path):
     path, out = tmp_path / "t.npz", tmp_path / "out.npz"
-    path.write_bytes(files._npz_bytes({"P": P, "y": np.arange(4), "file": np.arange(2), "scalar": np.float32(3)}))
+    path.write_bytes(tables._npz_bytes({"P": P, "y": np.arange(4), "file": np.arange(2), "scalar": np.float32(3)}))
     write_decisions(out, read_frame(path), np.array(["a", "b", "a", "b"]))
     first = out.read_bytes()
     with np.load(out, allow_pickle=False) as arrays:

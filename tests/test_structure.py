@@ -119,6 +119,12 @@ def test_files_and_functions_stay_small():
     assert [f"{path.relative_to(ROOT)}: {what}" for path in FILES for what in too_long(path.read_text())] == []
 
 
+def test_files_of_tests_and_benchmarks_stay_small():
+    folders = [Path(__file__).parent, Path(__file__).parents[1] / "benchmarks"]
+    long = {path.name: len(path.read_text().splitlines()) for folder in folders for path in folder.rglob("*.py")}
+    assert {name: lines for name, lines in long.items() if lines > 600} == {}
+
+
 def test_a_long_file_and_a_long_function_would_be_found():
     function = 'def f():\n    """Do it."""\n' + "    pass\n" * 59
     assert list(too_long(function)) == []

@@ -120,9 +120,11 @@ class OneSentence(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any
     ) -> NoReturn:
         """Run a command and end the process; ``standalone_mode`` is click's and has no effect here."""
+        # else click prints errors itself, in two lines and with its own exit codes
         extra["standalone_mode"] = False
         try:
             with warnings.catch_warnings():
+                # Python's default shows a warning once per place, and would hide the one of a second rule
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_rest, **_more: warn(str(message))
                 code = super().main(args, prog_name, *rest, **extra)
@@ -286,6 +288,7 @@ class _Output(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path."""
         path = Path(str(super().convert(value, param, ctx)))
+        # as a path like any other: `places` writes to a stream of this process in place
         return Path("/dev/stdout") if path == STANDARD else path
 
 

@@ -150,6 +150,7 @@ def read_rows(
     if options.label is not None:
         labels = frame.names_in(_existing(options.label, frame, "--label"), "label column")
     distinct = [] if labels is None else np.unique(labels).tolist()
+    # the classes come from --classes, else from the rule, else from the labels, else from the names of the columns
     wanted = class_order(options, rule_classes, distinct)
     known = wanted or distinct
     score = _score_column(frame, options, known)
@@ -269,9 +270,11 @@ def _choose(
     """Return where the probabilities are."""
     if options.columns:
         return _named(frame, options.columns)
+    # an NPZ file may hold the arrays of two samples: those of the labels' length belong to them
     n = None if labels is None else len(labels)
     taken = (options.label, options.weight, options.key)
     free = [name for name in frame.columns if name not in taken and n in (None, len(frame.columns[name]))]
+    # the same text first: a class named 1 must not be found in a column p_1 if there is a column 1
     if classes and {str(name) for name in classes} <= set(free):
         return _Place(tuple(name for name in free if name in set(map(str, classes))), None, "named like the classes")
     numeric = [name for name in free if frame.is_numeric(name)]
@@ -288,6 +291,7 @@ def _choose(
         raise ValueError(f"{frame.path} holds several tables of probabilities ({shapes}); choose with --columns NAME")
     if blocks:
         return _named(frame, tuple(blocks))
+    # from here on no choice is certain: whatever may be meant otherwise is refused with the option that says it
     if found.twice is not None:
         name, one, other = found.twice
         raise ValueError(
@@ -338,6 +342,7 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
             + (f", or {ONE}" if len(rule_classes) == 2 else "")
         )
     if rule_classes and len(numeric) != len(rule_classes):
+        # an identifier or a count beside the probabilities is whole in every row
         fractions = [name for name in numeric if not frame.is_whole(name)]
         if len(fractions) != len(rule_classes):
             raise ValueError(
@@ -345,6 +350,7 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
                 f"({joined(numeric)}); name those of the classes in their order with --columns"
             )
         numeric = fractions
+    # columns p_a, p_b, p_c beside a column of ages: the prefix says which are probabilities
     prefixes = [found[0] for name in numeric if (found := PREFIX.match(name))]
     if len(set(prefixes)) == 1 and 1 < len(prefixes) < len(numeric) and not rule_classes:
         kept = tuple(name for name in numeric if name.startswith(prefixes[0]))
@@ -386,6 +392,7 @@ def _class_names(
     if found is not None and found.places is not None:
         own = dict(zip(found.places, known, strict=True))
         named = [own.get(k, name) for k, name in enumerate(found.names)]
+        # some names come from the classes, others from the columns: if their types differ, the columns' spelling counts
         mixed = len({isinstance(name, str) for name in named}) > 1
         return (as_names(found.names).tolist() if mixed else named), ()
     by_hand = place.how == "named" or is_numbered(place.names)
@@ -428,6 +435,7 @@ def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) 
     if wanted:
         order = [list(classes).index(name) for name in wanted]
     elif not any(isinstance(name, str) for name in classes):
+        # metrics of distances between classes need 1, 2, 10, wherever the columns stand
         order.sort(key=lambda k: classes[k])
     if positive is None:
         return order
@@ -445,6 +453,7 @@ def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) 
 
 def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, label: str | None) -> NDArray[Any]:
     """Return labels as class names, matched as they are written."""
+    # names are matched once per class, not once per row
     seen, inverse = np.unique(labels, return_inverse=True)
     found = find([str(name) for name in classes], seen.tolist(), affix=False)
     own = dict(enumerate(found.places) if found.places is not None else found.own)
@@ -473,7 +482,7 @@ def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[s
     return proba if proba.dtype in (np.float32, np.float64) else checked
 
 
-# --- one column of scores for two classes ---
+# --- one column of scores for two classes ----------------------------------------------------------------------------
 # Which class the column belongs to is never guessed: --positive says it, the name of the column, the order of
 # --classes, or a rule that was tuned for a metric of the positive class, which is its second.
 
@@ -488,6 +497,7 @@ def is_named_like(column: str, name: Any) -> bool:
     """
     if find([column], [name], affix=False).places is not None:
         return True
+    # a word of the column's name, so that eyes is not like yes
     around = rf"(^|[^0-9a-z]){re.escape(str(name).strip().casefold())}($|[^0-9a-z])"
     return re.search(around, column.casefold()) is not None
 

@@ -72,6 +72,7 @@ def opened(path: Path) -> Source:
     if path == STANDARD:
         if sys.stdin is None:
             raise ValueError("standard input is closed; name a file instead of -")
+        # read whole, because the separator and the quotes are looked at before the rows
         return Source(Path("standard input"), sys.stdin.buffer.read())
     return Source(path, path.read_bytes() if is_stream(path) else None)
 
@@ -93,7 +94,7 @@ def short(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:300]
 
 
-# --- reading ---
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, str]:
@@ -111,6 +112,7 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
     ValueError
         If it is no well-formed CSV, has no column names or repeats one, has no rows, or may be separated by two marks.
     """
+    # these checks say what is wrong; pyarrow's own message would only name a row
     _check_quotes(source)
     mark = separator or sniffed(source)
     first = first_cells(source, 2, mark)
@@ -120,7 +122,9 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
     if len(first) == 1:
         # nothing is left for pyarrow, whose threads may still be starting when such an error ends the process
         raise ValueError(f"{source.path} has column names but no rows; give at least one row of probabilities")
+    # an empty cell stays an empty text, so that apply writes it as it was
     text = pacsv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False)
+    # a name between quotes may hold the end of a line
     quoted = pacsv.ParseOptions(delimiter=mark, newlines_in_values=True)
     try:
         with source.open() as file:
@@ -159,6 +163,7 @@ def sniffed(source: Source) -> str:
         rows = first_cells(source, SEEN + 1, mark)
         if rows and len(rows[0]) > 1:
             found[mark] = rows
+    # the right mark gives every row as many cells; a wrong one does so by chance only
     fitting = [mark for mark, rows in found.items() if len(rows) > 1 and len({len(row) for row in rows}) == 1]
     if len(fitting) > 1:
         # 0,5;0,5 are two numbers rather than 0, 5;0 and 5
@@ -224,6 +229,7 @@ def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
     ValueError
         If a column is of a type that CSV has no text for.
     """
+    # pyarrow would put every name between quotes, which the file that was read need not have had
     header = io.StringIO()
     csv.writer(header, delimiter=separator, lineterminator="\n").writerow(table.column_names)
     body = io.BytesIO()
@@ -233,6 +239,7 @@ def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
         # values that need no quotes are the usual case, and the fast one
         pacsv.write_csv(table, body, _options(separator, "none"))
     except pa.ArrowInvalid:
+        # where pyarrow may write quotes, it puts them around all text, also where the file that was read had none
         body.seek(start)
         body.truncate()
         try:
@@ -248,6 +255,7 @@ def _options(separator: str, quotes: str) -> pacsv.WriteOptions:
 
 def _check_quotes(source: Source) -> None:
     """Refuse a quote that is never closed, which would swallow the rest of the file."""
+    # quotes stand in pairs, also doubled ones inside a cell
     with source.open() as file:
         marks = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(1 << 20), b""))
     if marks % 2:
@@ -259,6 +267,7 @@ def _check_quotes(source: Source) -> None:
 def _check_header(header: Sequence[str], source: Source, mark: str, *, given: bool) -> None:
     """Refuse a first row of numbers, and one that another mark separates."""
     cells = header if mark == "," else [name.replace(",", ".") for name in header]
+    # whole numbers may be names of classes; fractions are a row of probabilities without names above it
     if all(map(is_number, cells)) and not all(map(INTEGER.fullmatch, cells)):
         raise ValueError(f"the first row of {source.path} holds numbers, not column names; add a row of names above it")
     if len(header) > 1:
@@ -285,7 +294,7 @@ def _any_cell(table: pa.Table, pattern: str) -> bool:
     return any(pc.any(pc.match_substring_regex(column, pattern)).as_py() for column in table.columns)
 
 
-# --- cells ---
+# --- cells -----------------------------------------------------------------------------------------------------------
 
 
 def is_number(cell: str) -> bool:
@@ -294,11 +303,13 @@ def is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
+    # Python reads 1_000 as a number, and no other reader does
     return "_" not in cell
 
 
 def numbers_of(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
     """Return text as numbers, as exactly as Python reads them."""
+    # pyarrow's cast is correctly rounded, as Python's float is: no probability changes its last bit
     trimmed = pc.utf8_trim_whitespace(column)
     try:
         return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy())
@@ -314,6 +325,7 @@ def numbers_of(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.flo
 
 def as_names(values: Sequence[str]) -> NDArray[Any]:
     """Return names read from text: integers where all of them are written so, also as 1.0; else strings."""
+    # pandas writes whole labels as 1.0 where others are missing
     whole = [re.sub(r"\.0+$", "", value.strip()) for value in values]
     if all(map(INTEGER.fullmatch, whole)):
         return np.array(whole, dtype=np.int64)

@@ -36,6 +36,7 @@ def rows_in_parts(path: Path, options: TableOptions, progress: Progress | None =
     ValueError
         As `read_rows`.
     """
+    # a score is one column, and open_table takes all
     if options.score is not None or options.sep is not None:
         option = "--sep" if options.score is None else "--score"
         raise ValueError(
@@ -96,6 +97,7 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
     ValueError
         If a file cannot be read in this way.
     """
+    # a file whose name holds brackets or stars is that file
     several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
     if not several and (not path.exists() or is_stream(path)):
         return False  # which reading it whole refuses, or reads from the stream

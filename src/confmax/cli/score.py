@@ -70,6 +70,7 @@ def score_rows(
     rows = rows_for(rule, file, options)
     positive = None if rule is None else positive_of(rule)
     if positive is not None and not options.classes and not options.positive:
+        # metrics of two classes take the last one as the positive one
         rows = rows.in_order(tuple(sorted(rows.classes, key=lambda name: name == positive)))
     tuned_for = None if rule is None else tuned_metric(rule, rows.classes)
     ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)

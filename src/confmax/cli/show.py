@@ -45,6 +45,7 @@ def print_document(
     document: Document, as_json: bool, show: Callable[[Page, Document], None], *outputs: Path | None
 ) -> None:
     """Print a command's document as JSON, or as text; ``outputs`` are the places where results were written."""
+    # NaN is no JSON: documents hold null
     if as_json:
         print(json.dumps(document, indent=1, allow_nan=False))
     else:

@@ -58,7 +58,10 @@ _DAMAGE = (
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The columns of one file.
+    """The columns of one file, for which a pyarrow table does not suffice.
+
+    A table holds columns of one length and one dimension. NPZ files also hold two-dimensional arrays, and arrays of
+    other lengths such as those of a second sample; cells of CSV are text that has no type yet.
 
     Attributes
     ----------
@@ -88,6 +91,7 @@ class Frame:
     @cached_property
     def blocks(self) -> dict[str, NDArray[Any]]:
         """The tables of numbers with at least two columns: arrays of NPZ, and the column `probability` of lists."""
+        # only this column of lists: others may be embeddings
         names = [*self.arrays, *([] if PROBABILITY in self.arrays else [PROBABILITY])]
         found = {name: self.block(name) for name in names}
         return {name: block for name, block in found.items() if block is not None}
@@ -117,6 +121,7 @@ class Frame:
         """Return whether a column holds numbers; for text its first cell that is not empty decides."""
         column = self.columns[name]
         if self.is_text:
+            # one cell decides: a later one that is no number is an error of the file, which `numbers` names
             cell = next((text for text in column.slice(0, 1000).to_pylist() if text.strip()), "")
             return is_number(cell)
         return _is_number_type(column.type)
@@ -142,6 +147,7 @@ class Frame:
                 f"column {name!r} of {self.path} holds {column.type}, not numbers; choose the columns of probabilities "
                 f"with --columns"
             )
+        # float32 stays, because rules decide in the table's own type
         kept = column.type in (pa.float32(), pa.float16())
         values = column if kept else pc.cast(column, pa.float64(), safe=False)
         return np.asarray(values.to_numpy())
@@ -160,6 +166,7 @@ class Frame:
             raise ValueError(f"{role} {name!r} of {self.path} holds {column.type}; it must hold strings or numbers")
         if kind != column.type or str(kind) == "string_view":
             column = pc.cast(column, pa.string() if is_text(kind) else kind)
+        # labels 1, 1.0 and decimal 1 are the same class, and pyarrow codes no half floats
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             column = pc.cast(column, pa.float64(), safe=False)
         empty = pc.is_null(column, nan_is_null=True)
@@ -193,6 +200,7 @@ def _is_number_type(kind: pa.DataType) -> bool:
 
 def _whole(values: NDArray[Any]) -> NDArray[Any]:
     """Return whole floats as integers."""
+    # beyond 2^53 two whole numbers may be one float
     if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.floor(values)).all():
         return values.astype(np.int64)
     return values
@@ -222,6 +230,7 @@ def read_frame(path: Path, separator: str | None = None) -> Frame:
     extension = ".csv" if path == STANDARD else format_of(path)
     if separator is not None and extension != ".csv":
         raise ValueError(f"--sep is for CSV files and {path} is none; leave --sep out")
+    # a misnamed file is refused here, before a reader of the wrong format fails on it
     source = opened(path)
     _check_bytes(source, extension)
     if extension == ".csv":
@@ -257,6 +266,7 @@ def _check_readable(path: Path) -> None:
         )
     if path.exists() or path.is_symlink():
         return
+    # after the file itself, whose name may hold brackets
     if glob.has_magic(str(path)):
         raise ValueError(f"{path} is a pattern, and only 'confmax tune' reads several files; name one file")
     raise ValueError(f"there is no file {path}; check the name and the folder")
@@ -357,6 +367,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        # an error of another file is not of this writing
         if error.filename != str(path):
             raise
         raise ValueError(f"{path} cannot be written ({error.strerror}); choose another place") from None
@@ -410,6 +421,7 @@ def write_decisions(
     if table is None:
         data = _npz_bytes({**frame.arrays, DECISION: decisions})
     elif extension == ".csv":
+        # the cells as they were read, not numbers written anew
         separator = "\t" if path.suffix.lower() == ".tsv" else frame.separator or ","
         data = csvs.csv_bytes(table.append_column(DECISION, pa.array(decisions)), separator)
     else:

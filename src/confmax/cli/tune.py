@@ -92,6 +92,7 @@ def tune(
     metric, params, costs = (more.pop(key) for key in ("metric", "params", "costs"))
     if metric is None and costs is None:
         raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
+    # whatever can be refused is refused before the file is read, which may take minutes
     named_metric(metric or "linear", params, costs)
     read = [path for path in (file, costs) if path is not None]
     if out is not None:
@@ -128,6 +129,7 @@ def tune(
         try:
             write_cross_fitted_page(report, solution, rows, second=second, settings=settings)
         except ValueError as error:
+            # tuning may have taken hours, and its rule is not lost
             written = "" if out is None else f"the rule is written to {out}, the report is not: "
             raise ValueError(f"{written}{error}") from None
         document["report_file"] = str(report)
@@ -150,6 +152,7 @@ def tune_rows(rows: FileRows, metric: str, params: Mapping[str, Any], costs: Pat
         chosen.check_table(len(rows.classes), len(rows.classes))  # with more classes no order helps
     if chosen.ordered and not order_known:
         raise ValueError(order_needed(chosen, rows))
+    # only now: after an error nobody needs notes on the columns that were chosen
     for note in rows.notes:
         app.warn(note)
     solution = maximize(chosen, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
@@ -225,6 +228,7 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     if cells and (not all(map(is_number, cells[0][1:])) or (named and len(cells) > len(names))):
         header, cells = cells[0], cells[1:]
     row_names = None
+    # numbered classes: a first column of numbers may be names, if the row of names has a corner above it
     corner = header is not None and len(header) > len(names) and _names(header[1:], classes)
     if cells and (not is_number(cells[0][0]) or corner):
         row_names, cells = [row[0] for row in cells], [row[1:] for row in cells]

@@ -1,4 +1,8 @@
-"""Arrays as they are given, checked: probabilities whose rows sum to one, and weights."""
+"""Arrays as they are given, checked: probabilities whose rows sum to one, and weights.
+
+Rows that sum to one within rounding are used unchanged. Rows that sum to one within 1e-3 are divided by their sum. So
+checking a table twice changes nothing.
+"""
 
 from __future__ import annotations
 

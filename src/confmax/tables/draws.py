@@ -17,6 +17,12 @@ from its weight by less than 2^-52.
 The theorem is about pairs, over seeds. Under one seed multiply-shift maps an arithmetic progression of keys, such as
 row numbers, to an arithmetic progression of draws; the mixer is there to break the progressions up.
 `benchmarks.draws` measures what is left.
+
+Keys are scrambled so that row numbers give serially independent draws too. Without keys, the key is the hash of the
+row's float32 values as they were given. The same hash chooses samples; folds use the same words in any order of columns
+(`fingerprints.py`). Each row is decided only by the atom that it drew, with the kernels of a deterministic rule, so the
+cost does not grow with the number of atoms. The share of duplicated rows is estimated from the rows whose keys fall in
+one part of all keys.
 """
 
 from __future__ import annotations

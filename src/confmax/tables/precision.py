@@ -4,6 +4,9 @@ The coefficients of a gain are scaled by a power of two and rounded to the table
 float32 a coefficient 1e-40 times the largest would become zero, and its class would never win a row. Such a gain is
 multiplied with the same probabilities in float64 instead, in every backend and export. Whether it is, depends on the
 gain alone, so that a rule decides alike as one of a batch and by itself.
+
+Gains are scaled by a power of two, rounded once to the table's dtype, multiplied, then added, and never fused. The
+NumPy and compiled oracles therefore make the same decision for every row, including ties.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 A *source* knows where the parts are and runs a function on each of them; that is all that an engine has to do. What is
 run is the oracle of an array in memory, on the rows of one part. What comes back depends on the number of classes and
 gains, never on rows, except for one sample of a bounded size, whose rows are chosen by what is in them.
+
+The table that a solver sees holds no rows except the sample, which has the same rows in the same order for any
+partition. Calibrations are fitted on the sample and warm starts begin on it; every reported number includes all rows.
+Tables that an engine can hold (Dask, Spark) are checked once and held as arrays. Files are read in every pass, and
+refused if their time or size has changed since their rows were checked. Errors in a part are returned as values, so
+that the message names the first part rather than the fastest, and no engine tries a bad row again.
 """
 
 from __future__ import annotations

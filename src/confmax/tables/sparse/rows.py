@@ -4,6 +4,10 @@ They are a `scipy.sparse.csr_array` of shape (n, K) whose rows store at least on
 order. Every answer equals that on the dense table; what a scan costs is O(stored entries + K) per gain. What is
 inherently dense (a search over thresholds or over one coefficient) works on the dense table while that is small, and
 is refused in one sentence otherwise.
+
+A row's argmax considers its stored entries and one other class: the class with the largest offset among those that the
+row does not store. Gains that have coefficients for one class only are answered together in one pass; macro F1
+evaluates K of these at a time.
 """
 
 from __future__ import annotations
