@@ -228,7 +228,7 @@ def test_blue_is_better_in_the_difference(written):
 def test_every_number_of_a_chart_stands_in_a_table(written):
     text = written[0]
     told = " ".join(Page(text).text)
-    for name, key in (("changes", "value"), ("calibration", "seen"), ("trade", "y"), ("convergence", "value")):
+    for name, key in (("changes", "value"), ("calibration", "observed"), ("trade", "y"), ("convergence", "value")):
         for row in specs(text)[name]["data"]["values"]:
             assert number(abs(row[key])) in told, (name, row)
 

@@ -97,8 +97,8 @@ class ClassRow:
     name: str
     n_rows: int
     share: float
-    said_before: float
-    said_after: float
+    decided_before: float
+    decided_after: float
     before: dict[str, Estimate]
     after: dict[str, Estimate]
     threshold: float
@@ -305,14 +305,14 @@ def _class_rows(
         )
         # lines 0 and 1 are the rule and argmax, the others the rules of the folds
         low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if len(folds) else None
-        share, said_before, said_after = (float(C.sum() / total) for C in (before[k], before[:, k], after[:, k]))
+        share, decided_before, decided_after = (float(C.sum() / total) for C in (before[k], before[:, k], after[:, k]))
         cut, plain_cut = thresholds[:2, k].tolist()
         row = ClassRow(
             names[k],
             int(n_rows[k]),
             share,
-            said_before,
-            said_after,
+            decided_before,
+            decided_after,
             argmax,
             tuned,
             cut,

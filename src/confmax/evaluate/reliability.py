@@ -22,18 +22,18 @@ class Reliability:
 
     Attributes
     ----------
-    said, seen : ndarray (B,)
+    stated, observed : ndarray (B,)
         Mean probability of the most probable class in each bin, and how often it was the true one.
     share : ndarray (B,)
         Fractions of all weight.
     error : ndarray (B,)
-        Standard error of ``seen`` if the probabilities were right.
+        Standard error of ``observed`` if the probabilities were right.
     log_loss : float
         Mean log loss in nats, entries below 1e-12 counting as 1e-12.
     brier : float
         Mean squared distance to the true class's indicator, from 0 to 2.
     ece : float
-        Expected calibration error of the most probable class: mean of ``|said - seen|`` over the bins.
+        Expected calibration error of the most probable class: mean of ``|stated - observed|`` over the bins.
     ece_by_chance : float
         What it would be on average, with so few rows, if the probabilities were right.
     p_value : float
@@ -42,8 +42,8 @@ class Reliability:
         Mean probability of every class.
     """
 
-    said: Array
-    seen: Array
+    stated: Array
+    observed: Array
     share: Array
     error: Array
     log_loss: float
@@ -71,17 +71,17 @@ def reliability(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
     _, place = np.unique(place, return_inverse=True)
     place = place.reshape(-1)
     total = np.bincount(place, weights=weight)
-    said = np.bincount(place, weights=weight * sure) / total
-    seen = np.bincount(place, weights=weight * hit) / total
+    stated = np.bincount(place, weights=weight * sure) / total
+    observed = np.bincount(place, weights=weight * hit) / total
     error = np.sqrt(np.bincount(place, weights=weight**2 * sure * (1 - sure))) / total
     share = total / total.sum()
-    off = np.abs(said - seen)
+    off = np.abs(stated - observed)
     # a bin of near certainties may have one miss: the size of a row is no evidence
     z = off / np.hypot(error, np.bincount(place, weights=weight**2) / total**2)
     truth = P[np.arange(len(P)), labels]
     squares = (P**2).sum(axis=1) - 2 * truth + 1
     return Reliability(
-        said, seen, share, error,
+        stated, observed, share, error,
         log_loss=float(np.average(-np.log(np.maximum(truth, FLOOR)), weights=weight)),
         brier=float(np.average(squares, weights=weight)),
         ece=float(share @ off),

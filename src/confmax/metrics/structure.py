@@ -196,16 +196,27 @@ class Structure:
     ----------
     smoother : str or None
         The parameter of the metric that makes it differentiable everywhere.
+    hardens : bool
+        Whether the conditional gradient follows it by a smoothing that falls from round to round.
+    scheduled : bool
+        Whether the paper has a schedule for its smoothing (Table 2 and Corollary 13).
     """
 
     name: ClassVar[str]
-    may_draw: ClassVar[bool]  # whether a rule that draws can be better than every single rule
+    may_draw: ClassVar[bool] = False  # whether a rule that draws can be better than every single rule
 
     smoother: str | None = field(default=None, kw_only=True)
+    hardens: bool = field(default=False, kw_only=True)
+    scheduled: bool = field(default=False, kw_only=True)
 
     def parts(self, rows: Array, **params: Any) -> Ratios | None:
         """Return the ratios that the metric sums at row sums ``rows`` (K,); None where they are not known."""
         return None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether `parts` knows the ratios."""
+        return False
 
     def smoothed(self) -> Structure:
         """Return the structure of the metric with a positive smoothing parameter."""
@@ -219,26 +230,6 @@ class Structure:
     def n_classes(self) -> int | None:
         """The number of classes that the metric is for; None for any."""
         return None
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether exact answers of an oracle give upper bounds."""
-        return True
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether `parts` knows the ratios."""
-        return False
-
-    @property
-    def hardens(self) -> bool:
-        """Whether the conditional gradient follows it by a smoothing that falls from round to round."""
-        return False
-
-    @property
-    def scheduled(self) -> bool:
-        """Whether the paper has a schedule for its smoothing (Table 2 and Corollary 13)."""
-        return False
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
@@ -263,7 +254,6 @@ class Linear(Structure):
     """
 
     name: ClassVar[str] = "linear"
-    may_draw: ClassVar[bool] = False
 
     gain: tuple[tuple[float, ...], ...] | None = None
 
@@ -290,7 +280,23 @@ class Linear(Structure):
 
 
 @dataclass(frozen=True, eq=False)
-class Ratio(Structure):
+class _Fractional(Structure):
+    """What a ratio and a sum of ratios have in common."""
+
+    fractions: Callable[..., Ratios] | None = None
+
+    def parts(self, rows: Array, **params: Any) -> Ratios | None:
+        """Return numerators and denominators."""
+        return None if self.fractions is None else self.fractions(rows, **params)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether numerators and denominators are known."""
+        return self.fractions is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio(_Fractional):
     """A ratio of affine functions at fixed row sums: Dinkelbach's method maximises it.
 
     Attributes
@@ -300,18 +306,6 @@ class Ratio(Structure):
     """
 
     name: ClassVar[str] = "ratio"
-    may_draw: ClassVar[bool] = False
-
-    fractions: Callable[..., Ratios] | None = None
-
-    def parts(self, rows: Array, **params: Any) -> Ratios | None:
-        """Return numerator and denominator as a sum of one ratio."""
-        return None if self.fractions is None else self.fractions(rows, **params)
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether numerator and denominator are known."""
-        return self.fractions is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,18 +317,12 @@ class Concave(Structure):
     recall_mean : RecallMean or None
         The mean of the recalls that the metric is. An answer to any gain then bounds it, and its master problem is
         compiled.
-    hardens : bool
-        Whether the conditional gradient follows it by a smoothing that falls from round to round.
-    scheduled : bool
-        Whether the paper has a schedule for its smoothing (Table 2 and Corollary 13).
     """
 
     name: ClassVar[str] = "concave"
     may_draw: ClassVar[bool] = True
 
     recall_mean: RecallMean | None = None
-    hardens: bool = False
-    scheduled: bool = False
 
     def smoothed(self) -> Structure:
         """Return what holds of a smoothed mean: the bounds and the master problem of the mean itself do not."""
@@ -367,11 +355,8 @@ class MinOfLinear(Structure):
     may_draw: ClassVar[bool] = True
 
     functions: Callable[[Array], Gains | LinearFunctions]
-
-    @property
-    def hardens(self) -> bool:
-        """Yes: it has no gradient where two functions are smallest, and the soft minimum has one."""
-        return True
+    # it has no gradient where two functions are smallest, and the soft minimum has one
+    hardens: bool = field(default=True, kw_only=True)
 
     def at(self, rows: Array) -> LinearFunctions:
         """Return the functions at row sums ``rows`` (K,)."""
@@ -394,18 +379,12 @@ class Quasiconvex(Structure):
     """
 
     name: ClassVar[str] = "quasiconvex"
-    may_draw: ClassVar[bool] = False
 
     floor: str | None = None
 
-    @property
-    def is_bounded(self) -> bool:
-        """No; but of two classes all thresholds are compared."""
-        return False
-
 
 @dataclass(frozen=True, eq=False)
-class General(Structure):
+class General(_Fractional):
     """Nothing is known, except for sums of ratios the ratios.
 
     Attributes
@@ -417,22 +396,6 @@ class General(Structure):
 
     name: ClassVar[str] = "general"
     may_draw: ClassVar[bool] = True
-
-    fractions: Callable[..., Ratios] | None = None
-
-    def parts(self, rows: Array, **params: Any) -> Ratios | None:
-        """Return the ratios that the metric sums."""
-        return None if self.fractions is None else self.fractions(rows, **params)
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether numerator and denominator are known."""
-        return self.fractions is not None
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the ratios are known: the sum of their maxima is a bound."""
-        return self.has_parts
 
 
 # the structures that a word declares, which know nothing but their shape

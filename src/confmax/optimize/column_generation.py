@@ -27,7 +27,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, Linear, MinOfLinear
-from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
+from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, master_of
 from confmax.optimize.mixture import Mixture
@@ -44,7 +44,6 @@ PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixtur
 LABEL_PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
-CANDIDATES = 4  # values of a class weight that are tried after a search
 MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
 
 
@@ -101,11 +100,14 @@ class Columns:
         """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
         space, point, newest = self.points.space, self.optimum.point, self.optimum.gain
         if not np.isfinite(newest).all():
+            # a recall of zero under the G-mean: the rule that decides at random has a gradient
             point = self.points.z[: self.points.n_fixed].mean(axis=0)
             newest = _first_gain(self.points, point)
+        # both dual points are compared, so they get one length; the weights of linear functions sum to one
         order = 2 if self.master.smooth else 1
         size, length = (float(np.linalg.norm(gain, order)) for gain in (newest, self.best_gain))
         best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
+        # the smallest of linear functions and the slack of limits have no curvature
         smooth = self.master.smooth and self.is_feasible
         newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
         d = len(best) - space.n_limits
@@ -118,11 +120,13 @@ class Columns:
         elif self.is_feasible:
             around /= around.sum(axis=1, keepdims=True)
         around[:, d:] = np.maximum(around[:, d:], 0.0)
+        # while the limits are missed, the objective does not count yet
         between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
         if not len(between):
             return around, point[None]
         slopes = np.array(space.gradient(between))
         slopes[:, d:] = newest[d:]
+        # the derivative may not exist at the point of the best bound
         fine = np.isfinite(slopes).all(axis=1)
         gains = np.concatenate([newest[None], slopes[fine], around[1 if near else len(TOWARD) :]])
         return gains, np.concatenate([point[None], between[fine]])
@@ -131,6 +135,7 @@ class Columns:
         """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
         space, optimum = self.points.space, self.optimum
         z = space.vectors(answers)
+        # on labels nothing is proved, and the best single rule takes the place of the best bound
         merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -_values(space, z)
         k = int(np.argmin(merits))
         following = replace(self, queries=self.queries.joined(asked, z))
@@ -383,6 +388,7 @@ def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
         if n:
             queries = replace(queries, curvature=by_differences(earlier[-1], earlier[-1 - n : -1], answers[-1 - n :]))
     columns = replace(columns, queries=queries.joined(starts, z))
+    # where the starting rules' own gains bound the metric, the first pass of the solver may already prove the optimum
     bounds = columns.bounds(starts, (starts * z).sum(axis=1), starts[:0])
     k = int(np.argmin(bounds))
     if not np.isfinite(bounds[k]):
@@ -418,6 +424,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
     answers = problem.ask(gains)
     columns = state.columns.joined(_prices(state.columns, gains), at, gains, answers, exact=False)
+    # the last digits of the model's optimum do not matter to the labels
     done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
     return replace(state, columns=columns, model=None if done else model, round=state.round + 1), gains, answers
 
@@ -427,18 +434,18 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     columns, points = state.columns, state.columns.points
     soft = problem.metric.smoothed(SOFTNESS)
     merits = soft.values(points.confusions)
+    # a constant rule has no breakpoints
     merits[: points.n_fixed] = -np.inf
     single = int(np.argmax(merits))
     classes = problem.metric.classes or range(len(points.space.rows))
+    # one class per round, in turn
     place = Coordinate("weight", classes[state.round % len(classes)])
     asked, at = columns.asked(state.round, problem.tol, near=False)
     gains = points.space.gains(asked)
     if _passes_left(problem) >= 2 and problem.oracle.table.is_whole and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
-        cuts = breakpoints(soft, problem.oracle, gain, place)
-        values = np.empty(0) if cuts is None else cuts.best(float(merits[single]), CANDIDATES)
-        if len(values):
-            gains = Gains.concatenate([gains, Gains.reduced(*moved(gain, place, values).pair())])
+        found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
+        gains = gains if found is None else Gains.concatenate([gains, found])
     answers = problem.ask(gains)
     following = columns.joined(_prices(columns, gains), at, gains, answers, exact=False)
     better = following.optimum.value > columns.optimum.value + PROGRESS

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
-from confmax.optimize.loop import Problem, Solver, Status, Step, check_whole
+from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_whole
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
@@ -146,11 +146,8 @@ def _coordinates(metric: Metric, gain: Gains) -> list[Coordinate]:
 
 def _search(problem: Problem, rule: Mixture, gain: Gains, coordinate: Coordinate) -> Mixture | None:
     """Return the best rule along one coefficient, None if it is no better."""
-    cuts = breakpoints(problem.metric, problem.oracle, gain, coordinate)
-    if cuts is None:
-        return None
-    values = cuts.best(problem.value(rule.confusion), CANDIDATES)
-    return _best_of(problem, rule, moved(gain, coordinate, values)) if len(values) else None
+    gains = better_values(problem.metric, problem.oracle, gain, coordinate, problem.value(rule.confusion))
+    return None if gains is None else _best_of(problem, rule, gains)
 
 
 def _gradient_rule(problem: Problem, rule: Mixture) -> Mixture | None:
@@ -161,12 +158,8 @@ def _gradient_rule(problem: Problem, rule: Mixture) -> Mixture | None:
 
 def _best_of(problem: Problem, rule: Mixture, gains: Gains) -> Mixture | None:
     """Return the best of a batch of gains by the oracle's own decisions, None if no better than the rule."""
-    answers = problem.ask(gains)
-    values = [problem.value(answers[k]) for k in range(len(gains))]
-    k = int(np.argmax(values))
-    if not values[k] > problem.value(rule.confusion) + ROUNDING:
-        return None
-    return Mixture.single(gains[k], answers[k])
+    best = best_answer(problem, gains, problem.ask(gains))
+    return best if problem.value(best.confusion) > problem.value(rule.confusion) + ROUNDING else None
 
 
 # --- the breakpoints of one coefficient -------------------------------------------------------------------------------
@@ -226,6 +219,15 @@ class Breakpoints:
         upper = np.where(np.isnan(end), np.where(np.isnan(start), highest, start) + span, end)
         lower = np.where(np.isnan(start), np.fmin(upper, lowest) - span, start)
         return lower + (upper - lower) / 2.0
+
+
+def better_values(
+    metric: Metric, oracle: CountingOracle, gain: Gains, coordinate: Coordinate, above: float
+) -> Gains | None:
+    """Return ``gain`` with the best values of one coefficient, a batch; None if no value of the metric is ``above``."""
+    found = breakpoints(metric, oracle, gain, coordinate)
+    values = np.empty(0) if found is None else found.best(above, CANDIDATES)
+    return moved(gain, coordinate, values) if len(values) else None
 
 
 def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate: Coordinate) -> Breakpoints | None:

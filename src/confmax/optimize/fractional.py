@@ -93,6 +93,7 @@ class Dinkelbach(Solver):
             levels = np.array([level, max(state.high if np.isfinite(state.high) else level, level + 0.5 * tol)])
         gains = parts.gains(levels)
         answers = problem.ask(gains)
+        # what is left of the numerator at each level, and how much of it may be rounding
         excess = parts.excess(levels, answers)
         doubts = parts.doubts(levels, answers)
         root = _chord_root(levels, excess) + float(doubts.max())

@@ -80,6 +80,7 @@ class Mixture:
         """
         if self.parts is None or len(self.atoms) == 1:
             return self
+        # once, at the end of a run: solvers keep more atoms, which later passes may need
         vectors, slope, d = _free_statistics(metric, self)
         weights = self.weights / self.weights.sum()
         if len(self.atoms) > d + 1:

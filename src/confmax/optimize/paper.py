@@ -20,7 +20,7 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
 from confmax.optimize.conditional_gradient import FrankWolfeState, check_smoothing, linear_step, open_loop
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, check_whole
+from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, best_answer, check_whole
 from confmax.optimize.mixture import Mixture
 from confmax.theory import rho_schedule
 
@@ -120,10 +120,7 @@ class BruteForce(Solver):
         gains = next(state.batches, None)
         if gains is None:
             return state, Step(state.best, status=Status.OPTIMAL)
-        answers = problem.ask(gains)
-        values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
-        k = int(np.argmax(values))
-        rule = Mixture.single(gains[k], answers[k])
+        rule = best_answer(problem, gains, problem.ask(gains))
         best = max(state.best, rule, key=lambda r: problem.value(r.confusion))
         return BruteForceState(state.batches, best), Step(best, (rule,))
 

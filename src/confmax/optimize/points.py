@@ -99,7 +99,9 @@ class Space:
         else:
             matrix = first.matrix
             if matrix is None:
-                matrix = first.columns[..., None, :] + first.diagonal[..., None] * np.eye(len(self.rows))
+                matrix = first.columns[..., None, :] + first.diagonal[..., None] * np.eye(
+                    len(self.rows), self.n_decisions
+                )
             slope = matrix.reshape(*z.shape[:-1], -1)
         if not self.n_limits:
             return slope

@@ -71,6 +71,7 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
         whole[:, used] = part
         return whole
     positive = bool((best > 0).all() and (newest > 0).all() and (newton is None or (newton > 0).all()))
+    # class weights matter by their ratios, so they are moved on a log scale
     origin, end = (np.log(best), np.log(newest)) if positive else (best, newest)
     # weights that lie far apart in ratio say little about how far to go
     toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
@@ -121,6 +122,7 @@ def newton_gain(space: Space, asked: DualQueries, best: Array, point: Array, slo
         g: Array = np.asarray(np.linalg.solve(system, slope + H @ (point - answer + B @ best)), dtype=np.float64)
     except np.linalg.LinAlgError:
         return None
+    # a far step may leave the positive weights, of which alone answers prove something
     if (best > 0).all() and (slope > 0).all():
         g = np.asarray(np.maximum(g, 0.1 * np.minimum(best, slope)), dtype=np.float64)
     return g if np.isfinite(g).all() else None
@@ -168,6 +170,7 @@ def _second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] |
     if len(order) < 2:
         return None
     nearest = asked.answers[order[0]]
+    # each coordinate of an answer changes about in proportion to itself
     base = np.diag(nearest / unit + 1e-12 * np.abs(nearest).max())
     steps, changes = away[order] - away[order[0]], asked.answers[order] - nearest
     B = _bfgs(base, steps, changes)

@@ -66,6 +66,7 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
         return None
     small = _Recorder(same_estimate(oracle, part))
+    # a sample without a class says nothing about its recall
     if not (small.rows[oracle.rows > 0] > 0).all():
         return None
     matrix = metric.statistics == "matrix"
@@ -76,6 +77,7 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     rules = [found.mixture.atoms[k] for k in heaviest]
     rules += [each for each in found.single.atoms if not any(_equal(each, rule) for rule in rules)]
     slope = metric.gains(metric.at(found.mixture.confusion))
+    # without a gradient at the sample's optimum there is no gain to compare the two tables at
     if not slope.is_finite:
         return WarmStart(Gains.concatenate(rules))
     perturbed = _perturbed(solver, slope) if table.n_classes * part.n_rows <= MOST_PERTURBED * table.n_rows else ()

@@ -254,15 +254,15 @@ def _calibration(figures: Figures) -> Chart:
         key = (*key, Series("after calibration", "accent"))
         rows += _bins(figures.calibrated, "after calibration")
     colour, title = _series(key, "color"), "observed frequency"
-    x = _along("said", "stated probability of the most probable class", domain=[0, 1])
-    tips = _tips({"what": "probabilities", "said": "stated", "seen": "observed", "share": "share of rows"})
+    x = _along("stated", "stated probability of the most probable class", domain=[0, 1])
+    tips = _tips({"what": "probabilities", "stated": "stated", "observed": "observed", "share": "share of rows"})
     # the diagonal: stated and observed are equal
-    ends = [{"said": 0.0, "seen": 0.0}, {"said": 1.0, "seen": 1.0}]
+    ends = [{"stated": 0.0, "observed": 0.0}, {"stated": 1.0, "observed": 1.0}]
     layers = [
-        _layer("line", {"x": x, "y": _along("seen", title, domain=[0, 1])}, ends, strokeDash=[4, 4],
+        _layer("line", {"x": x, "y": _along("observed", title, domain=[0, 1])}, ends, strokeDash=[4, 4],
                color="var(--line-strong)", strokeWidth=1.5),
         _layer("rule", {"x": x, "y": _along("low", title), "y2": {"field": "high"}, **colour}, opacity=0.5),
-        _layer("line", {"x": x, "y": _along("seen", title), **colour, **tips}, point={"filled": True, "size": 50}),
+        _layer("line", {"x": x, "y": _along("observed", title), **colour, **tips}, point={"filled": True, "size": 50}),
     ]  # fmt: skip
     description = "Reliability: how often the most probable class was right, against its stated probability."
     return _chart(description, layers, rows, 320, key)
@@ -270,9 +270,9 @@ def _calibration(figures: Figures) -> Chart:
 
 def _bins(bins: Reliability, what: str) -> list[Spec]:
     return [
-        {"what": what, "said": said, "seen": seen, "share": share, "low": max(0.0, seen - 2 * error),
-         "high": min(1.0, seen + 2 * error)}
-        for said, seen, share, error in zip(bins.said, bins.seen, bins.share, bins.error, strict=True)
+        {"what": what, "stated": stated, "observed": observed, "share": share, "low": max(0.0, observed - 2 * error),
+         "high": min(1.0, observed + 2 * error)}
+        for stated, observed, share, error in zip(bins.stated, bins.observed, bins.share, bins.error, strict=True)
     ]  # fmt: skip
 
 

@@ -83,13 +83,10 @@ class WeightsDisplay:
         used = bool(self.offsets.any())
         if used and ax is not None and np.size(np.asarray(ax, dtype=object)) == 1:
             ax = halves(np.ravel(np.asarray(ax, dtype=object))[0])
-        self.figure_, axes = axes_of(ax, 2) if used else axes_of(ax)
-        colours = palette(axes[0] if used else axes)
-        panels = (
-            [(axes[0], self.weights, "weight"), (axes[1], self.offsets, "offset")]
-            if used
-            else [(axes, self.weights, "weight")]
-        )
+        self.figure_, self.ax_ = axes_of(ax, 2) if used else axes_of(ax)
+        axes = np.atleast_1d(np.asarray(self.ax_, dtype=object))
+        colours = palette(axes[0])
+        panels = list(zip(axes, (self.weights, self.offsets), ("weight", "offset"), strict=False))
         place = np.arange(len(self.names))
         for panel, values, what in panels:
             # the folds first, so that the mark of the rule lies on top
@@ -108,7 +105,6 @@ class WeightsDisplay:
         if len(self.weights) > 1:
             panels[0][0].plot([], [], "o", markersize=4, color=colours["quiet"], label="without one fold")
         panels[0][0].legend()
-        self.ax_ = axes
         return self
 
 

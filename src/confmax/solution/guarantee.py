@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from confmax.metrics.structure import General, Quasiconvex
 from confmax.optimize import Status
 
 EXACT = 1e-12  # a gap of rounding size
@@ -26,7 +27,9 @@ def guarantee(solution: Any) -> str:
     if gap is None and solution.mode == "model":
         return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
     if gap is None:
-        way_out = ", confusion='model' gives one" if solution.metric.structure.is_bounded else ""
+        structure = solution.metric.structure
+        bounded = structure.has_parts or not isinstance(structure, (General, Quasiconvex))
+        way_out = ", confusion='model' gives one" if bounded else ""
         return f"{ending}; no optimality guarantee on labels{way_out}"
     within = "" if gap <= EXACT else f" by more than {gap:.2g}"
     proved = f"proved: no rule has a higher {name} of the confusion matrix expected from these probabilities{within}"

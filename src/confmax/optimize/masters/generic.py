@@ -71,7 +71,7 @@ def optimum(space: Space, z: Array, weights: Array) -> Optimum:
 def curvature(space: Space, at: Array, slope: Array) -> Array:
     """Return minus the second derivative (d, d) at ``at``, by differences of the gradient in every coordinate."""
     d = len(at) - space.n_limits
-    steps = COORDINATE_STEP * np.tile(np.where(space.rows > 0, space.rows, 1.0), d // len(space.rows))
+    steps = COORDINATE_STEP * np.resize(np.where(space.rows > 0, space.rows, 1.0), d)
     change = np.zeros((len(at), len(at)))
     change[:d, :d] = (space.gradient(at + np.eye(d, len(at)) * steps[:, None]) - slope)[:, :d] / steps[:, None]
     return -(change + change.T) / 2.0
@@ -84,6 +84,7 @@ def _newton(space: Space, x: Array, mix: Array) -> Array:
         scaled = _quadratic_model(space, x, mix, value)
         if scaled is None:
             return mix
+        # both mixtures keep the limits, and so does every mixture between them
         if space.n_limits:
             found = least_norm_within(scaled, x[:, -space.n_limits :])
         else:
@@ -121,6 +122,7 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
         model = curvature(space, at, slope)
     if not np.isfinite(model).all():
         return None
+    # differences of a concave gradient may have a little convexity
     sizes, axes = np.linalg.eigh(model)
     model = (axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope)
     sizes, axes = np.linalg.eigh(model)

@@ -38,6 +38,8 @@ def least_norm_within(points: Array, slack: Array) -> Array:
         gap = (w @ z + s @ multipliers) / (A + m)
         if gap < CLOSED and max(abs(missed), np.abs(short).max(), np.abs(tilt).max()) < 1e-13:
             break
+        # Newton's step on the conditions of optimality, with z w = s multipliers = aim in the place of zero; the slacks
+        # are eliminated, so that the system has one row per share and one for their sum
         aim = CENTRED * gap
         ratio = multipliers / s
         push = (aim - s * multipliers - multipliers * short) / s
@@ -57,5 +59,6 @@ def least_norm_within(points: Array, slack: Array) -> Array:
         size = min(1.0, BACK * float((-values[falling] / changes[falling]).min(initial=np.inf)))
         w, s, z = w + size * dw, s + size * ds, z + size * dz
         multipliers, level = multipliers + size * dm, level + size * dlevel
+    # an interior point gives every rule some weight
     w = np.where(w > 1e-12, w, 0.0)
     return np.asarray(w / w.sum())

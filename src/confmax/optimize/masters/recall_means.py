@@ -41,6 +41,7 @@ class RecallMeans:
         diagonal, rows = _diagonal(space, z)
         recalls = np.ascontiguousarray(diagonal / rows)
         if space.n_limits:
+            # the compiled model has no limits, and within them the statistics may be more than the recalls
             if not (start @ recalls > 0.0).all():
                 # the means have no derivative where a recall is zero
                 start = largest_minimum(recalls, z[:, -space.n_limits :])[1]
