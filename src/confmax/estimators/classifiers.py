@@ -3,6 +3,11 @@
 Both classes leave the wrapped model's probabilities unchanged and apply a rule to them: `predict` returns
 ``rule_.predict(predict_proba(X))``. ``classes_`` is sorted, as scikit-learn requires. A metric that depends on the
 order of the classes stores that order itself (`Metric.classes`).
+
+The rules of the folds are tuned on the out-of-fold table without one split's test rows. They have almost as many rows
+as the rule itself, no estimator is refitted, and the left-out rows are not used. They are compared by their thresholds,
+the probability at which a class is decided against the mean of the others. Calibrators, weights and offsets of
+different folds are not comparable. Thresholds are, and for two classes they are what scikit-learn tunes.
 """
 
 from __future__ import annotations

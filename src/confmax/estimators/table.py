@@ -5,6 +5,10 @@ from each other this adds noise. Where rows repeat (categorical features, trees)
 removes: the fold models give one and the same row slightly different probabilities, a rule can tell them apart, and so
 imitates a mixture that it loses with the refitted model, to which these rows are equal. There the rule is tuned on the
 probabilities of the refitted model itself: on few distinct rows it can have learned little of single labels.
+
+Calibration, the share of the model and all shown values stay out of fold (`solution.tune` takes both tables). Averages
+and votes of fold models do not help there, because one deterministic model cannot imitate a draw
+(`benchmarks/RESULTS.md`, section estimator).
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ LLVM does not vectorise a running argmax whose state stays in registers, nor sum
 are given to it as they should be: 128 bytes of rows at a time, whatever the machine's registers hold. The widths, and
 with them the order of every sum, are the same on all machines and for any number of threads. Products and sums are
 never fused. Decisions are int32.
+
+Statistics use masked sums for up to four decisions, and four interleaved sets of sums for more, because a row must not
+wait for the previous one. Matrices of several gains are counted as differences to the first gain's matrix, because most
+rows have the same decision for all gains. Full gains (K x M) are products of the same vectors, not calls of a library,
+so their decisions equal the reference's bit for bit too.
 """
 
 from __future__ import annotations
