@@ -1,5 +1,7 @@
 """Running the command line in tests, and a small table to run it on."""
 
+import functools
+import importlib
 import inspect
 import json
 import os
@@ -19,6 +21,12 @@ cli = pytest.importorskip("confmax.cli.app")
 SOURCE = Path(library.__file__).parents[1]
 HPC = Path(library.__file__).parent / "data" / "hpc_cv.csv"
 CLASSES = ["VF", "F", "M", "L"]
+
+
+@functools.cache
+def demonstrated():
+    """Return the rule and the document of `confmax demo`, some seconds of work, once for all tests of a process."""
+    return importlib.import_module("confmax.cli.demo").demonstrate()
 
 
 def run(*args, code=0, env=None):
