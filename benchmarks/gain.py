@@ -13,11 +13,11 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from confmax.cli.crossfit import cross_fitted
 
 import confmax
 from benchmarks.results import write_section
 from confmax.cli.demo import CLASSES, METRICS, load
+from confmax.tables.folds import cross_fit, masks
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
@@ -35,10 +35,10 @@ def measured(metric, proba, labels, folds):
     """Return the score of the decisions that rules tuned without each fold make for its rows."""
     decided = np.empty_like(labels)
 
-    def fit(kept):
-        return confmax.maximize(metric, proba[kept], labels[kept], classes=CLASSES).rule
+    def fit(held_out):
+        return confmax.maximize(metric, proba[~held_out], labels[~held_out], classes=CLASSES).rule
 
-    for held_out, rule in cross_fitted(fit, folds):
+    for held_out, rule in cross_fit(fit, masks(folds)):
         decided[held_out] = rule.predict(proba[held_out])
     return confmax.score(metric, proba, labels, decided, classes=CLASSES)
 
