@@ -184,7 +184,7 @@ def mean_of_recalls(
     Examples
     --------
     >>> from confmax.metrics.recalls import PowerMean, mean_of_recalls
-    >>> mean_of_recalls("cautious_mean", PowerMean(-2.0)).value([[40, 10], [20, 30]]).round(6)
+    >>> round(mean_of_recalls("cautious_mean", PowerMean(-2.0)).value([[40, 10], [20, 30]]), 6)
     0.678823
     """
     return Metric(
