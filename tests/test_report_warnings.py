@@ -10,7 +10,7 @@ import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.figures import is_as_good, verdict_of
-from confmax.evaluate.uncertainty import Difference
+from confmax.evaluate.scores import Difference
 from confmax.oracle import make_table
 from confmax.page import warnings as told
 from confmax.page.format import number

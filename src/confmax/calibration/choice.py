@@ -40,8 +40,6 @@ from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
 from confmax.tables.folds import cross_fit, masks
 
-__all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "choose", "fit", "log_loss"]
-
 CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
 KINDS = ("temperature", "vector")
 FOLD_TOL = 1e-3  # nats of the total loss

@@ -53,15 +53,14 @@ from confmax.estimators.table import (
 )
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
+from confmax.metrics.alignment import fit_metric
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
-from confmax.solution.tuning import check_settings, fit_metric, tune, warn_of_trivial
+from confmax.solution.tuning import check_settings, tune, warn_of_trivial
 from confmax.tables import Table, here, make_table
 from confmax.tables.folds import cross_fit, quietly
 from confmax.tables.seed import RandomState, as_seed
-
-__all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
 
 
 class MetricClassifierCV(RuleClassifier):

@@ -1,15 +1,6 @@
 """The value of rules on labelled rows, and how certain it is."""
 
-from confmax.evaluate.uncertainty import (
-    Decided,
-    Difference,
-    Estimate,
-    Score,
-    check_bootstrap,
-    compare,
-    doubts,
-    plain_rules,
-    score,
-)
+from confmax.evaluate.scores import Difference, Estimate, Score
+from confmax.evaluate.uncertainty import Decided, check_bootstrap, compare, doubts, plain_rules, score
 
 __all__ = ["Decided", "Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]

@@ -19,10 +19,11 @@ from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.names import labels, metric_name
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.reliability import Reliability, reliability
+from confmax.evaluate.scores import Difference, Estimate
 from confmax.evaluate.threshold_curve import ThresholdCurve, positive_class, threshold_curve
 from confmax.evaluate.thresholds import class_thresholds, decided_between, spread_of
 from confmax.evaluate.trade_off import TradeOff, trade_off
-from confmax.evaluate.uncertainty import Decided, Difference, Estimate, compare, plain_rules
+from confmax.evaluate.uncertainty import Decided, compare, plain_rules
 from confmax.metrics import Metric, get
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals

@@ -21,7 +21,7 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
 from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.protocols import Decides, Tuned
-from confmax.evaluate.scores import PLAIN, Difference, Estimate, Score
+from confmax.evaluate.scores import PLAIN, Score
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
@@ -29,8 +29,6 @@ from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order
 from confmax.tables.labels import encode_labels, plain, vector
 from confmax.tables.seed import RandomState, as_seed
-
-__all__ = ["Decided", "Difference", "Estimate", "Score", "check_bootstrap", "compare", "doubts", "plain_rules", "score"]
 
 MOST_REPLICATES = 1_000_000
 

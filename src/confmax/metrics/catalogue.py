@@ -25,8 +25,6 @@ from confmax.metrics.structure import (
 )
 from confmax.metrics.user import MinimumFormula, UserFormula
 
-__all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]
-
 _CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS, *others.METRICS)}
 
 # scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy

@@ -9,7 +9,7 @@ import numpy as np
 from confmax.calibration.words import how, printable, weights_alone
 from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
 from confmax.evaluate.names import metric_name
-from confmax.evaluate.uncertainty import Difference
+from confmax.evaluate.scores import Difference
 from confmax.page.format import (
     capital,
     interval,

@@ -11,10 +11,10 @@ from confmax.confusion import Array
 from confmax.evaluate.threshold_curve import Mark, threshold_curve
 from confmax.evaluate.tuning_rows import tuned_on
 from confmax.metrics import Metric, resolve
+from confmax.metrics.alignment import aligned
 from confmax.plotting.shared import RULES, OfRows, axes_of, palette
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
-from confmax.solution.tuning import aligned
 from confmax.tables import Table, make_table
 
 

@@ -25,7 +25,7 @@ from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
-from confmax.metrics.alignment import aligned, extra_names, fit_metric, with_positive
+from confmax.metrics.alignment import extra_names, fit_metric, with_positive
 from confmax.optimize import (
     Mixture,
     Outcome,
@@ -47,9 +47,6 @@ from confmax.tables import Table, TransferredDecisions, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
-
-__all__ = ["Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
-           "warn_of_trivial"]  # fmt: skip
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion

@@ -1,20 +1,15 @@
 """The paper's bounds on regret, and the constants in them."""
 
+from confmax.theory.constants import Form, SmoothingConstants, ratio_factor, rho_schedule, smoothing_constants
 from confmax.theory.regret import (
     Bound,
-    Form,
-    SmoothingConstants,
     bayes_cg_bound,
     brute_force_bound,
-    confusion_radius,
     frank_wolfe_bound,
     linear_regret_bound,
-    ratio_factor,
-    rho_schedule,
     smoothed_bound,
-    smoothing_constants,
-    split_sizes,
 )
+from confmax.theory.sampling import confusion_radius, split_sizes
 
 __all__ = [
     "Bound",

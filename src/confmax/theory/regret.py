@@ -27,27 +27,8 @@ from confmax.theory.constants import (
     Form,
     SmoothingConstants,
     checked_form,
-    ratio_factor,
-    rho_schedule,
-    smoothing_constants,
 )
 from confmax.theory.sampling import Constant, confusion_radius, split_sizes
-
-__all__ = [
-    "Bound",
-    "Form",
-    "SmoothingConstants",
-    "bayes_cg_bound",
-    "brute_force_bound",
-    "confusion_radius",
-    "frank_wolfe_bound",
-    "linear_regret_bound",
-    "ratio_factor",
-    "rho_schedule",
-    "smoothed_bound",
-    "smoothing_constants",
-    "split_sizes",
-]
 
 
 @dataclass(frozen=True)
