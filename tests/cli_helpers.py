@@ -16,7 +16,8 @@ import confmax as library
 
 # the extra [cli] may not be installed: then the tests that import this are skipped
 testing = pytest.importorskip("click.testing")
-cli = pytest.importorskip("confmax.cli.app")
+pytest.importorskip("rich")
+cli = importlib.import_module("confmax.cli.app")
 
 SOURCE = Path(library.__file__).parents[1]
 HPC = Path(library.__file__).parent / "data" / "hpc_cv.csv"

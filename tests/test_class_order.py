@@ -1,5 +1,7 @@
 """Who states the order of the classes: named cost tables, functions that need it, ordered categoricals."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -61,7 +63,10 @@ def test_named_costs_follow_their_names(form, key):
 )
 def test_costs_in_a_file_follow_their_names(text, tmp_path):
     """With names along one axis alone, the other axis has their order, as in a data frame."""
-    tune = pytest.importorskip("confmax.cli.tune")
+    pytest.importorskip("click")
+    pytest.importorskip("rich")
+    pytest.importorskip("pyarrow")
+    tune = importlib.import_module("confmax.cli.tune")
     (tmp_path / "costs.csv").write_text(text)
     expected = COSTS.loc[STATES, STATES].to_numpy().tolist()
     assert tune.read_costs(tmp_path / "costs.csv", STATES) == (expected, (), True)

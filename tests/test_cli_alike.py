@@ -12,7 +12,6 @@ from tests.parts_helpers import labelled
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-pytest.importorskip("confmax.cli.large")
 
 NAMES = ("high", "low", "middle")
 PLAIN = ("--confusion", "labels", "--calibration", "none")

@@ -1,5 +1,6 @@
 """The progress bar: rows of a pass are counted as rows, passes as passes, on any width."""
 
+import importlib
 import io
 import re
 import sys
@@ -13,7 +14,7 @@ pytest.importorskip("rich")
 
 def bar_lines(width, monkeypatch):
     """Return what the bar shows on a terminal of a width, with all that it can say."""
-    show = pytest.importorskip("confmax.cli.show")
+    show = importlib.import_module("confmax.cli.show")
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))

@@ -1,6 +1,7 @@
 """Everyday inputs: one score column, prefixes, separators, decimal commas, standard input and output."""
 
 import csv
+import importlib
 import json
 import os
 import subprocess
@@ -16,8 +17,8 @@ from tests.cli_helpers import SOURCE, document, run, run_process
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-csvs = pytest.importorskip("confmax.cli.csvs")
-scores = pytest.importorskip("confmax.cli.columns")
+csvs = importlib.import_module("confmax.cli.csvs")
+scores = importlib.import_module("confmax.cli.columns")
 
 DRAW = np.random.default_rng(3)
 YES = DRAW.integers(1, 64, 120) / 64  # one minus it is exact, so that all forms hold the same numbers

@@ -1,6 +1,7 @@
 """Tables in files: what is read is what was written, and what a column means is found or refused."""
 
 import contextlib
+import importlib
 import zipfile
 
 import numpy as np
@@ -11,9 +12,11 @@ from confmax.places import check_place
 # the extra [cli] may not be installed
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-tables = pytest.importorskip("confmax.cli.tables")
-columns = pytest.importorskip("confmax.cli.columns")
-tune = pytest.importorskip("confmax.cli.tune")
+pytest.importorskip("click")
+pytest.importorskip("rich")
+tables = importlib.import_module("confmax.cli.tables")
+columns = importlib.import_module("confmax.cli.columns")
+tune = importlib.import_module("confmax.cli.tune")
 
 TableOptions, read_rows = columns.TableOptions, columns.read_rows
 read_cells, read_frame, write_decisions = tables.read_cells, tables.read_frame, tables.write_decisions

@@ -45,3 +45,11 @@ def test_files_that_ci_names_exist():
 
 def test_a_pattern_without_a_file_would_be_found():
     assert unmatched(["src/confmax/*.py", "src/confmax/none/*.py", "src"]) == ["src/confmax/none/*.py", "src"]
+
+
+def test_tests_are_skipped_for_want_of_other_packages_only():
+    """A module of confmax that cannot be imported is a failure, not a reason to skip."""
+    texts = {path.name: path.read_text() for path in ROOT.glob("tests/**/*.py")}
+    needed = {name: re.findall(r"importorskip\(\s*\"(\w+)", text) for name, text in texts.items()}
+    assert "torch" in needed["test_torch.py"]
+    assert [name for name, packages in needed.items() if "confmax" in packages] == []

@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.tables import Calibrator, MemoryTable, Oracle
+from confmax.tables import MemoryTable, Oracle
+from confmax.tables.kinds import Rule as AppliedRule
 
 
 @runtime_checkable
@@ -41,26 +42,14 @@ class Decides(Protocol):
         """Return the same rule for columns in the order ``class_names``."""
 
 
-class Rule(Decides, Protocol):
-    """A rule that is evaluated, see `confmax.DecisionRule`."""
+class Rule(Decides, AppliedRule, Protocol):
+    """A rule that is evaluated, see `confmax.DecisionRule`: it is applied to tables of all kinds, too."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def gains(self) -> Gains: ...
-    @property
-    def weights(self) -> Array: ...
-    @property
-    def calibrator(self) -> Calibrator | None: ...
-    @property
-    def n_decisions(self) -> int: ...
-    @property
-    def is_randomized(self) -> bool: ...
-    @property
     def threshold(self) -> float | None: ...
-    def decision_probabilities(self, proba: ArrayLike) -> Array: ...
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion: ...
-    def predict_index(self, proba: ArrayLike) -> NDArray[Any]: ...
     def to_json(self) -> str: ...
 
 

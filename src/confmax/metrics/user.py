@@ -144,7 +144,7 @@ class UserFormula(Formula):
             if not abs(value - least) <= AGREES * max(1.0, abs(value)):
                 raise ValueError(
                     f"{self.name} is declared the smallest of linear functions and is not: at a confusion matrix of "
-                    f"{len(C)} classes it is {value:.6g}, and the smallest function {least:.6g}"
+                    f"{len(C)} classes it is {value:.6g}, and the smallest function {least:.6g}; correct one of them"
                 )
 
     def _check_structure(self, rng: np.random.Generator, K: int, M: int) -> None:

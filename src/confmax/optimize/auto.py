@@ -38,7 +38,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
 
 # solvers of earlier versions, with what to use in their place: a script that names one gets a sentence, not a list
 _REMOVED = {
-    "polished": "use 'auto', which did as well on rows that were not searched, or 'coordinate_search', its search alone"
+    "polished": "use 'auto', which is as good on held-out rows, or 'coordinate_search', which runs only the search"
 }
 
 
