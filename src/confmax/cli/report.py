@@ -79,10 +79,10 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
 def check_installed() -> None:
     """Refuse before anything is tuned, if pages cannot be written."""
     # pages load scipy.stats, which takes longer than all else: the other commands, and completion, do not wait for it
-    from confmax.page import page
+    from confmax.page import writing as pages
 
     try:
-        page.check_installed()
+        pages.check_installed()
     except ImportError as error:
         raise ValueError(str(error)) from None
 
