@@ -287,7 +287,7 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
         if order is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
     M = metric.n_decisions(K)
-    if metric.structure.n_classes == K < M:
+    if metric.gain is not None and len(metric.gain) == K < M:
         raise ValueError(
             f"the gain matrix of {metric.name} has {M} decisions for {K} classes, and an estimator predicts "
             f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
