@@ -6,13 +6,7 @@ import numpy as np
 
 from confmax.confusion import Confusion
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.memory import (
-    MemoryKind,
-    counted_on_host,
-    drawn_by_atom,
-    predict_checked,
-    summed_probabilities,
-)
+from confmax.tables.memory import MemoryKind
 from confmax.tables.table import Checked
 
 DRAWS, ROWS = 128, 100
@@ -43,7 +37,6 @@ class CountRows(MemoryKind):
     """Nothing but its own rows is ever held."""
 
     backend = "counts"
-    is_truncated = False
 
     def check(self, proba, classes=None, *, order=None, hashed=False):
         sums = proba.values.sum(axis=1, dtype=int)
@@ -90,26 +83,8 @@ class CountRows(MemoryKind):
     def decide(self, proba, gains):
         return np.concatenate([ARRAYS.decide(part, gains) for _, part in proba.blocks()], axis=1)
 
-    def decide_one(self, proba, gains):
-        return self.decide(proba, gains)[0]
-
-    def drawn(self, proba, gains, weights, seed, keys):
-        return drawn_by_atom(self, proba, gains, weights, seed, keys)
-
-    def probabilities(self, proba, gains, weights):
-        return summed_probabilities(self, proba, gains, weights)
-
     def oracle(self, table, model_share):
         return CountOracle(table, model_share)
-
-    def counted_by(self, table, oracle, gains, *, matrix):
-        return counted_on_host(self, table.proba, oracle, gains, matrix=matrix)
-
-    def named(self, names, decisions):
-        return ARRAYS.named(names, decisions)
-
-    def predict_index(self, rule, proba, keys):
-        return predict_checked(self, rule, proba, keys)
 
 
 class CountOracle:

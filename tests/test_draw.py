@@ -18,7 +18,6 @@ from confmax.tables.array.predict import decide_drawn
 from confmax.tables.check import check_rows
 from confmax.tables.draws import coefficients, multiply_shift, uniform
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
-from confmax.tables.memory import drawn_decisions
 from confmax.tables.table import MemoryTable
 
 RNG = np.random.default_rng(0)
@@ -213,7 +212,7 @@ def test_equal_to_the_slow_definition(n, K, A, kind, dtype, keyed):
     words = keys.astype(np.uint64) if keyed else row_hashes(P)
     atom = np.searchsorted(np.cumsum(rule.weights)[:-1], uniform(rule.seed, words), side="right")
     expected = decide(P, rule.gains)[atom, np.arange(n)]
-    found = drawn_decisions(P, rule.gains, rule.weights, rule.seed, words)
+    found = ARRAYS.drawn(P, rule.gains, rule.weights, rule.seed, words)
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == np.int64
     if not keyed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from confmax.confusion import Array, Confusion, Gains
-from confmax.tables import MemoryTable, Oracle, Table
+from confmax.confusion import Confusion, Gains
+from confmax.tables import MemoryTable, Oracle
 
 
 class CountingOracle:
@@ -28,26 +28,8 @@ class CountingOracle:
         self.oracle = oracle
         self.counter = counter
         self.n_passes = 0
-
-    @property
-    def rows(self) -> Array:
-        """Row sums of every confusion (K,)."""
-        return self.oracle.rows
-
-    @property
-    def model_share(self) -> float:
-        """Part of the model in the confusion estimate."""
-        return self.oracle.model_share
-
-    @property
-    def exact(self) -> bool:
-        """Whether the decisions are true maximisers."""
-        return self.oracle.exact
-
-    @property
-    def table(self) -> Table:
-        """The table underneath."""
-        return self.oracle.table
+        self.table, self.rows = oracle.table, oracle.rows
+        self.model_share, self.exact = oracle.model_share, oracle.exact
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Count one pass and ask the oracle underneath."""

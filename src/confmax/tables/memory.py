@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import arranged, column_names, warn
 from confmax.tables.draws import given_keys, uniform
-from confmax.tables.kinds import Kind, Rule, calibrated_rows, given_hashes, host_array
+from confmax.tables.kinds import Kind, Rule, calibrated_rows, host_array
 from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
@@ -54,6 +54,49 @@ class MemoryKind(Kind, Storage):
         found = calibrated_rows(rule.calibrator, rule.checked(proba))
         return found.storage.probabilities(found.proba, rule.gains, rule.weights)
 
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
+        """Return the decisions (n,) of a rule on given probabilities, which are checked first, where the rows are.
+
+        Without keys a row's hash is its key, and a warning says where many rows share theirs.
+        """
+        P, used = rule.checked(proba), None
+        if rule.is_randomized:
+            # rows without keys draw by what was given, before they were divided by their sums and calibrated
+            used = self.given_hashes(proba) if keys is None else given_keys(keys, P.shape[0])
+        found = calibrated_rows(rule.calibrator, P)
+        if used is None:
+            return found.storage.decide_one(found.proba, rule.gains)
+        decisions = found.storage.drawn(found.proba, rule.gains, rule.weights, rule.seed, used)
+        if keys is None:
+            warn_of_duplicates(found, rule.gains, host_array(used).view(np.uint64))
+        return decisions
+
+    def named(self, names: NDArray[Any], decisions: Any) -> Any:
+        """Return the names (n,) of decisions (n,)."""
+        return names.take(decisions)
+
+    def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Any:
+        """Return the decisions (n,) of rows that are gathered by their atoms: `confmax.tables.draws` defines these."""
+        atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, keys), "right")
+        out = np.empty(len(atom), dtype=np.int64)
+        for k in range(len(gains)):
+            rows = np.flatnonzero(atom == k)
+            if len(rows):
+                out[rows] = self.decide(self.rows(proba, rows), gains[k])[0]
+        return out
+
+    def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:
+        """Return the probability of every decision (n, M), in host memory."""
+        out, rows = np.zeros((proba.shape[0], gains.n_decisions)), np.arange(proba.shape[0])
+        for weight, decision in zip(weights, self.decide(proba, gains), strict=True):
+            out[rows, decision] += weight
+        return out
+
+    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions (batch of B) of decisions on a table, by the truth that an oracle counts with."""
+        decisions = self.decide(table.proba, gains)
+        return Confusion.stack([_tally(oracle, each, gains.n_decisions, matrix=matrix) for each in decisions])
+
     @final
     def transformed(self, calibrator: Calibrator, proba: Any) -> Checked:
         """Return what a calibrator that reads this kind makes of checked rows, checked in turn."""
@@ -70,65 +113,7 @@ class MemoryKind(Kind, Storage):
         return out
 
 
-# --- decisions of a rule ----------------------------------------------------------------------------------------------
-
-
-def predict_checked(kind: Kind, rule: Rule, proba: Any, keys: ArrayLike | None) -> Any:
-    """Return the decisions (n,) of a rule on given probabilities, which are checked first, where the rows are."""
-    P = rule.checked(proba)
-    if rule.is_randomized:
-        # rows without keys draw by what was given, before they were divided by their sums
-        hashes = kind.given_hashes(proba) if keys is None else None
-        return drawn_decisions(P, rule.gains, rule.weights, rule.seed, keys, calibrator=rule.calibrator, hashes=hashes)
-    found = calibrated_rows(rule.calibrator, P)
-    return found.storage.decide_one(found.proba, rule.gains)
-
-
-def drawn_decisions(
-    proba: Any,
-    gains: Gains,
-    weights: Array,
-    seed: int,
-    keys: ArrayLike | None,
-    *,
-    calibrator: Calibrator | None = None,
-    hashes: Any = None,
-) -> Any:
-    """Return the decision (n,) of every row of checked ``proba`` (n, K) by the atom that its key draws.
-
-    Without keys a row's hash, before calibration, is its key, and a warning says where many rows share theirs.
-    ``hashes`` are those of the rows as they were given (`given_hashes`); None takes those of ``proba``.
-    """
-    if keys is not None:
-        hashes = given_keys(keys, proba.shape[0])
-    elif hashes is None:
-        hashes = given_hashes(proba)
-    found = calibrated_rows(calibrator, proba)
-    decisions = found.storage.drawn(found.proba, gains, weights, seed, hashes)
-    if keys is None:
-        warn_of_duplicates(found, gains, host_array(hashes).view(np.uint64))
-    return decisions
-
-
-def drawn_by_atom(
-    storage: Storage, proba: Any, gains: Gains, weights: Array, seed: int, keys: NDArray[np.uint64]
-) -> NDArray[np.int64]:
-    """Return the decisions (n,) of rows that are gathered by their atoms: `confmax.tables.draws` defines these."""
-    atom = np.searchsorted(np.cumsum(weights)[:-1], uniform(seed, keys), "right")
-    out = np.empty(len(atom), dtype=np.int64)
-    for k in range(len(gains)):
-        rows = np.flatnonzero(atom == k)
-        if len(rows):
-            out[rows] = storage.decide(storage.rows(proba, rows), gains[k])[0]
-    return out
-
-
-def summed_probabilities(storage: Storage, proba: Any, gains: Gains, weights: Array) -> Array:
-    """Return the probability of every decision (n, M), in host memory."""
-    out, rows = np.zeros((proba.shape[0], gains.n_decisions)), np.arange(proba.shape[0])
-    for weight, decision in zip(weights, storage.decide(proba, gains), strict=True):
-        out[rows, decision] += weight
-    return out
+# --- rows that share a draw -------------------------------------------------------------------------------------------
 
 
 def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -> None:
@@ -169,28 +154,13 @@ class TransferredDecisions:
     exact = False
 
     def __init__(self, table: Table, oracle: Oracle) -> None:
-        self.table = table
-        self.oracle = oracle
-
-    @property
-    def model_share(self) -> float:
-        """Part of the model in the confusion estimate."""
-        return self.oracle.model_share
-
-    @property
-    def rows(self) -> Array:
-        """Row sums of every confusion (K,)."""
-        return self.oracle.rows
+        self.table, self.oracle = table, oracle
+        # what is counted is the truth of the other oracle, so its estimate is the one that answers are of
+        self.rows, self.model_share = oracle.rows, oracle.model_share
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions on the other probabilities."""
         return self.table.counted_by(self.oracle, gains, matrix=matrix)
-
-
-def counted_on_host(storage: Storage, proba: Any, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-    """Return the confusions (batch of B) of the decisions on ``proba``, by the truth that an oracle counts with."""
-    parts = [_tally(oracle, each, gains.n_decisions, matrix=matrix) for each in storage.decide(proba, gains)]
-    return Confusion.stack(parts)
 
 
 def _tally(oracle: Oracle, decision: NDArray[np.int32], n_decisions: int, *, matrix: bool) -> Confusion:

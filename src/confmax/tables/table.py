@@ -188,7 +188,7 @@ class Storage(ABC):
     """One way to hold checked rows; ``proba`` (n, K) are always rows that were checked, and have a ``shape``."""
 
     backend: ClassVar[str]
-    is_truncated: ClassVar[bool]
+    is_truncated: ClassVar[bool] = False
 
     @abstractmethod
     def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Any:
@@ -198,17 +198,17 @@ class Storage(ABC):
     def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
         """Return what a calibrator makes of the rows, checked in turn."""
 
-    @abstractmethod
     def dtype(self, proba: Any) -> np.dtype[Any]:
         """Return the type that scores are computed in."""
+        return np.dtype(proba.dtype)
 
     @abstractmethod
     def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
         """Return the hash of every row (n,), by the order of the columns or without (`confmax.tables.fingerprints`)."""
 
-    @abstractmethod
     def rows(self, proba: Any, chosen: NDArray[Any]) -> Any:
         """Return the ``chosen`` rows (n,), a mask or indices."""
+        return proba[chosen]
 
     @abstractmethod
     def dense(self, proba: Any, what: str) -> Checked:
@@ -226,9 +226,9 @@ class Storage(ABC):
     def decide(self, proba: Any, gains: Gains) -> NDArray[Any]:
         """Return the decisions (B, n) of every gain on every row in host memory; ties go to the largest index."""
 
-    @abstractmethod
     def decide_one(self, proba: Any, gains: Gains) -> Any:
         """Return the decisions (n,) of one gain, int64, where the rows are."""
+        return self.decide(proba, gains)[0].astype(np.int64, copy=False)
 
     @abstractmethod
     def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Any:

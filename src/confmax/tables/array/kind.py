@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Gains
 from confmax.kernels.softmax import scaled_rows
 from confmax.tables.array.oracle import NumbaOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
@@ -17,16 +17,9 @@ from confmax.tables.columns import column_names
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
 from confmax.tables.kinds import Rule, register
-from confmax.tables.memory import (
-    MemoryKind,
-    counted_on_host,
-    drawn_by_atom,
-    predict_checked,
-    summed_probabilities,
-    warn_of_duplicates,
-)
+from confmax.tables.memory import MemoryKind, warn_of_duplicates
 from confmax.tables.precision import features, is_wide
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+from confmax.tables.table import Calibrator, Checked, Oracle, Table
 
 
 @final
@@ -34,7 +27,6 @@ class Arrays(MemoryKind):
     """Rows in a C-contiguous array of float32 or float64."""
 
     backend = "numba"
-    is_truncated = False
 
     def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
@@ -69,10 +61,6 @@ class Arrays(MemoryKind):
         P = out.proba.astype(proba.dtype)
         return Checked(self, P, check_rows(P, np.inf, np.inf)[0])
 
-    def dtype(self, proba: NDArray[Any]) -> np.dtype[Any]:
-        """Return the array's dtype."""
-        return proba.dtype
-
     def hashes(self, proba: NDArray[Any], *, ordered: bool = True) -> NDArray[np.uint64]:
         """Return the hash of every row (n,)."""
         if not ordered:
@@ -104,31 +92,15 @@ class Arrays(MemoryKind):
         """Return the decisions (B, n) of every gain."""
         return decide(proba, gains)
 
-    def decide_one(self, proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
-        """Return the decisions (n,) of one gain."""
-        return decide(proba, gains)[0]
-
     def drawn(self, proba: NDArray[Any], gains: Gains, weights: Array, seed: int, keys: Any) -> NDArray[np.int64]:
         """Return the decision (n,) of every row by the atom that its key draws."""
         if is_wide(gains, proba.dtype).any():
-            return drawn_by_atom(self, proba, gains, weights, seed, keys)
+            return super().drawn(proba, gains, weights, seed, keys)
         return decide_drawn(features(proba, gains.power), gains, weights, words=coefficients(seed), keys=keys)[0]
-
-    def probabilities(self, proba: NDArray[Any], gains: Gains, weights: Array) -> Array:
-        """Return the probability of every decision (n, M)."""
-        return summed_probabilities(self, proba, gains, weights)
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
         """Return the compiled scan."""
         return NumbaOracle(table.dense("backend='numba'"), model_share)
-
-    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of decisions on a table, by the truth that an oracle counts with."""
-        return counted_on_host(self, table.proba, oracle, gains, matrix=matrix)
-
-    def named(self, names: NDArray[Any], decisions: Any) -> NDArray[Any]:
-        """Return the names (n,) of decisions (n,)."""
-        return names.take(decisions)
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""
@@ -137,7 +109,7 @@ class Arrays(MemoryKind):
             # names are matched, and warned of, once
             proba = as_array(proba, names)
         decisions = None if rule.calibrator is not None else _decided_at_once(self, rule, proba, keys)
-        return predict_checked(self, rule, proba, keys) if decisions is None else decisions
+        return super().predict_index(rule, proba, keys) if decisions is None else decisions
 
 
 def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64] | None:

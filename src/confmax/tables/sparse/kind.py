@@ -8,17 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Gains
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
-from confmax.tables.kinds import Rule
-from confmax.tables.memory import (
-    MemoryKind,
-    counted_on_host,
-    drawn_by_atom,
-    predict_checked,
-    summed_probabilities,
-)
+from confmax.tables.memory import MemoryKind
 from confmax.tables.sparse import kernels
 from confmax.tables.sparse.oracle import SparseOracle
 from confmax.tables.sparse.rows import arrays_of, canonical, decide, divided
@@ -74,17 +67,9 @@ class SparseRows(MemoryKind):
         """Return what a calibrator makes of the dense rows, for which the rule was tuned."""
         return ARRAYS.calibrated(calibrator, self.dense(proba, "the calibration of this rule").proba)
 
-    def dtype(self, proba: Any) -> np.dtype[Any]:
-        """Return the dtype of the entries."""
-        return np.dtype(proba.dtype)
-
     def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
         """Return the hash of every row (n,), that of the dense one."""
         return row_hashes(proba) if ordered else unordered_hashes(proba)
-
-    def rows(self, proba: Any, chosen: NDArray[Any]) -> Any:
-        """Return the chosen rows."""
-        return proba[chosen]
 
     def dense(self, proba: Any, what: str) -> Checked:
         """Return the rows as an array, if it is small enough."""
@@ -112,15 +97,7 @@ class SparseRows(MemoryKind):
         """Return the decisions (B, n) of every gain, as on the dense table."""
         return decide(proba, gains)
 
-    def decide_one(self, proba: Any, gains: Gains) -> NDArray[np.int64]:
-        """Return the decisions (n,) of one gain."""
-        return decide(proba, gains)[0].astype(np.int64)
-
-    def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> NDArray[np.int64]:
-        """Return the decision (n,) of every row by the atom that its key draws."""
-        return drawn_by_atom(self, proba, gains, weights, seed, keys)
-
-    def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Array:
+    def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:
         """Return the probability of every decision (n, M), a dense table; ValueError if it would be large."""
         n, M = proba.shape[0], gains.n_decisions
         if n * M > MOST_CELLS:
@@ -128,7 +105,7 @@ class SparseRows(MemoryKind):
                 f"the probabilities of {M} decisions on {n} rows are a dense table of more than {MOST_CELLS:,} cells; "
                 f"pass fewer rows at a time"
             )
-        return summed_probabilities(self, proba, gains, weights)
+        return super().probabilities(proba, gains, weights)
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
         """Return the scan of the stored entries; zeros of a table in another storage are left out."""
@@ -136,18 +113,6 @@ class SparseRows(MemoryKind):
             dense = table.dense("backend='sparse'")
             table = dense.held_as(self, divided(canonical(csr_array(dense.proba))))
         return SparseOracle(table, model_share)
-
-    def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of decisions on a table, by the truth that an oracle counts with."""
-        return counted_on_host(self, table.proba, oracle, gains, matrix=matrix)
-
-    def named(self, names: NDArray[Any], decisions: Any) -> NDArray[Any]:
-        """Return the names (n,) of decisions (n,)."""
-        return ARRAYS.named(names, decisions)
-
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
-        """Return the decisions (n,) of a rule."""
-        return predict_checked(self, rule, proba, keys)
 
 
 SPARSE = SparseRows()

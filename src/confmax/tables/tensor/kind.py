@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.draws import coefficients
-from confmax.tables.kinds import Rule
-from confmax.tables.memory import MemoryKind, predict_checked
+from confmax.tables.memory import MemoryKind
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
 from confmax.tables.tensor.oracle import TorchOracle, decide_tensor
 from confmax.tables.tensor.predict import as_words, decide_drawn, decision_probabilities
@@ -46,7 +45,6 @@ class Tensors(MemoryKind):
     """
 
     backend = "torch"
-    is_truncated = False
 
     def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows on their device."""
@@ -89,10 +87,6 @@ class Tensors(MemoryKind):
         """Return the hash of every row (n,), that of the same array."""
         words = row_hashes(proba) if ordered else unordered_hashes(proba)
         return np.asarray(words.cpu().numpy().view(np.uint64))
-
-    def rows(self, proba: Any, chosen: NDArray[Any]) -> Tensor:
-        """Return the chosen rows."""
-        return proba[chosen]
 
     def dense(self, proba: Any, what: str) -> Checked:
         """Return the rows in host memory, in the type of the scores."""
@@ -151,10 +145,6 @@ class Tensors(MemoryKind):
                 f"positions in classes"
             )
         return torch.from_numpy(names).to(decisions.device)[decisions]
-
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Tensor:
-        """Return the decisions (n,) of a rule, int64 on the device."""
-        return predict_checked(self, rule, proba, keys)
 
 
 TENSORS = Tensors()
