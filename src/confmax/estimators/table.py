@@ -26,7 +26,8 @@ from confmax.evaluate.uncertainty import Decided, compare
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
 from confmax.solution.tuning import value_on_labels
-from confmax.tables import MemoryTable, Table, given_hashes, host_array, make_table
+from confmax.tables import MemoryTable, Table, host_array, make_table
+from confmax.tables.kinds import given_hashes
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
 REPLICATES = 200  # of the bootstrap of a loss on few rows

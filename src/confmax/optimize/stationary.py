@@ -78,7 +78,7 @@ class Levels:
         """Return what the answers to `gains` leave."""
         levels, B, now = self.asked(tol), len(self.low), self
         for k in range(0, len(levels), B):
-            part = answers.part(k, k + B)
+            part = answers[k : k + B]
             level = levels[k : k + B]
             high = self.parts.bounds(level, self.parts.excess(level, part), self.parts.doubts(level, part))
             values, D = self.parts.values(part), self.parts.denominators(part)
@@ -167,11 +167,11 @@ class Stationary(Solver):
         answers = problem.ask(asked)
         n_rules = len(moving) + (0 if state.waiting is None else len(state.waiting))
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
-        best_met = best_answer(problem, asked[:n_rules], answers.part(0, n_rules)) if n_rules else state.best
+        best_met = best_answer(problem, asked[:n_rules], answers[:n_rules]) if n_rules else state.best
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
         levels, waiting, bound = None, None, None
         if state.levels is not None:
-            levels = state.levels.answered(answers.part(n_rules, len(asked)), problem.tol)
+            levels = state.levels.answered(answers[n_rules:], problem.tol)
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, state.levels.low):
                 waiting, levels = levels.compromise(), None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.tables.columns import matched, warn
+from confmax.tables.columns import order_of
 from confmax.tables.kinds import Kind, Rule
 from confmax.tables.partitioned.table import partitioned_table
 from confmax.tables.table import Table
@@ -48,8 +48,7 @@ class Opened(ReadInParts):
         """Return the decisions (n,) of a rule, read part by part."""
         if keys is not None:
             raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        order, note = matched(proba.names, rule.class_names[: rule.n_classes])
-        warn(note)
+        order = order_of(proba.names, rule.class_names[: rule.n_classes])
         source = proba if order is None else proba.with_columns(order)
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
 
