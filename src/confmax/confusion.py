@@ -73,7 +73,7 @@ class Confusion:
 
     @classmethod
     def _joined(cls, rows: Array, parts: Sequence[Confusion], join: Callable[[Sequence[Array]], Array]) -> Confusion:
-        """Return what ``join`` makes of each statistic of ``parts`` (of matrices if all have one), with these ``rows``."""
+        """Return what ``join`` makes of each statistic of ``parts``, with these ``rows``; matrices if all have one."""
         matrices = [part.matrix for part in parts if part.matrix is not None]
         diagonal, columns = join([part.diagonal for part in parts]), join([part.columns for part in parts])
         return cls(rows, diagonal, columns, join(matrices) if len(matrices) == len(parts) else None)

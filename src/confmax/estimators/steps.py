@@ -181,7 +181,7 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
 def _refuse_further_decisions(metric: Metric, K: int) -> None:
     """Refuse a table of gains with decisions beyond the classes: an estimator predicts classes."""
     M = metric.n_decisions(K)
-    if metric.structure.n_classes == K < M:
+    if metric.gain is not None and len(metric.gain) == K < M:
         raise ValueError(
             f"the gain matrix of {metric.name} has {M} decisions for {K} classes, and an estimator predicts "
             f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "

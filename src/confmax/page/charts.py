@@ -15,12 +15,10 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
-from confmax.evaluate.convergence import Convergence
-from confmax.evaluate.figures import Figures
-from confmax.evaluate.names import labels, metric_name
+from confmax.evaluate.figures import Figures, labels, metric_name
 from confmax.evaluate.palette import STEPS
 from confmax.evaluate.reliability import Reliability
-from confmax.evaluate.threshold_curve import ThresholdCurve
+from confmax.evaluate.thresholds import ThresholdCurve
 from confmax.evaluate.trade_off import TradeOff
 from confmax.page.format import capital
 
@@ -64,7 +62,7 @@ def charts(figures: Figures) -> dict[str, Chart]:
     if figures.trade is not None and figures.changed:
         made["trade"] = _trade(figures, figures.trade)
     if figures.convergence is not None:
-        made["convergence"] = _convergence(figures, figures.convergence)
+        made["convergence"] = _convergence(figures)
     if figures.classes[0].folds is not None:
         made["thresholds"] = _thresholds(figures)
     if figures.curve is not None:
@@ -202,7 +200,7 @@ def _matrices(figures: Figures) -> dict[str, Chart]:
 
 
 def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
-    names, kept = figures.names, figures.shown
+    names, kept = figures.names, figures.change.shown()
     columns = figures.change.columns(kept)
     down, across = [names[k] for k in kept], [names[k] for k in columns]
     signed, good = title == "difference", goodness(entries)
@@ -288,8 +286,7 @@ def _line_with_rules(description: str, place: Spec, tips: Spec, line: Spec, mark
 
 
 def _trade(figures: Figures, trade: TradeOff) -> Chart:
-    main, other = figures.main, figures.second_label
-    second = next(row for row in figures.metrics if row.name == figures.second)
+    main, second, other = figures.main, figures.second, figures.second.label
     path = [{"t": t, "x": x, "y": y} for t, x, y in zip(trade.steps, trade.other, trade.tuned, strict=True)]
     values = ((second.argmax, main.argmax), (second.prior, main.prior), (second.tuned, main.tuned))
     marks = [{"what": rule.name, "x": x.value, "y": y.value} for rule, (x, y) in zip(RULES, values, strict=True)]
@@ -316,14 +313,14 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
                             300)  # fmt: skip
 
 
-def _convergence(figures: Figures, run: Convergence) -> Chart:
-    solution = figures.evidence.solution
-    assert solution is not None
+def _convergence(figures: Figures) -> Chart:
+    solution, run = figures.evidence.solution, figures.convergence
+    assert solution is not None and run is not None
     key: tuple[Series, ...] = (Series("best rule so far", "accent"),)
     if solution.upper_bound is not None:
         key = (*key, Series("upper bound", "second"))
     rows = []
-    for n, value, bound in zip(run.passes, run.values, run.bounds, strict=True):
+    for n, value, bound in zip(*run, strict=True):
         rows.append({"passes": n, "value": value, "what": key[0].name})
         if np.isfinite(bound):
             rows.append({"passes": n, "value": bound, "what": key[1].name})

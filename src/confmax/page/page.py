@@ -65,7 +65,7 @@ def page(figures: Figures, made: Made) -> str:
     """Return the document; the same figures give the same text."""
     from markupsafe import Markup
 
-    drawn, shown = charts(figures), figures.shown
+    drawn, shown = charts(figures), figures.change.shown()
     columns = figures.change.columns(shown)
     share, change = figures.change.limits()
     # what the template may use; only the texts of this package are Markup, all else is escaped

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from confmax.evaluate.figures import Figures
-from confmax.evaluate.names import labels
+from confmax.evaluate.figures import Figures, labels
 from confmax.optimize import Status
 from confmax.page.format import capital, listed, number, percent, rows, threshold
 

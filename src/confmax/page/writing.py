@@ -103,7 +103,7 @@ def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | Non
 def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
     """Refuse metrics that depend on an order of the classes that nobody has given."""
     for metric in metrics:
-        if metric.structure.n_classes is None:
+        if metric.gain is None:
             metric.check_table(table.n_classes, table.n_classes)
     ordered = [metric for metric in metrics if metric.depends_on_order(table.n_classes)]
     if ordered and any(isinstance(name, str) for name in table.classes):

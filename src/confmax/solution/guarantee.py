@@ -28,7 +28,7 @@ def guarantee(solution: Any) -> str:
         return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
     if gap is None:
         structure = solution.metric.structure
-        bounded = structure.has_parts or not isinstance(structure, (General, Quasiconvex))
+        bounded = structure.fractions is not None or not isinstance(structure, (General, Quasiconvex))
         way_out = ", confusion='model' gives one" if bounded else ""
         return f"{ending}; no optimality guarantee on labels{way_out}"
     within = "" if gap <= EXACT else f" by more than {gap:.2g}"
