@@ -83,7 +83,7 @@ def _mapped_rows(path: Path, options: TableOptions, progress: Progress | None) -
     columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
     known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
     order = tuple(range(len(classes)))
-    return FileRows(path, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
+    return FileRows(path, options, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
 
 
 def is_read_in_parts(path: Path, in_parts: str) -> bool:

@@ -92,9 +92,9 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         """Set ``estimator_``, ``rule_`` and what else is learned."""
 
     @property
-    @abstractmethod
     def _is_prefit(self) -> bool:
         """Whether the estimator is used as it is, fitted by its owner."""
+        return False
 
     def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
