@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from confmax.evaluate import Score, score
     from confmax.rule import DecisionRule
     from confmax.solution import Solution, maximize
-    from confmax.tables.partitioned.opening import open_table
+    from confmax.tables import open_table
 
 __all__ = [
     "DecisionRule",
@@ -46,7 +46,7 @@ _NAMES = {
     "Score": "evaluate",
     "Solution": "solution",
     "maximize": "solution",
-    "open_table": "tables.partitioned.opening",
+    "open_table": "tables",
     "score": "evaluate",
 }
 

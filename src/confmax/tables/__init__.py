@@ -5,8 +5,9 @@ import confmax.tables.array.kind
 import confmax.tables.partitioned
 import confmax.tables.sparse
 import confmax.tables.tensor  # noqa: F401
-from confmax.tables.kinds import apply_calibrator, decide, here, host_array, make_table, refuse_elsewhere
+from confmax.tables.kinds import apply_calibrator, decide, given_hashes, here, host_array, make_table, refuse_elsewhere
 from confmax.tables.memory import checked_probabilities, refuse_too_few_classes
+from confmax.tables.partitioned.opening import open_table
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
 
 __all__ = [
@@ -17,9 +18,11 @@ __all__ = [
     "apply_calibrator",
     "checked_probabilities",
     "decide",
+    "given_hashes",
     "here",
     "host_array",
     "make_table",
+    "open_table",
     "refuse_elsewhere",
     "refuse_too_few_classes",
 ]

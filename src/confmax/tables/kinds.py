@@ -262,7 +262,7 @@ def given_hashes(proba: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from confmax.tables.kinds import given_hashes
+    >>> from confmax.tables import given_hashes
     >>> bool((given_hashes([[0.25, 0.75]]) == given_hashes(np.array([[0.25, 0.75]], np.float32))).all())
     True
     """
