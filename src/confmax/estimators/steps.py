@@ -36,9 +36,8 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule
 from confmax.solution import value_on_labels
-from confmax.tables import MemoryTable, here, host_array
+from confmax.tables import MemoryTable, given_hashes, here, host_array
 from confmax.tables.columns import find, warn
-from confmax.tables.kinds import given_hashes
 from confmax.tables.labels import plain, refuse_masked
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
