@@ -43,7 +43,8 @@ PLAIN = {
 # what packages share with each other; people who extend confmax may meet them
 BLOCKS = {
     "tables.here", "tables.host_array", "tables.refuse_elsewhere", "oracle.same_estimate",
-    "tables.refuse_too_few_classes", "oracle.CountingOracle", "tables.apply_calibrator", "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
+    "tables.refuse_too_few_classes", "oracle.CountingOracle", "tables.apply_calibrator",
+    "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",
     "evaluate.compare", "evaluate.doubts",
     "evaluate.plain_rules", "evaluate.check_bootstrap", "solution.check_settings", "solution.fit_metric",
