@@ -28,7 +28,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.oracle import NumbaOracle
 from confmax.tables.arrays import as_array, checked_weight
-from confmax.tables.columns import arranged, matched, warn
+from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.kinds import Kind, Rule
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
@@ -556,8 +556,7 @@ class Opened(ReadInParts):
         """Return the decisions (n,) of a rule, read part by part."""
         if keys is not None:
             raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        order, note = matched(proba.names, rule.class_names[: rule.n_classes])
-        warn(note)
+        order = order_of(proba.names, rule.class_names[: rule.n_classes])
         source = proba if order is None else proba.with_columns(order)
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
 
