@@ -18,7 +18,8 @@ from confmax.confusion import Gains
 from confmax.optimize import FrankWolfe, choose
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
-from confmax.tables import TransferredDecisions, checked_probabilities
+from confmax.tables import checked_probabilities
+from confmax.tables.memory import TransferredDecisions
 from confmax.tables.sparse.oracle import SparseOracle
 from confmax.tables.sparse.rows import largest_first
 
