@@ -64,7 +64,18 @@ class Temperature:
         return scaled(proba, self.parameters, self.floor, identity=identity)
 
     def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return the power and the offset of each of K classes."""
+        """Return the power and the offset of every class.
+
+        Parameters
+        ----------
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        ndarray (K,), ndarray (K,)
+            ``1 / T`` and zero.
+        """
         return np.full(K, 1.0 / self.temperature), np.zeros(K)
 
     def reordered(self, index: Sequence[int]) -> Temperature:
@@ -133,7 +144,23 @@ class VectorScaling:
         return scaled(proba, self.parameters, self.floor, identity=bool(identity))
 
     def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return powers and offsets (K,); raise a ValueError for another number of classes."""
+        """Return the power and the offset of every class.
+
+        Parameters
+        ----------
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        ndarray (K,), ndarray (K,)
+            ``a`` and ``b``.
+
+        Raises
+        ------
+        ValueError
+            If the calibration is for another number of classes.
+        """
         if len(self.a) != K:
             raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {K} columns")
         return self.a, self.b
