@@ -121,9 +121,9 @@ class Columns:
             around /= around.sum(axis=1, keepdims=True)
         around[:, d:] = np.maximum(around[:, d:], 0.0)
         # while the limits are missed, the objective does not count yet
-        between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
-        if not len(between):
+        if not self.master.between or not self.is_feasible:
             return around, point[None]
+        between = self.best_point + np.array(self.master.between)[:, None] * (point - self.best_point)
         slopes = np.array(space.gradient(between))
         slopes[:, d:] = newest[d:]
         # the derivative may not exist at the point of the best bound

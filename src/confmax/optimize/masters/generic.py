@@ -20,7 +20,6 @@ from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
-BETWEEN = (0.7, 0.3, 0.1, 0.03)  # points whose derivatives are asked for, from the best bound's to the newest
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 # how far gradients are compared: those of a user's function may come from differences themselves
 COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
@@ -32,6 +31,8 @@ class Smooth:
 
     most_columns: ClassVar[int] = 60
     smooth: ClassVar[bool] = True
+    # only a derivative gives a bound
+    between: ClassVar[tuple[float, ...]] = (0.7, 0.3, 0.1, 0.03)
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Take Newton steps from ``start``."""
@@ -41,10 +42,6 @@ class Smooth:
         weights = np.zeros(len(start))
         weights[first] = _newton(space, z[first], shares)
         return optimum(space, z, weights)
-
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """Ask for derivatives between: only a derivative gives a bound."""
-        return best + np.array(BETWEEN)[:, None] * (newest - best)
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at> + mu' (A V - b)``."""

@@ -30,7 +30,6 @@ def least_norm_within(points: Array, slack: Array) -> Array:
     Q = points @ points.T
     Q = Q / max(float(np.abs(np.diag(Q)).max()), 1e-300)
     w, s = np.full(A, 1.0 / A), np.ones(m)
-    w, s = np.full(A, 1.0 / A), np.ones(m)
     z, multipliers, level = np.ones(A), np.ones(m), np.zeros(())
     for _ in range(STEPS):
         missed, short = 1.0 - w.sum(), w @ slack - s

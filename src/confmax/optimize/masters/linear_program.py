@@ -24,16 +24,14 @@ class LinearProgram:
 
     most_columns: ClassVar[int] = 150
     smooth: ClassVar[bool] = False
+    # a linear function has no curvature that would tell where to ask
+    between: ClassVar[tuple[float, ...]] = ()
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Solve ``max v`` with ``v <= (w @ z)_u`` for every function u, within the limits."""
         d = z.shape[1] - space.n_limits
         value, weights, prices, multipliers = largest_minimum(z[:, :d], z[:, d:])
         return Optimum(weights, weights @ z, value, np.concatenate([prices, multipliers]))
-
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """No others: a linear function has no curvature that would tell where to ask."""
-        return np.empty((0, len(best)))
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the minimum: at weights on the functions it is at most their weighted mean."""
