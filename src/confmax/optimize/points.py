@@ -53,6 +53,11 @@ class Space:
         """Number of limits m."""
         return 0 if self.limits is None else len(self.limits)
 
+    def split(self, vectors: Array) -> tuple[Array, Array]:
+        """Return of vectors (..., d + m) what belongs to the objective (..., d) and what to the limits (..., m)."""
+        d = vectors.shape[-1] - self.n_limits
+        return vectors[..., :d], vectors[..., d:]
+
     @property
     def statistics(self) -> str:
         """What the metric and the limits read."""
@@ -95,8 +100,8 @@ class Space:
 
     def gains(self, g: Array) -> Gains:
         """Return vectors g (B, d + m) as gains: those of the objective plus the multiples of the limits."""
-        K, m = len(self.rows), self.n_limits
-        g, multipliers = g[:, : g.shape[1] - m], g[:, g.shape[1] - m :]
+        K = len(self.rows)
+        g, multipliers = self.split(g)
         if self.minimum_of is not None:
             gains = self.minimum_of.combined(g)
         elif self.statistics == "matrix":
@@ -150,6 +155,11 @@ class Points:
     confusions: Confusion
     z: Array
     n_fixed: int
+
+    @property
+    def centre(self) -> Array:
+        """The rule that decides at random (d + m,), where every metric of the catalogue has a gradient."""
+        return self.z[: self.n_fixed].mean(axis=0)
 
     @classmethod
     def start(cls, problem: Problem, space: Space) -> Points:

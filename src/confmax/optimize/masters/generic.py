@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.optimize.masters.interior import least_norm_within
-from confmax.optimize.masters.least_norm import least_norm
+from confmax.optimize.masters.least_norm import least_norm, least_norm_within
 from confmax.optimize.masters.linear_program import largest_minimum
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Space
@@ -45,8 +44,8 @@ class Smooth:
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at> + mu' (A V - b)``."""
-        bounds, n, d = np.full(len(gains), np.inf), len(at), gains.shape[1] - space.n_limits
-        rise = heights[:n] - (gains[:n, :d] * at[:, :d]).sum(axis=1)
+        bounds, n = np.full(len(gains), np.inf), len(at)
+        rise = heights[:n] - (space.split(gains[:n])[0] * space.split(at)[0]).sum(axis=1)
         # without limits a point between rules is no better than the best of them, whatever rounding says
         bounds[:n] = space.value(at) + (rise if space.n_limits else np.maximum(rise, 0.0))
         return np.where(np.isnan(bounds), np.inf, bounds)
