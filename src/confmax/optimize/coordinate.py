@@ -344,8 +344,7 @@ def _confusions(
     K, M = table.n_classes, n_decisions
     shapes = ((K,), (M,), (K, M) if matrix else (0, 0))
     sums = tuple(np.zeros(shape) for shape in shapes)
-    _start(rows, rival, sums)
-    size, done = max(1, CELLS // (K * M if matrix else K + M)), 0
+    size, done = max(1, CELLS // (K * M if matrix else K + M)), -1
     for first in range(0, len(stops), size):
         here = stops[first : first + size]
         out = tuple(np.empty((len(here), *shape)) for shape in shapes)
@@ -391,20 +390,17 @@ def _give(proba, share, labels, r, w, k, diagonal, columns, matrix):  # type: ig
 
 
 @njit(cache=True, nogil=True)
-def _start(rows, rival, sums):  # type: ignore[no-untyped-def]
-    proba, share, labels, weight = rows
-    diagonal, columns, matrix = sums
-    for r in range(rival.shape[0]):
-        w = weight[r] if weight.size > 0 else 1.0
-        _give(proba, share, labels, r, w, rival[r], diagonal, columns, matrix)
-
-
-@njit(cache=True, nogil=True)
 def _walk(rows, rival, j, order, done, stops, total, sums, out):  # type: ignore[no-untyped-def]
+    """Write the shares at each of ``stops``, and carry on from ``done``; below zero nothing is decided yet."""
     # as arguments of their own: tuples of arrays in the innermost call take a quarter more time
     proba, share, labels, weight = rows
     diagonal, columns, matrix = sums
     diagonals, every_column, matrices = out
+    if done < 0:
+        done = 0
+        for r in range(rival.shape[0]):
+            w = weight[r] if weight.size > 0 else 1.0
+            _give(proba, share, labels, r, w, rival[r], diagonal, columns, matrix)
     for t in range(stops.shape[0]):
         for place in range(done, stops[t]):
             r = order[place]
