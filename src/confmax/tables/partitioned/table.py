@@ -331,12 +331,7 @@ class PartsOracle:
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0
-        rows = np.zeros(table.n_classes)
-        if model_share > 0:
-            rows = model_share * table.mean_probability()
-        if not self.exact:
-            rows = rows + (1.0 - model_share) * table.label_weight()
-        self.rows: Array = rows
+        self.rows = table.class_shares(model_share)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
