@@ -71,56 +71,46 @@ def decide_block(x, first, second, g, decision):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _values(proba, decision, share, labels, weight, value):  # type: ignore[no-untyped-def]
-    # what each row (R, K) adds to the diagonal
+def _values(proba, decision, share, labels, each, value):  # type: ignore[no-untyped-def]
+    # what each row (R, K) adds to the diagonal; one loop per term is vectorised, one of all terms is not
     rows, K = proba.shape
-    if share > 0.0:
-        for r in range(rows):
-            j = np.uint32(decision[r])
-            value[r] = proba[r, j] if j < K else 0.0
-        if share < 1.0:
-            for r in range(rows):
-                value[r] *= share
+    for r in range(rows):
+        j = np.uint32(decision[r])
+        value[r] = share * proba[r, j] if share > 0.0 and j < K else 0.0
     if share < 1.0:
         for r in range(rows):
-            right = 1.0 - share if labels[r] == decision[r] else 0.0
-            value[r] = value[r] + right if share > 0.0 else right
-    if weight.shape[0] > 0:
-        for r in range(rows):
-            value[r] *= weight[r]
+            value[r] += 1.0 - share if labels[r] == decision[r] else 0.0
+    for r in range(rows):
+        value[r] *= each[r]
+
+
+# The three sums below take four rows in turn, each to sums of its own: a row must not wait for the sum of the row
+# before. The rows that are left over go to the first: which sum a row goes to decides the last bit of the statistics.
 
 
 @njit(cache=True, nogil=True)
-def _add(decision, rows, value, weight, sums):  # type: ignore[no-untyped-def]
+def _add(decision, rows, value, each, sums):  # type: ignore[no-untyped-def]
     # sums (4, M, 2), of values and of weights; beyond the rows these are zero, and decisions are anything
     if sums.shape[1] <= FEW:
         for j in range(sums.shape[1]):
             sums[0, j, 0] += sum_where(value, decision, j)
-            sums[0, j, 1] += sum_where(weight, decision, j)
+            sums[0, j, 1] += sum_where(each, decision, j)
         return
-    # four rows in turn: a row's sum must not wait for that of the row before
-    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
     whole = rows - rows % 4
     for r in range(0, whole, 4):
-        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
-        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
-        s0[j0, 0] += value[r]
-        s0[j0, 1] += weight[r]
-        s1[j1, 0] += value[r + 1]
-        s1[j1, 1] += weight[r + 1]
-        s2[j2, 0] += value[r + 2]
-        s2[j2, 1] += weight[r + 2]
-        s3[j3, 0] += value[r + 3]
-        s3[j3, 1] += weight[r + 3]
+        for s in range(4):
+            j = np.uint32(decision[r + s])
+            sums[s, j, 0] += value[r + s]
+            sums[s, j, 1] += each[r + s]
     for r in range(whole, rows):
-        j0 = np.uint32(decision[r])
-        s0[j0, 0] += value[r]
-        s0[j0, 1] += weight[r]
+        j = np.uint32(decision[r])
+        sums[0, j, 0] += value[r]
+        sums[0, j, 1] += each[r]
 
 
 @njit(cache=True, nogil=True)
 def _add_plain(proba, block, decision, sums):  # type: ignore[no-untyped-def]
-    # the same for the model and equal weights, without a stop in between; decision covers the block
+    # the same for the model and equal weights, a third faster without the values in between
     rows = proba.shape[0]
     if sums.shape[1] <= FEW:
         decision[rows:] = -1
@@ -128,41 +118,29 @@ def _add_plain(proba, block, decision, sums):  # type: ignore[no-untyped-def]
             sums[0, j, 0] += sum_where(block[j, : decision.shape[0]], decision, j)
             sums[0, j, 1] += count_where(decision, j)
         return
-    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
     whole = rows - rows % 4
     for r in range(0, whole, 4):
-        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
-        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
-        p0, p1, p2, p3 = proba[r, j0], proba[r + 1, j1], proba[r + 2, j2], proba[r + 3, j3]
-        s0[j0, 0] += p0
-        s0[j0, 1] += 1.0
-        s1[j1, 0] += p1
-        s1[j1, 1] += 1.0
-        s2[j2, 0] += p2
-        s2[j2, 1] += 1.0
-        s3[j3, 0] += p3
-        s3[j3, 1] += 1.0
+        for s in range(4):
+            j = np.uint32(decision[r + s])
+            sums[s, j, 0] += proba[r + s, j]
+            sums[s, j, 1] += 1.0
     for r in range(whole, rows):
-        j0 = np.uint32(decision[r])
-        s0[j0, 0] += proba[r, j0]
-        s0[j0, 1] += 1.0
+        j = np.uint32(decision[r])
+        sums[0, j, 0] += proba[r, j]
+        sums[0, j, 1] += 1.0
 
 
 @njit(cache=True, nogil=True)
 def _add_labels(rows, decision, labels, sums):  # type: ignore[no-untyped-def]
     # sums (4, M, 2), of rows whose label is another, and whose label it is; equal weights
-    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
     whole = rows - rows % 4
     for r in range(0, whole, 4):
-        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
-        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
-        s0[j0, np.uint32(labels[r] == j0)] += 1.0
-        s1[j1, np.uint32(labels[r + 1] == j1)] += 1.0
-        s2[j2, np.uint32(labels[r + 2] == j2)] += 1.0
-        s3[j3, np.uint32(labels[r + 3] == j3)] += 1.0
+        for s in range(4):
+            j = np.uint32(decision[r + s])
+            sums[s, j, np.uint32(labels[r + s] == j)] += 1.0
     for r in range(whole, rows):
-        j0 = np.uint32(decision[r])
-        s0[j0, np.uint32(labels[r] == j0)] += 1.0
+        j = np.uint32(decision[r])
+        sums[0, j, np.uint32(labels[r] == j)] += 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -187,16 +165,15 @@ def _add_rows(rows, decision, before, share, labels, weight, matrix):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def _count(rows, block, decision, before, share, labels, weight, each, value, sums, matrix):  # type: ignore[no-untyped-def]
+def _count(rows, block, decision, before, share, labels, weighted, each, value, sums, matrix):  # type: ignore[no-untyped-def]
     # add what the decisions on one block's rows are worth; each (size,): the rows' weights, zero beyond them
-    n_rows = rows.shape[0]
-    if share == 0.0 and weight.shape[0] == 0:
-        _add_labels(n_rows, decision, labels, sums)
-    elif share == 1.0 and weight.shape[0] == 0 and sums.shape[1] == rows.shape[1]:
+    if share == 0.0 and not weighted:
+        _add_labels(rows.shape[0], decision, labels, sums)
+    elif share == 1.0 and not weighted and sums.shape[1] == rows.shape[1]:
         _add_plain(rows, block, decision, sums)
     else:
-        _values(rows, decision, share, labels, weight, value)
-        _add(decision, n_rows, value, each, sums)
+        _values(rows, decision, share, labels, each, value)
+        _add(decision, rows.shape[0], value, each, sums)
     if matrix.shape[0] > 0:
         _add_rows(rows, decision, before, share, labels, each, matrix)
 
@@ -208,7 +185,7 @@ def _scan(  # type: ignore[no-untyped-def]
     # sums (B, 4, M, 2), matrices (B, M, K), broken (4,) and out (B, n) are written where they are not empty
     B, K = first.shape[0], proba.shape[1]
     counted, checked, written = sums.shape[0] > 0, broken.shape[0] > 0, out.shape[0] > 0
-    full = counted and matrices.shape[1] > 0
+    full, weighted = counted and matrices.shape[1] > 0, weight.shape[0] > 0
     # one or two gains are not worth turning a block for, unless a check needs it
     along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and B <= 2 and not checked))
     block = new_block(0 if along else K, size, proba)
@@ -227,14 +204,12 @@ def _scan(  # type: ignore[no-untyped-def]
         if power > 0:
             distances(block, power, x)
         y = labels[low : low + n_rows] if share < 1.0 else labels
-        w = weight[low : low + n_rows] if weight.shape[0] > 0 else weight
-        if weight.shape[0] > 0 or n_rows < size:
-            for r in range(size):
-                each[r] = 0.0 if r >= n_rows else (w[r] if weight.shape[0] > 0 else 1.0)
-                value[r] = 0.0
-        if full:
-            for r in range(size):
-                before[r] = -1
+        if weighted:
+            each[:n_rows] = weight[low : low + n_rows]
+        # the last block's rows may be fewer, and masked sums run over whole vectors
+        each[n_rows:] = 0.0
+        value[n_rows:] = 0.0
+        before[:] = -1
         for g in range(B):
             k = alone[g]
             if k >= 0:
@@ -244,15 +219,12 @@ def _scan(  # type: ignore[no-untyped-def]
             else:
                 decide_block(x, first, second, g, decision)
             if written:
-                for r in range(n_rows):
-                    out[g, low + r] = decision[r]
+                out[g, low : low + n_rows] = decision[:n_rows]
             if counted:
-                _count(
-                    rows, block, decision, before, share, y, w, each, value, sums[g], matrices[g % matrices.shape[0]]
-                )
+                matrix = matrices[g % matrices.shape[0]]
+                _count(rows, block, decision, before, share, y, weighted, each, value, sums[g], matrix)
                 if full and g == 0:
-                    for r in range(size):
-                        before[r] = decision[r]
+                    before[:] = decision
     if checked:
         judge(least, worst, whole, limits, broken)
 
