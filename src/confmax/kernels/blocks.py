@@ -56,6 +56,18 @@ def run_parts(work: Callable[[int], Any], n_parts: int) -> None:
         helper.result()
 
 
+def over_rows(work: Callable[[int, int, int], Any], n_rows: int, chunk: int) -> list[Any]:
+    """Return what ``work(part, start, stop)`` gives for all rows, ``chunk`` of them at a time, in their order."""
+    starts = range(0, n_rows, chunk)
+    found: list[Any] = [None] * len(starts)
+
+    def one(part: int) -> None:
+        found[part] = work(part, starts[part], min(starts[part] + chunk, n_rows))
+
+    run_parts(one, len(starts))
+    return found
+
+
 def block_rows(n_classes: int) -> int:
     """Return how many rows a block has: what the inner caches hold, and whole vectors of either type."""
     if n_classes <= 24:

@@ -184,6 +184,32 @@ class Checked:
     unordered: NDArray[np.uint64] | None = None
 
 
+class TableOracle(ABC):
+    """What oracles that read a table share: which estimate they count by, and its row sums.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        self.rows: Array = np.zeros(table.n_classes)
+        if model_share > 0.0:
+            self.rows += model_share * table.mean_probability()
+        if not self.exact:
+            self.rows += (1.0 - model_share) * table.label_weight()
+
+    @abstractmethod
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return `Oracle.maximize`."""
+
+
 class Storage(ABC):
     """One way to hold checked rows; ``proba`` (n, K) are always rows that were checked, and have a ``shape``."""
 
