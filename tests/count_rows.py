@@ -38,7 +38,7 @@ class CountRows(MemoryKind):
 
     backend = "counts"
 
-    def check(self, proba, classes=None, *, order=None, hashed=False):
+    def check(self, proba, *, order=None, hashed=False):
         sums = proba.values.sum(axis=1, dtype=int)
         if (sums != DRAWS).any():
             raise ValueError(f"row {np.argmax(sums != DRAWS)} of proba does not hold {DRAWS} draws")

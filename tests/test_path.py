@@ -6,7 +6,7 @@ import pytest
 import confmax
 from confmax.calibration.thresholds import class_cut
 from confmax.confusion import Gains
-from confmax.evaluate.path import reduced_path
+from confmax.evaluate.trade_off import reduced_path
 from confmax.oracle import decide
 from tests.report_helpers import cross_fit, judge, sample
 
@@ -88,9 +88,8 @@ def test_the_trade_off_begins_at_argmax_and_reaches_the_rule(metric, calibration
         judge(confmax.maximize(metric, P, y, calibration=calibration), P, y, metric),
         cross_fit(metric, P, y, calibration=calibration),
     ):
-        second = next(row for row in found.metrics if row.name == found.second)
         main, trade, at = found.main, found.trade, int(np.flatnonzero(found.trade.steps == 1.0)[0])
-        for values, row in ((trade.tuned, main), (trade.other, second)):
+        for values, row in ((trade.tuned, main), (trade.other, found.second)):
             assert values[0] == pytest.approx(row.argmax.value, abs=1e-12)
             assert values[at] == pytest.approx(row.tuned.value, abs=1e-12)
         assert main.tuned.value > 0 and (trade.tuned[:at] > 0).all()

@@ -7,11 +7,10 @@ from sklearn import metrics as reference
 import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.applicable import named
-from confmax.evaluate.evidence import kind_of, pooled
-from confmax.evaluate.figures import argmax_decisions
+from confmax.evaluate.evidence import kind_of, pooled, tuned_on
 from confmax.evaluate.reliability import reliability
 from confmax.evaluate.trade_off import way
-from confmax.evaluate.tuning_rows import tuned_on
+from confmax.evaluate.uncertainty import plain_rules
 from confmax.oracle import make_table
 from confmax.rule import DecisionRule
 from confmax.tables.folds import folds_to_judge
@@ -45,8 +44,8 @@ def test_values_and_classes_are_scikit_learns(weighted):
             assert row.tuned.value == pytest.approx(REFERENCE[row.name](y, after, **kept), abs=1e-12)
             assert row.difference.value == pytest.approx(row.tuned.value - row.argmax.value, abs=1e-12)
             assert row.tuned.low <= row.tuned.value <= row.tuned.high
-    np.testing.assert_allclose(found.before, reference.confusion_matrix(y, before, **kept))
-    np.testing.assert_allclose(found.after, reference.confusion_matrix(y, after, **kept))
+    np.testing.assert_allclose(found.change.before, reference.confusion_matrix(y, before, **kept))
+    np.testing.assert_allclose(found.change.after, reference.confusion_matrix(y, after, **kept))
     for decisions, side in ((before, "before"), (after, "after")):
         told = reference.precision_recall_fscore_support(y, decisions, zero_division=0, **kept)
         for part, expected in zip(("precision", "recall", "f1"), told, strict=False):
@@ -159,11 +158,10 @@ def test_the_way_of_the_trade_off_passes_through_the_rule(metric, calibration):
     ):
         trade = found.trade
         at = int(np.argmin(np.abs(trade.steps - 1.0)))
-        second = next(row for row in found.metrics if row.name == found.second)
         assert trade.tuned[at] == pytest.approx(found.main.tuned.value, abs=1e-12)
-        assert trade.other[at] == pytest.approx(second.tuned.value, abs=1e-12)
+        assert trade.other[at] == pytest.approx(found.second.tuned.value, abs=1e-12)
         # at zero stands argmax, of the calibrated probabilities: a temperature keeps it
-        assert trade.other[0] == pytest.approx(second.argmax.value, abs=1e-12)
+        assert trade.other[0] == pytest.approx(found.second.argmax.value, abs=1e-12)
 
 
 def test_ways_of_full_gains_begin_at_argmax():
@@ -177,7 +175,8 @@ def test_ways_of_full_gains_begin_at_argmax():
 
 def test_ties_of_argmax_go_to_the_last_class():
     P, y = np.array([[0.4, 0.2, 0.4], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]), [0, 1, 2]
-    assert argmax_decisions(judge(RULE, P, y).evidence).tolist() == [2, 1, 2]
+    assert plain_rules(make_table(P, y))["argmax"].decisions.tolist() == [[2, 1, 2]]
+    np.testing.assert_allclose(judge(RULE, P, y).change.before, [[0, 0, 1], [0, 1, 0], [0, 0, 1]])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,7 @@ def test_matrices_show_the_most_changed_classes_and_say_their_limits():
     weights = np.ones(40)
     weights[[3, 17]] = 30.0
     found = judge(DecisionRule.from_weights(weights), P, y, replicates=0)
-    kept = found.shown
+    kept = found.change.shown()
     assert len(kept) == 30 and {3, 17} <= set(kept) and kept == sorted(kept)
     before, after = (
         reference.confusion_matrix(y, d, normalize="true")[np.ix_(kept, kept)]
@@ -225,7 +224,7 @@ def test_folds_of_a_deterministic_rule_are_deterministic_and_count_whole_rows():
     found = cross_fit("min_recall", P, y)
     assert not found.evidence.rule.is_randomized
     assert not any(each.rule.is_randomized for each in found.evidence.solutions) and found.single is None
-    assert (found.after == found.after.round()).all() and found.after.sum() == 250
+    assert (found.change.after == found.change.after.round()).all() and found.change.after.sum() == 250
 
 
 def test_folds_are_calibrated_as_the_rule_is():

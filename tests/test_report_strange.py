@@ -10,7 +10,7 @@ from sklearn import metrics as reference
 import confmax
 from confmax.evaluate.applicable import applicable
 from confmax.evaluate.evidence import cross_fitted
-from confmax.evaluate.names import metric_name
+from confmax.evaluate.figures import metric_name
 from confmax.oracle import make_table
 from confmax.page import warnings as told
 from confmax.page.charts import charts
@@ -131,7 +131,7 @@ def test_matrices_of_many_classes_of_which_few_are_there():
     P, _ = sample(300, 60)
     y = 50 + np.arange(300) % 2
     found = judge(DecisionRule.from_weights(np.ones(60)), P, y, replicates=0)
-    assert {50, 51} <= set(found.shown)
+    assert {50, 51} <= set(found.change.shown())
     assert np.isfinite(found.change.limits()).all() and found.change.limits()[0] > 0
     charts(found)
 

@@ -191,7 +191,7 @@ def test_brute_force_tries_what_it_counts(name, K):
     """The grid has as many gains as announced, no two of the same decisions by a shared factor or offset."""
     metric = metrics.get(name)
     solver = BruteForce(resolution=4)
-    grid = list(solver._grid(metric.gain_form, np.full(K, 1 / K)))
+    grid = list(solver._grid(metric.gain_form, np.full(K, 1 / K), K))
     assert len(grid) == solver.n_gains(metric.gain_form, K)
     flat = {tuple(np.round(np.concatenate(pair), 12)) for pair in grid}
     assert len(flat) == len(grid)

@@ -12,7 +12,7 @@ import confmax
 from confmax import metrics
 from confmax.checks import check_metric
 from confmax.confusion import Confusion, Gains
-from confmax.metrics.recalls import PowerMean, mean_of_recalls
+from confmax.metrics.recalls import mean_of_recalls
 from confmax.metrics.structure import (
     BY_WORD,
     AffineFunctions,
@@ -21,6 +21,7 @@ from confmax.metrics.structure import (
     General,
     Linear,
     MinOfLinear,
+    PowerMean,
     Quasiconvex,
     Ratio,
 )
@@ -279,7 +280,7 @@ def test_means_that_are_not_concave_are_refused():
 def test_the_number_of_decisions_is_the_metrics():
     assert metrics.get("macro_f1").n_decisions(7) == 7
     assert metrics.get("linear", gain=np.ones((3, 5))).n_decisions(3) == 5
-    assert metrics.get("linear", gain=np.ones((3, 5))).structure.n_classes == 3
+    assert metrics.get("linear", gain=np.ones((3, 5))).gain == ((1.0,) * 5,) * 3
 
 
 def rows_with_abstaining(K, seed=0):

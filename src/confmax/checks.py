@@ -94,8 +94,8 @@ def check_metric(
 
 def _shape_for(metric: Metric, n_classes: int | None, n_decisions: int | None = None) -> tuple[int, int]:
     """Return the numbers of classes and decisions that the metric is checked at."""
-    if metric.structure.n_classes is not None:
-        return metric.structure.n_classes, metric.n_decisions(metric.structure.n_classes)
+    if metric.gain is not None:
+        return len(metric.gain), len(metric.gain[0])
     least = 2 if metric.binary else 3
     K = n_classes or (least if metric.classes is None else max(least, *(k + 1 for k in metric.classes)))
     return K, n_decisions or K

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array
-from confmax.tables import scaled
+from confmax.tables.kinds import scaled
 
 LARGEST = 1e6  # of any parameter
 

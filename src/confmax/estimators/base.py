@@ -18,8 +18,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from confmax.confusion import Array
 from confmax.estimators.steps import checked_labels
 from confmax.rule import DecisionRule
-from confmax.tables import here, host_array, named
 from confmax.tables.columns import stated_order
+from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
 
 
@@ -92,9 +92,9 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         """Set ``estimator_``, ``rule_`` and what else is learned."""
 
     @property
-    @abstractmethod
     def _is_prefit(self) -> bool:
         """Whether the estimator is used as it is, fitted by its owner."""
+        return False
 
     def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""

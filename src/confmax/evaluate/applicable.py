@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
-from confmax.evaluate.threshold_curve import positive_class
+from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
-from confmax.metrics.first_order import FirstOrder, Formula
+from confmax.metrics.first_order import FirstOrder, Formula, safe_ratio
 from confmax.metrics.structure import General
 from confmax.tables import MemoryTable
 
@@ -35,16 +34,17 @@ def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known
     for name in ORDER:
         metric = metrics.get(name)
         fits = not (metric.binary and K != 2) and (order_known or positive or not metric.ordered)
-        # the page would show the same number under two names
-        fits = fits and not (K == 2 and name in OF_TWO)
-        if fits and (metric.statistics != "matrix" or K <= MAX_MATRIX_CLASSES):
+        # of two classes the page would show the same number under two names
+        if fits and not (K == 2 and name in OF_TWO):
             if metric.one_class and positive:
+                # the class of the tuned metric is the positive one of all: the page compares them
                 metric = aligned(replace(metric, label=tuned.label, binary=False, ordered=False), table.classes)
             elif metric.ordered and positive:
                 k = positive_class(tuned)
                 metric = in_given_order(metric, (1 - k, k))
             elif metric.ordered and tuned.ordered and tuned.classes is not None:
-                metric = replace(metric, classes=tuned.classes)  # in the order that the tuned one counts them
+                # an ordered metric means the same scale as the tuned one, which may count the classes otherwise
+                metric = replace(metric, classes=tuned.classes)
                 metric = tuned if repr(metric) == repr(tuned) else metric
             over = replace(metric, classes=tuple(present))
             if metric.divides_by_prior and len(present) < K and repr(over) in metrics_shown:
@@ -58,28 +58,33 @@ def has_positive(tuned: Metric, n_classes: int) -> bool:
     return n_classes == 2 and tuned.label is not None
 
 
+def positive_class(metric: Metric) -> int:
+    """Return the column of the class that a metric of two classes is of: its own, or the second one in its order."""
+    has_order = metric.ordered or metric.label is not None
+    return int(metric.classes[-1]) if has_order and metric.classes is not None else 1
+
+
+class OfClass(Formula):
+    """Precision, recall or F1 of one class, without derivatives: it is shown, never maximised."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Refuse, as no search asks for it."""
+        raise TypeError(f"the {self.part} of one class is shown, never maximised")
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values (B,) at the statistics of the class; nothing decided or nothing right is 0."""
+        below = {"precision": S.columns, "recall": S.rows, "f1": (S.rows + S.columns) / 2}[self.part]
+        return safe_ratio(S.diagonal, below)[..., 0]
+
+
 def of_class(part: str, k: int) -> Metric:
-    """Return precision, recall or F1 of class k as a metric without a gradient, for a bootstrap.
-
-    Nothing decided or nothing right is 0, as scikit-learn's ``zero_division=0``; a class without rows has no recall.
-    """
-
-    class OfClass(Formula):
-        """The score of the class, without derivatives."""
-
-        def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
-            raise TypeError(f"the {part} of one class is shown, never maximised")
-
-        def values(self, S: Confusion, **_: Any) -> Array:
-            return values(S)
-
-    def values(S: Confusion) -> Array:
-        hit, rows, columns = S.diagonal[..., k], S.rows[..., k], S.columns[..., k]
-        below = {"precision": columns, "recall": rows, "f1": (rows + columns) / 2}[part]
-        empty = np.where(rows > 0, 0.0, np.nan) if part == "recall" else np.zeros_like(rows)
-        return np.divide(hit, below, out=np.broadcast_to(empty, hit.shape).copy(), where=below > 0)
-
-    return Metric(f"{part} of class {k}", OfClass(), General(), "diagonal")
+    """Return precision, recall or F1 of class k as a metric for a bootstrap; a class without rows has no recall."""
+    # it reads one column, which decisions beyond the classes leave alone: to `values_at` it has the diagonal's kind
+    return Metric(f"{part} of class {k}", OfClass(part), General(), "diagonal", classes=(k,), one_class="alone",
+                  divides_by_prior=part == "recall")  # fmt: skip
 
 
 def named(text: str) -> Metric | None:
@@ -87,19 +92,12 @@ def named(text: str) -> Metric | None:
     parts = re.fullmatch(r"(\w+)(\[.*\])?(\(.*\))?", text, re.DOTALL)  # the name of a class may have parentheses
     if parts is None or parts[1] == "linear" or parts[1] not in metrics.names():
         return None
-    name, inside = parts[1] + (parts[2] or ""), (parts[3] or "()")[1:-1]
-    params: dict[str, Any] = {}
-    classes: tuple[int, ...] | None = None
-    for key, value in re.findall(r"(\w+)=(\([\d, ]*\)|[^,()]+)", inside):
-        if key == "classes":
-            classes = tuple(int(part) for part in re.findall(r"\d+", value))
-            continue
-        try:
-            params[key] = float(value)
-        except ValueError:
-            params[key] = value
+    params: dict[str, Any] = dict(re.findall(r"(\w+)=(\([\d, ]*\)|[^,()]+)", parts[3] or ""))
+    classes = params.pop("classes", None)
     try:
-        metric = metrics.get(name, **params)
-        return metric if classes is None else metric.over(classes)
+        # numbers have digits and words have none; whether a value fits its parameter is checked by the catalogue
+        numbers = {key: float(value) for key, value in params.items() if not value.isalpha()}
+        metric = metrics.get(parts[1] + (parts[2] or ""), **{**params, **numbers})
+        return metric if classes is None else metric.over([int(k) for k in re.findall(r"\d+", classes)])
     except ValueError:
         return None

@@ -7,7 +7,7 @@ by the rule that was tuned without its fold (cross-fitting). Of rules that draw,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, with_gain
-from confmax.evaluate.tuning_rows import tuned_on
 from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
-from confmax.tables import MemoryTable, apply_calibrator, decide
+from confmax.oracle import make_oracle
+from confmax.tables import MemoryTable, Table, apply_calibrator
 from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+
+EQUAL = 1e-9  # statistics of the same rows agree better than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +78,11 @@ class Evidence:
         return np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules that decide the rows: one per fold, or the rule itself."""
-        return tuple(one.rule for one in self.solutions) or (self.rule,)
-
-    @property
-    def which(self) -> NDArray[np.int64]:
-        """Which of `rules` decides each row (n,)."""
-        return np.zeros(self.table.n_rows, np.int64) if self.fold is None else self.fold
-
-    @property
     def parts(self) -> list[tuple[Rule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
-        parts = [(rule, _rows(self.table, self.which == k)) for k, rule in enumerate(self.rules)]
+        if self.fold is None:
+            return [(self.rule, self.table)]
+        parts = [(one.rule, self.table.take(self.fold == k)) for k, one in enumerate(self.solutions)]
         return [(rule, part) for rule, part in parts if part.weight_total]
 
     def counts(self, decided: Decided) -> Array:
@@ -180,7 +174,7 @@ def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) 
     out = np.empty((len(shares), table.n_rows), np.int64)
     for k, (rule, end) in enumerate(zip(rules, ends, strict=True)):
         part = which == k
-        lines = np.asarray(decide(apply_calibrator(rule.calibrator, table.proba[part]), rule.gains))
+        lines = table.take(part).decisions(rule.gains, rule.calibrator)
         # the middle of a piece lies inside one share of every rule
         atom = np.minimum(np.searchsorted(end, middles), len(lines) - 1)
         out[:, part] = lines[atom]
@@ -203,11 +197,17 @@ def _most_frequent(rule: Rule) -> Rule:
     return with_gain(rule, frequent_gain(rule)) if rule.is_randomized else rule
 
 
-def _rows(table: MemoryTable, part: Array) -> MemoryTable:
-    assert table.labels is not None
-    # hashes belong to single rows and stay; totals are those of all rows and go
-    weight = None if table.weight is None else table.weight[part]
-    return replace(
-        table, proba=np.ascontiguousarray(table.proba[part]), labels=table.labels[part], weight=weight, totals=None,
-        hashes=table.row_hashes()[part], unordered=table.unordered_hashes()[part],
-    )  # fmt: skip
+def tuned_on(solution: Tuned, table: Table) -> bool:
+    """Return whether a table holds the rows that a solution was found on: the statistics of its rule are the same."""
+    # a blend or a label estimate cannot be computed again without labels
+    if not table.has_labels and solution.mode != "model":
+        return False
+    calibrator = None if solution.calibration is None else solution.calibration.calibrator
+    # the oracle of the tuning, on these rows: equal rows give equal statistics
+    share = solution.model_share if solution.mode == "blend" else None
+    oracle = make_oracle(table.calibrated(calibrator), solution.mode, model_share=share)
+    # one rule counted on two tables of its classes: the vectors have the same lengths
+    here, there = (
+        np.concatenate([S.rows, S.diagonal, S.columns]) for S in (solution.rule.evaluate(oracle), solution.statistics)
+    )
+    return np.allclose(here, there, rtol=0.0, atol=EQUAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,21 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.evaluate import Score
-from confmax.evaluate.applicable import PARTS, applicable, has_positive, of_class
+from confmax.evaluate.applicable import PARTS, applicable, has_positive, of_class, positive_class
 from confmax.evaluate.confusion_change import ConfusionChange
-from confmax.evaluate.convergence import Convergence, convergence
 from confmax.evaluate.evidence import Evidence
-from confmax.evaluate.names import labels, metric_name
-from confmax.evaluate.protocols import plain_rule
+from confmax.evaluate.protocols import convergence, plain_rule
 from confmax.evaluate.reliability import Reliability, reliability
 from confmax.evaluate.scores import Difference, Estimate
-from confmax.evaluate.threshold_curve import ThresholdCurve, positive_class, threshold_curve
-from confmax.evaluate.thresholds import class_thresholds, decided_between, spread_of
+from confmax.evaluate.thresholds import ThresholdCurve, class_thresholds, decided_between, spread_of, threshold_curve
 from confmax.evaluate.trade_off import TradeOff, trade_off
-from confmax.evaluate.uncertainty import Decided, compare, plain_rules
+from confmax.evaluate.uncertainty import compare, plain_rules, values_at
 from confmax.metrics import Metric, get
+from confmax.metrics.catalogue import title_of
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
 ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
@@ -78,12 +78,12 @@ def is_as_good(minus: Difference) -> bool:
 
     The interval contains zero and its middle is below 0.005. Then nothing speaks for the rule, which had to be tuned.
     """
-    return verdict_of(minus) in ("unclear", "same") and middle(minus) < AS_GOOD and _holds_zero(minus)
+    return bool(np.isfinite(minus.value)) and holds_zero(minus) and middle(minus) < AS_GOOD
 
 
-def _holds_zero(minus: Difference) -> bool:
-    low, high = minus.low, minus.high
-    return low is not None and high is not None and low <= ROUNDING and high >= -ROUNDING
+def holds_zero(minus: Difference) -> bool:
+    """Return whether there is an interval of a difference and it contains zero, up to rounding."""
+    return minus.low is not None and minus.high is not None and minus.low <= ROUNDING and minus.high >= -ROUNDING
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,15 @@ class Figures:
         The rows, the rule, and what is decided for them.
     metrics : tuple of MetricRow
         The tuned metric first, then the second one.
+    second : MetricRow
+        The metric of the trade-off.
     classes : tuple of ClassRow
         In column order.
-    before, after : ndarray (K, M)
+    change : ConfusionChange
         Weights of rows by true class and decision, of argmax and of the tuned rule.
+    changed, changed_by_folds : float
+        Share of the weight for which another class than argmax's is decided, by the rule that is kept, and by the rules
+        that decide the rows, which are those of the folds in cross-fitted figures.
     raw, calibrated : Reliability
         Of the probabilities as given, and as the rule uses them.
     trade : TradeOff or None
@@ -133,24 +138,23 @@ class Figures:
         All replicates.
     single : Difference or None
         Of a randomised rule: what its draws add to its most frequent rule alone, in the tuned metric.
-    second : str
-        Name of the metric of the trade-off.
     names : list of str
         Names of the classes, then of further decisions, as they are shown.
     """
 
     evidence: Evidence
     metrics: tuple[MetricRow, ...]
+    second: MetricRow
     classes: tuple[ClassRow, ...]
-    before: Array
-    after: Array
+    change: ConfusionChange
+    changed: float
+    changed_by_folds: float
     raw: Reliability
     calibrated: Reliability
     trade: TradeOff | None
     curve: ThresholdCurve | None
     score: Score
     single: Difference | None
-    second: str
     names: list[str]
 
     @property
@@ -166,7 +170,7 @@ class Figures:
         positive = [name for name in heads if name.startswith(("precision of class", "recall of class"))]
         # of two classes, readers look for the precision and recall of the positive one
         first = ("f1", *positive) if positive else ()
-        wanted = (*first, re.split(r"[\[(]", self.second)[0], *LEADING)
+        wanted = (*first, re.split(r"[\[(]", self.second.name)[0], *LEADING)
         places = [heads.index(name) for name in dict.fromkeys(wanted) if name in heads]
         rows = [self.metrics[k] for k in places if k > 0 and np.isfinite(self.metrics[k].tuned.value)]
         return tuple(rows[:MOST_LEADING])
@@ -177,25 +181,10 @@ class Figures:
         return all(np.isfinite(it.value) for row in self.metrics for it in (row.argmax, row.tuned, row.prior))
 
     @property
-    def change(self) -> ConfusionChange:
-        """Both confusion matrices."""
-        return ConfusionChange(self.before, self.after)
-
-    @property
-    def shown(self) -> list[int]:
-        """The classes whose rows and columns the confusion matrices show."""
-        return self.change.shown()
-
-    @property
-    def convergence(self) -> Convergence | None:
+    def convergence(self) -> tuple[NDArray[np.int64], Array, Array] | None:
         """How the search for the rule converged, None where that is not known, or was one step."""
         solution = self.evidence.solution
         return None if solution is None or len(solution.history) < 2 else convergence(solution)
-
-    @property
-    def second_label(self) -> str:
-        """Name of the metric of the trade-off, in prose."""
-        return metric_name(self.second)
 
     @property
     def positive(self) -> int:
@@ -207,27 +196,6 @@ class Figures:
         """Whether some class is decided only up to some probability, so that thresholds do not say it all."""
         return any(row.between is not None for row in self.classes)
 
-    @property
-    def changed(self) -> float:
-        """Share of the weight for which the rule decides another class than argmax does."""
-        return _changed(self.evidence, self.evidence.kept)
-
-    @property
-    def changed_by_folds(self) -> float:
-        """That share for the rules that decide the rows, which are those of the folds in cross-fitted figures."""
-        return _changed(self.evidence, self.evidence.decided)
-
-
-def _changed(evidence: Evidence, decided: Decided) -> float:
-    other = decided.decisions != argmax_decisions(evidence)[None]
-    return float(np.average(decided.shares @ other, weights=evidence.weight))
-
-
-def argmax_decisions(evidence: Evidence) -> NDArray[np.int64]:
-    """Return the most probable class (n,), ties to the largest index."""
-    P = evidence.table.proba
-    return np.asarray(P.shape[1] - 1 - P[:, ::-1].argmax(axis=1), dtype=np.int64)
-
 
 def figures(
     evidence: Evidence, second: Metric, *, order_known: bool, n_replicates: int, level: float, seed: int
@@ -236,10 +204,11 @@ def figures(
     table = evidence.table
     shown = applicable(table, evidence.metric, second, order_known=order_known)
     K = table.n_classes
-    parts = [(part, k) for k in range(K) for part in PARTS]
     # three metrics per class: of many classes they would cost more than the rest of the bootstrap
-    by_class = {f"{part} of class {k}": of_class(part, k) for part, k in parts} if K <= CLASS_INTERVALS else {}
-    rules: dict[str, Any] = {**plain_rules(table), "rule": evidence.decided}
+    parts = [(part, k) for k in range(K) for part in PARTS] if K <= CLASS_INTERVALS else []
+    by_class = {f"{part} of class {k}": of_class(part, k) for part, k in parts}
+    plain = plain_rules(table)
+    rules: dict[str, Any] = {**plain, "rule": evidence.decided}
     if evidence.single is not None:
         # what drawing adds is measured against the rule that is drawn most often, on the same replicates
         rules["single"] = evidence.single
@@ -255,8 +224,12 @@ def figures(
             if evidence.metric.formula is not get(part).formula:
                 rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
     # argmax decides classes only, and both matrices have a column for every decision of the rule
-    plain = Decided(argmax_decisions(evidence)[None], np.ones(1), evidence.decided.n_decisions)
-    before, after = evidence.counts(plain), evidence.counts(evidence.decided)
+    argmax = plain["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
+    change = ConfusionChange(evidence.counts(argmax), evidence.counts(evidence.decided))
+    changed, by_folds = (
+        float(np.average(decided.shares @ (decided.decisions != argmax.decisions), weights=evidence.weight))
+        for decided in (evidence.kept, evidence.decided)
+    )
     raw = reliability(table.proba, evidence.labels, evidence.weight)
     # a rule that calibrates nothing has one reliability, and the page then shows it once
     same = evidence.proba is table.proba or np.array_equal(evidence.proba, table.proba)
@@ -264,10 +237,12 @@ def figures(
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
     trade = trade_off(evidence.parts, (evidence.metric, second))
     curve = threshold_curve(evidence.rule, table, evidence.metric)
-    classes = _class_rows(evidence, score if by_class else None, before, after, names)
+    classes = _class_rows(evidence, score if by_class else None, change, names)
+    other = next(row for row in rows if row.name == repr(second))
     return Figures(
-        evidence, tuple(rows), classes, before, after, raw, calibrated, trade, curve, score, single, repr(second), names
-    )
+        evidence, tuple(rows), other, classes, change, changed, by_folds, raw, calibrated, trade, curve, score, single,
+        names,
+    )  # fmt: skip
 
 
 def _metric_row(score: Score, name: str, label: str, description: str) -> MetricRow:
@@ -279,48 +254,56 @@ def _metric_row(score: Score, name: str, label: str, description: str) -> Metric
 
 
 def _class_rows(
-    evidence: Evidence, score: Score | None, before: Array, after: Array, names: Sequence[str]
+    evidence: Evidence, score: Score | None, change: ConfusionChange, names: Sequence[str]
 ) -> tuple[ClassRow, ...]:
     """Return the rows of the classes; without ``score`` their figures have no intervals."""
     table = evidence.table
     K, total = table.n_classes, evidence.weight.sum()
     n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
     mean = table.mean_probability()
-    folds = evidence.rules if evidence.fold is not None else ()
+    folds = [one.rule for one in evidence.solutions]
     between = [decided_between(evidence.rule, mean, k) for k in range(K)]
     # a class that is decided only up to some probability has no threshold, and so no range of thresholds
     if any(between) or any(decided_between(rule, mean, k) for rule in folds for k in range(K)):
-        folds = ()
+        folds = []
     thresholds = class_thresholds([evidence.rule, plain_rule(evidence.rule), *folds], mean)
     spread = spread_of(thresholds[2:])
 
-    def estimate(rule: str, C: Array, part: str, k: int) -> Estimate:
+    def estimates(rule: str, C: Array, k: int) -> dict[str, Estimate]:
         if score is not None:
-            return score.estimate(rule, f"{part} of class {k}")
-        return Estimate(float(of_class(part, k).values(Confusion.from_matrix(C))), None, None)
+            return {part: score.estimate(rule, f"{part} of class {k}") for part in PARTS}
+        counts = Confusion.from_matrix(C[None])
+        return {part: Estimate(float(values_at(of_class(part, k), counts)[0]), None, None) for part in PARTS}
 
     rows = []
     for k in range(K):
-        argmax, tuned = (
-            {part: estimate(rule, C, part, k) for part in PARTS} for rule, C in (("argmax", before), ("rule", after))
-        )
+        sums = (change.before[k], change.before[:, k], change.after[:, k])
         # lines 0 and 1 are the rule and argmax, the others the rules of the folds
-        low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if len(folds) else None
-        share, decided_before, decided_after = (float(C.sum() / total) for C in (before[k], before[:, k], after[:, k]))
+        low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if folds else None
+        before, after = estimates("argmax", change.before, k), estimates("rule", change.after, k)
+        share, decided_before, decided_after = (float(C.sum() / total) for C in sums)
         cut, plain_cut = thresholds[:2, k].tolist()
-        row = ClassRow(
-            names[k],
-            int(n_rows[k]),
-            share,
-            decided_before,
-            decided_after,
-            argmax,
-            tuned,
-            cut,
-            plain_cut,
-            low_high,
-            float(spread[k]),
-            between[k],
-        )
-        rows.append(row)
+        rows.append(ClassRow(
+            names[k], int(n_rows[k]), share, decided_before, decided_after, before, after, cut, plain_cut, low_high,
+            float(spread[k]), between[k],
+        ))  # fmt: skip
     return tuple(rows)
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def metric_name(name: str) -> str:
+    """Return a metric's name as it is written in prose, its parameters behind it."""
+    head, sign, inside = name.partition("(")
+    # column numbers mean nothing to a reader who knows the classes by name
+    inside = re.sub(r"classes=\(([^)]*)\)", lambda match: f"{len(match[1].split(', '))} classes", inside)
+    return f"{title_of(head) or printable(head)}{' (' + printable(inside) if sign else ''}"
+
+
+def labels(names: Sequence[str], most: int = 40) -> list[str]:
+    """Return class names on one line each, without control characters, still different from each other."""
+    # two names may differ only beyond what is shown: their places tell them apart
+    shown = [printable(name, most) or "(empty)" for name in names]
+    often = Counter(shown)
+    return [name if often[name] == 1 else f"{name} #{k}" for k, name in enumerate(shown)]

@@ -42,6 +42,7 @@ class Decides(Protocol):
         """Return the same rule for columns in the order ``class_names``."""
 
 
+@runtime_checkable
 class Rule(Decides, AppliedRule, Protocol):
     """A rule that is evaluated, see `confmax.DecisionRule`: it is applied to tables of all kinds, too."""
 
@@ -53,6 +54,7 @@ class Rule(Decides, AppliedRule, Protocol):
     def to_json(self) -> str: ...
 
 
+@runtime_checkable
 class Tuned(Protocol):
     """How a rule was found, see `confmax.Solution`."""
 
@@ -101,3 +103,12 @@ def plain_rule(rule: Rule) -> Rule:
     """Return argmax of the raw probabilities for the classes of ``rule``."""
     K = rule.n_classes
     return replace(with_gain(rule, Gains.reduced(np.ones(K))), class_names=rule.class_names[:K], calibrator=None)
+
+
+def convergence(solution: Tuned) -> tuple[NDArray[np.int64], Array, Array]:
+    """Return the scans of the table (S,) after each step, the best value, and the lowest upper bound, NaN for none."""
+    # where labels take part a run may have had bounds, which prove nothing of the solution
+    proved = solution.upper_bound is not None
+    bounds = [step.upper_bound if proved and step.upper_bound is not None else np.nan for step in solution.history]
+    passes, values = zip(*((step.n_passes, step.value) for step in solution.history), strict=True)
+    return np.array(passes), np.array(values), np.array(bounds)

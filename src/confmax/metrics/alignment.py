@@ -61,7 +61,7 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
             shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
             raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
         return metric.of_class(found.places[0], len(classes))
-    gain = metric.structure.gain if isinstance(metric.structure, Linear) else None
+    gain = metric.gain
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric
     lines, places = table_order(*metric.names, (len(gain), len(gain[0])), classes)

@@ -204,13 +204,12 @@ class Metric:
         if self._is_unplaced:
             return self.numbered(S.rows.shape[-1]).at(S)
         K, n_decisions = S.rows.shape[-1], S.columns.shape[-1]
-        if self.classes is None and (n_decisions == K or self.statistics == "matrix"):
+        index = self._selected(K, n_decisions)
+        if index is None:
             return self.formula(S, **self._arguments)
-        # a decision beyond the classes, such as abstaining, is never a hit: it counts in the row sums alone
-        index = np.arange(K) if self.classes is None else self._index
         first = self.formula(S.select(index), **self._arguments)
         if first.matrix is not None:
-            full = np.zeros((*first.matrix.shape[:-2], S.rows.shape[-1], S.columns.shape[-1]))
+            full = np.zeros((*first.matrix.shape[:-2], K, n_decisions))
             if first.columns.size:
                 full[..., :, index] += first.columns[..., None, :]
                 full[..., index, :] += first.rows[..., :, None]
@@ -225,10 +224,8 @@ class Metric:
         """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
         if not isinstance(self.formula, Formula) or self._is_unplaced:
             return self.at(S).value
-        K = S.rows.shape[-1]
-        if self.classes is None and (S.columns.shape[-1] == K or self.statistics == "matrix"):
-            return self.formula.values(S, **self._arguments)
-        return self.formula.values(S.select(np.arange(K) if self.classes is None else self._index), **self._arguments)
+        index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
+        return self.formula.values(S if index is None else S.select(index), **self._arguments)
 
     def gains(self, first: FirstOrder) -> Gains:
         """Return the gradient in ``first`` as one gain, reduced where the metric allows."""
@@ -308,9 +305,14 @@ class Metric:
         parts = self.structure.parts(rows[self._index], **dict(self.params))
         return None if parts is None else parts.placed(self.classes, len(rows), n_decisions)
 
+    @property
+    def gain(self) -> tuple[tuple[float, ...], ...] | None:
+        """The matrix (K, M) of a metric that is a table of gains; None for others."""
+        return self.structure.gain if isinstance(self.structure, Linear) else None
+
     def n_decisions(self, n_classes: int) -> int:
         """Return the number of decisions M between which the metric chooses on a table of ``n_classes``."""
-        return self.structure.n_decisions(n_classes)
+        return len(self.gain[0]) if self.gain else n_classes
 
     def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
         """Return the differentiable stand-in with ``rho`` and ``smoothing`` (paper, Table 2); itself if it has none."""
@@ -432,13 +434,13 @@ class Metric:
                 f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
                 f"{MEANS.get(self.name, 'mcc')}"
             )
-        shape = (self.structure.n_classes, self.n_decisions(n_classes))
-        if shape[0] is not None and shape != (n_classes, n_decisions):
+        shape = (len(self.gain), len(self.gain[0])) if self.gain else None
+        if shape is not None and shape != (n_classes, n_decisions):
             raise ValueError(
                 f"the gain matrix of {self.name} has shape {shape} and the table has {n_classes} classes; give one row "
                 f"per class and one column per decision"
             )
-        of_classes = self.statistics == "matrix" and shape[0] is None and not isinstance(self.formula, Formula)
+        of_classes = self.statistics == "matrix" and shape is None and not isinstance(self.formula, Formula)
         if n_decisions > n_classes and of_classes:
             raise ValueError(
                 f"{self.name} compares the classes with each other, and is not defined for {n_decisions} decisions "
@@ -457,8 +459,14 @@ class Metric:
     @property
     def _arguments(self) -> dict[str, Any]:
         """The formula's parameters: those of the metric, and a table of gains."""
-        table = {"gain": self.structure.gain} if isinstance(self.structure, Linear) and self.structure.gain else {}
-        return {**dict(self.params), **table}
+        return {**dict(self.params), **({"gain": self.gain} if self.gain else {})}
+
+    def _selected(self, n_classes: int, n_decisions: int) -> NDArray[np.intp] | None:
+        """Return the classes whose statistics the formula gets, None where it gets the statistics as they are."""
+        if self.classes is not None:
+            return self._index
+        # a decision beyond the classes, such as abstaining, is never a hit: it counts in the row sums alone
+        return None if n_decisions == n_classes or self.statistics == "matrix" else np.arange(n_classes)
 
     @cached_property
     def _index(self) -> NDArray[np.intp]:

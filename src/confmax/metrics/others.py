@@ -7,22 +7,10 @@ import numpy as np
 from confmax.confusion import UNIT, Array, Confusion, sum_of_others
 from confmax.metrics.first_order import TINY, FirstOrder, reciprocal, safe_ratio
 from confmax.metrics.metric import Metric
-from confmax.metrics.scores import ONE_CLASS, Scores, disagreement, last, last_class
+from confmax.metrics.scores import ONE_CLASS, ClassScores, disagreement, last
 from confmax.metrics.structure import Linear, Quasiconvex
 
 # --- linear -----------------------------------------------------------------------------------------------------------
-
-
-def recall_scores(S: Confusion) -> Scores:
-    """Return ``T_k = D_k / r_k``; 0 at 0/0."""
-    per_unit = reciprocal(S.rows)
-    score = S.diagonal * per_unit
-    return score, lambda: (per_unit + 0.0, np.zeros_like(score), -score * per_unit)
-
-
-def recall(S: Confusion) -> FirstOrder:
-    """Recall of one class, the last, ``D / r``."""
-    return last_class(recall_scores(S))
 
 
 def specificity(S: Confusion) -> FirstOrder:
@@ -115,7 +103,7 @@ def fowlkes_mallows(S: Confusion) -> FirstOrder:
 METRICS = (
     Metric("linear", linear, Linear(), "matrix", ordered=True, title="mean gain",
            description="any table of gains or costs per (true class, decision)"),
-    Metric("recall", recall, Linear(), "diagonal", divides_by_prior=True, **ONE_CLASS,
+    Metric("recall", ClassScores(1.0, columns=0, over="last"), Linear(), "diagonal", divides_by_prior=True, **ONE_CLASS,
            description="share of the rows of one class that are decided as this class"),
     Metric("specificity", specificity, Linear(), "columns", binary=True, ordered=True, one_class="with others",
            description="share of the rows of other classes that are not decided as one class"),

@@ -6,15 +6,17 @@ bound from an answer to any gain and the slopes that its compiled master problem
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion
-from confmax.metrics.first_order import TINY, FirstOrder, Formula, reciprocal, safe_ratio
+from confmax.metrics.first_order import FirstOrder, Formula, reciprocal, safe_ratio
 from confmax.metrics.metric import Metric
-from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear
+from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear, PowerMean
 
 Smoothing = Literal["relative", "additive"]
 
@@ -32,14 +34,20 @@ def _recalls(S: Confusion, rho: float, smoothing: Smoothing, *, numerator_too: b
 
 
 def _through_recalls(
-    S: Confusion, value: Array, partial: Array, rho: float, smoothing: Smoothing, *, numerator_too: bool = True
+    S: Confusion,
+    mean: Callable[[Array], tuple[Array, Array]],
+    rho: float = 0.0,
+    smoothing: Smoothing = "relative",
+    *,
+    numerator_too: bool = True,
 ) -> FirstOrder:
-    """Chain ``partial = dvalue/dT`` (..., K) through the recalls."""
+    """Chain a ``mean`` of the recalls T, value and ``dvalue/dT`` (..., K), through the recalls."""
     T, slope = _recalls(S, rho, smoothing, numerator_too=numerator_too)
+    value, by_recall = mean(T)
     moving = T if smoothing == "additive" or rho == 0.0 else S.diagonal * slope
     # an absent class has slope 0 (no smoothing): its gradient is set to zero
-    rate = safe_ratio(np.ones_like(S.rows), S.rows) if smoothing == "relative" else slope
-    return FirstOrder(value, partial * slope, np.zeros_like(S.columns), -partial * moving * rate)
+    rate = reciprocal(S.rows) if smoothing == "relative" else slope
+    return FirstOrder(value, by_recall * slope, np.zeros_like(S.columns), -by_recall * moving * rate)
 
 
 # --- linear ----------------------------------------------------------------------------------------------------------
@@ -53,99 +61,16 @@ def accuracy(S: Confusion) -> FirstOrder:
 
 def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
     """Mean recall; ``adjusted`` rescales it so that chance is 0: informedness, ``(K mean - 1) / (K - 1)``."""
-    T, _ = _recalls(S, 0.0, "relative", numerator_too=True)
-    K = T.shape[-1]
-    value, partial = T.mean(-1), np.full_like(T, 1.0 / K)
-    if adjusted:
-        value, partial = (K * value - 1.0) / (K - 1.0), partial * K / (K - 1.0)
-    return _through_recalls(S, value, partial, 0.0, "relative")
+
+    def mean(T: Array) -> tuple[Array, Array]:
+        K = T.shape[-1]
+        value, slope = T.mean(-1), np.full_like(T, 1.0 / K)
+        return ((K * value - 1.0) / (K - 1.0), slope * K / (K - 1.0)) if adjusted else (value, slope)
+
+    return _through_recalls(S, mean)
 
 
 # --- means -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PowerMean:
-    """The power mean of the recalls, or one minus the power mean of what they miss.
-
-    The harmonic mean has the exponent -1, the geometric mean 0; the Q-mean is that ``of_misses`` with the exponent 2.
-
-    Parameters
-    ----------
-    exponent : float
-        Below 1; of misses above 1. The mean is then concave, and not linear.
-    of_misses : bool
-        Whether it is ``1 - M(1 - T)``.
-    """
-
-    exponent: float
-    of_misses: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse means that are not strictly concave."""
-        if not (self.exponent > 1.0 if self.of_misses else self.exponent < 1.0) or not np.isfinite(self.exponent):
-            side = "above 1" if self.of_misses else "below 1"
-            raise ValueError(f"the exponent of a concave mean of the recalls is {side}; got {self.exponent!r}")
-
-    def value(self, T: Array) -> Array:
-        """Return the mean (...) of recalls ``T`` (..., K); 0 where one vanishes and the exponent is not positive."""
-        if self.of_misses:
-            return 1.0 - self._mean(1.0 - T)
-        if self.exponent > 0.0:
-            return self._mean(T)
-        alive = np.asarray(T.min(-1) > TINY)
-        safe = T if alive.all() else np.where(T > TINY, T, 1.0)
-        return np.where(alive, self._mean(safe), 0.0)
-
-    def partial(self, T: Array) -> Array:
-        """Return the derivatives (..., K) of `value`.
-
-        Where the mean has no gradient: NaN if its slope is infinite there (geometric mean at a recall of zero), else a
-        supergradient: the mean of those of the recalls that vanish, or zero at the perfect classifier.
-        """
-        K, p = T.shape[-1], self.exponent
-        if self.of_misses:
-            x = 1.0 - T
-            share = safe_ratio(x, self._mean(x)[..., None])
-            # a recall may exceed one by rounding
-            return np.sign(share) * np.abs(share) ** (p - 1.0) / K
-        dead = T <= TINY
-        some_dead = dead.any(-1, keepdims=True)
-        at_zero = np.nan
-        if p < 0.0:
-            at_zero = K ** (-1.0 / p) * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
-        safe = np.where(dead, 1.0, T)
-        return np.where(some_dead, at_zero, (self._mean(safe)[..., None] / safe) ** (1.0 - p) / K)
-
-    def _mean(self, x: Array) -> Array:
-        K, p = x.shape[-1], self.exponent
-        if p == 0.0:
-            return np.asarray(np.exp(np.log(x).mean(-1)))
-        if p < 0.0:
-            return np.asarray((K / (x**p).sum(-1)) ** (-1.0 / p))
-        return np.asarray((np.abs(x) ** p).sum(-1) ** (1.0 / p) / K ** (1.0 / p))
-
-    def bound(self, weights: Array, heights: Array) -> Array:
-        """Bound the mean where ``<w, T> <= h``, by the inequality of the two means.
-
-        Geometric: ``K geomean(w) geomean(T) <= <w, T>``. Others, with 1/p + 1/q = 1: ``|w|_q |T|_p <= <w, T>`` (p < 1,
-        Hoelder's inequality reversed; for p = -1 it is that of Cauchy and Schwarz), and of misses
-        ``sum w - h <= <w, 1 - T> <= |w|_q |1 - T|_p``.
-        """
-        K, p = weights.shape[-1], self.exponent
-        if p == 0.0:
-            valid = np.asarray((weights > 0.0).all(axis=-1))
-            logs = np.log(np.where(valid[..., None], weights, 1.0))
-            return np.where(valid, heights / (K * np.exp(logs.mean(axis=-1))), np.inf)
-        q = p / (p - 1.0)
-        if self.of_misses:
-            short = np.maximum(0.0, weights.sum(axis=-1) - heights)
-            length = (np.abs(weights) ** q).sum(axis=-1) ** (1.0 / q) * K ** (1.0 / p)
-            return np.asarray(1.0 - np.divide(short, length, out=np.zeros(np.shape(short)), where=length > 0))
-        positive = weights > 0.0 if p > 0.0 else weights >= 0.0
-        valid = np.asarray(positive.all(axis=-1) & weights.any(axis=-1))
-        length = (np.where(valid[..., None], weights, 1.0) ** q).sum(axis=-1) ** (1.0 / q)
-        return np.where(valid, heights * K ** (-1.0 / p) / length, np.inf)
 
 
 @dataclass(frozen=True)
@@ -156,9 +81,11 @@ class MeanFormula(Formula):
 
     def __call__(self, S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative", **_: Any) -> FirstOrder:
         """Return value and derivatives."""
-        T, _slope = _recalls(S, rho, smoothing, numerator_too=not self.mean.of_misses)
-        value, partial = self.mean.value(T), self.mean.partial(T)
-        return _through_recalls(S, value, partial, rho, smoothing, numerator_too=not self.mean.of_misses)
+
+        def mean(T: Array) -> tuple[Array, Array]:
+            return self.mean.value(T), self.mean.partial(T)
+
+        return _through_recalls(S, mean, rho, smoothing, numerator_too=not self.mean.of_misses)
 
     def values(self, S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative", **_: Any) -> Array:
         """Return the values alone."""
@@ -219,9 +146,7 @@ def smallest(T: Array, rho: float) -> tuple[Array, Array]:
 
 def min_recall(S: Confusion, *, rho: float = 0.0) -> FirstOrder:
     """Smallest recall, or with ``rho > 0`` its soft minimum."""
-    T, _ = _recalls(S, 0.0, "relative", numerator_too=True)
-    value, partial = smallest(T, rho)
-    return _through_recalls(S, value, partial, 0.0, "relative")
+    return _through_recalls(S, partial(smallest, rho=rho))
 
 
 def recalls_of(rows: Array) -> DiagonalFunctions:

@@ -1,14 +1,14 @@
 """Metrics that are a ratio of affine functions of C at fixed row sums, or a mean of one ratio per class.
 
 Each has its formula and, beside it, its numerator and denominator (``..._parts``), by which Dinkelbach's method and the
-bounds work (`confmax.metrics.ratios`). A metric is added by both and a row of `METRICS`.
+bounds work (`confmax.metrics.ratios`). A metric is added by both and a row of `METRICS`; a score of classes by its
+row alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,82 +20,83 @@ from confmax.metrics.structure import General, Ratio
 
 # --- one score per class, and means of it -----------------------------------------------------------------------------
 
-# by the class's own diagonal entry, column sum and row sum
-Slopes = tuple[Array, Array, Array]
-# the scores (..., K) of a batch of statistics, and a call that computes their derivatives
-Scores = tuple[Array, Callable[[], Slopes]]
 
+@dataclass(frozen=True)
+class ClassScores(Formula):
+    """The scores ``h D_k / (rows beta^2 r_k + columns c_k - diagonal D_k)``, 0 at 0/0, and one number of them.
 
-def f_beta_scores(S: Confusion, *, beta: float = 1.0) -> Scores:
-    """Return ``F_k = (1 + beta^2) D_k / (beta^2 r_k + c_k)``; 0 at 0/0."""
-    square = beta * beta
-    per_unit = reciprocal(square * S.rows + S.columns)
-    score = (1.0 + square) * S.diagonal * per_unit
-    return score, lambda: ((1.0 + square) * per_unit, -score * per_unit, -square * score * per_unit)
+    ``h`` makes the score of a class without errors one.
 
+    Parameters
+    ----------
+    rows : float
+        Coefficient of the row sums in the denominator.
+    columns, diagonal : {0, 1}
+        Whether the column sums are added to it, and the diagonal is subtracted.
+    over : {"mean", "sizes", "last"}
+        Whether the metric is the mean of the scores, their sum weighted by the row sums, or the score of one class. A
+        metric of one class has it as the last: the positive one of two (erratum E3), or the one that a label names.
+    """
 
-def macro_f_beta_parts(rows: Array, *, beta: float = 1.0) -> Ratios:
-    """The mean over k of ``(1 + beta^2) D_k / (beta^2 pi_k + c_k)``."""
-    eye, zero, floor = np.eye(len(rows)), np.zeros((len(rows),) * 2), beta * beta * rows
-    top = Gains.reduced((1.0 + beta * beta) * eye, zero)
-    return Ratios(top, Gains.reduced(zero, eye), np.zeros(len(rows)), floor, floor, np.full(len(rows), 1 / len(rows)))
+    rows: float
+    columns: int = 1
+    diagonal: int = 0
+    over: Literal["mean", "sizes", "last"] = "mean"
 
+    def __call__(self, S: Confusion, *, beta: float = 1.0, **_: Any) -> FirstOrder:
+        """Return value and derivatives; the weights, too, are differentiated."""
+        score, unit = self._scores(S, beta)
+        K = S.diagonal.shape[-1]
+        unit = unit * {"mean": 1.0 / K, "sizes": S.rows, "last": last(K)}[self.over]
+        fall = score * unit
+        # a difference from zero and not a negative: offsets of -0.0 would be shown as such
+        by_rows = 0.0 - self.rows * beta * beta * fall
+        if self.over == "sizes":
+            by_rows += score
+        by_diagonal = (self.hits(beta) + self.diagonal * score) * unit
+        return FirstOrder(self._number(score, S), by_diagonal, 0.0 - self.columns * fall, by_rows)
 
-def weighted_f1_parts(rows: Array) -> Ratios:
-    """The F1 of each class weighted by ``pi_k``."""
-    return replace(macro_f_beta_parts(rows), weights=rows)
+    def values(self, S: Confusion, *, beta: float = 1.0, **_: Any) -> Array:
+        """Return the values alone."""
+        return self._number(self._scores(S, beta)[0], S)
 
+    def hits(self, beta: float) -> float:
+        """Return the coefficient of the numerator."""
+        return self.rows * beta * beta + self.columns - self.diagonal
 
-def jaccard_scores(S: Confusion) -> Scores:
-    """Return ``J_k = D_k / (r_k + c_k - D_k)``; 0 at 0/0."""
-    per_unit = reciprocal(S.rows + S.columns - S.diagonal)
-    score = S.diagonal * per_unit
-    return score, lambda: ((1.0 + score) * per_unit, -score * per_unit, -score * per_unit)
+    def _scores(self, S: Confusion, beta: float) -> tuple[Array, Array]:
+        """Return the scores (..., K), or the last one (..., 1), and one over their denominators."""
+        of = slice(-1, None) if self.over == "last" else slice(None)
+        D, r, c = S.diagonal[..., of], S.rows[..., of], S.columns[..., of]
+        bottom = self.rows * beta * beta * r
+        # line searches call this thousands of times: no passes over batches for coefficients of zero and one
+        bottom = bottom + c if self.columns else bottom
+        unit = reciprocal(bottom - D if self.diagonal else bottom)
+        hits = self.hits(beta)
+        return D * unit if hits == 1.0 else hits * D * unit, unit
 
-
-def macro_jaccard_parts(rows: Array) -> Ratios:
-    """The mean over k of ``D_k / (pi_k + c_k - D_k)``."""
-    eye, zero, K = np.eye(len(rows)), np.zeros((len(rows),) * 2), len(rows)
-    return Ratios(Gains.reduced(eye, zero), Gains.reduced(-eye, eye), np.zeros(K), rows, rows, np.full(K, 1 / K))
-
-
-def precision_scores(S: Confusion) -> Scores:
-    """Return ``P_k = D_k / c_k``; a class that is never decided has score and derivatives 0."""
-    per_unit = reciprocal(S.columns)
-    score = S.diagonal * per_unit
-    return score, lambda: (per_unit + 0.0, -score * per_unit, np.zeros_like(score))
-
-
-def macro_precision_parts(rows: Array) -> Ratios:
-    """The mean over k of ``D_k / c_k``; no denominator is bounded away from zero."""
-    eye, zero, K = np.eye(len(rows)), np.zeros((len(rows),) * 2), len(rows)
-    none = np.zeros(K)
-    return Ratios(Gains.reduced(eye, zero), Gains.reduced(zero, eye), none, none, none, np.full(K, 1 / K))
+    def _number(self, score: Array, S: Confusion) -> Array:
+        if self.over == "last":
+            return score[..., -1]
+        return np.asarray((S.rows * score).sum(-1) if self.over == "sizes" else score.mean(-1))
 
 
 @dataclass(frozen=True)
-class ClassMean(Formula):
-    """The mean of one score per class, or the sum weighted by the row sums."""
+class ClassParts:
+    """Numerators and denominators of `ClassScores`: those of the scores, or of the last one."""
 
-    scores: Callable[..., Scores]
-    by_size: bool = False
+    scores: ClassScores
 
-    def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
-        """Return value and derivatives; the weights, too, are differentiated."""
-        score, slopes = self.scores(S, **params)
-        diagonal, columns, rows = slopes()
-        if self.by_size:
-            return FirstOrder((S.rows * score).sum(-1), S.rows * diagonal, S.rows * columns, score + S.rows * rows)
-        K = score.shape[-1]
-        return FirstOrder(score.mean(-1), diagonal / K, columns / K, rows / K)
-
-    def values(self, S: Confusion, **params: Any) -> Array:
-        """Return the values alone."""
-        score, _ = self.scores(S, **params)
-        return np.asarray((S.rows * score).sum(-1) if self.by_size else score.mean(-1))
-
-
-# --- the score of one class, the last: the positive one of two, or the one that a label names -------------------------
+    def __call__(self, rows: Array, *, beta: float = 1.0) -> Ratios:
+        """Return the ratios at row sums ``rows`` (K,)."""
+        of, K = self.scores, len(rows)
+        # one class takes no K x K matrix
+        unit = last(K)[None] if of.over == "last" else np.eye(K)
+        weights = {"mean": np.full(K, 1 / K), "sizes": rows, "last": np.ones(1)}[of.over]
+        # c_k >= D_k: the denominator is at least its share of the row sum, which is nothing for a precision
+        floor = of.rows * beta * beta * rows[-len(unit) :]
+        top, bottom = Gains.reduced(of.hits(beta) * unit), Gains.reduced(-of.diagonal * unit, of.columns * unit)
+        return Ratios(top, bottom, np.zeros(len(unit)), floor, floor, weights)
 
 
 def last(K: int) -> Array:
@@ -105,96 +106,39 @@ def last(K: int) -> Array:
     return one
 
 
-def last_class(scores: Scores) -> FirstOrder:
-    """Return the score of one class: metrics of one class have it as their last, the positive one of two."""
-    score, slopes = scores
-    one = last(score.shape[-1])
-    return FirstOrder(score[..., -1], *(slope * one for slope in slopes()))
-
-
-def _one(top: tuple[Array, Array], bottom: tuple[Array, Array], *, const: tuple[float, float], floor: float) -> Ratios:
-    """Return a single ratio from reduced coefficients ``(a, b)`` of its parts."""
-    over, under, least, one = (np.array([value]) for value in (*const, floor, 1.0))
-    return Ratios(Gains.reduced(*top), Gains.reduced(*bottom), over, under, least, one)
-
-
-def f_beta(S: Confusion, *, beta: float = 1.0) -> FirstOrder:
-    """F-beta of one class, the last (erratum E3: the positive class is the second)."""
-    return last_class(f_beta_scores(S, beta=beta))
-
-
-def f_beta_parts(rows: Array, *, beta: float = 1.0) -> Ratios:
-    """``(1 + beta^2) D / (beta^2 pi + c)`` of the last class."""
-    unit, zero, floor = last(len(rows)), np.zeros(len(rows)), beta * beta * float(rows[-1])
-    return _one(((1.0 + beta * beta) * unit, zero), (zero, unit), const=(0.0, floor), floor=floor)
-
-
-def jaccard(S: Confusion) -> FirstOrder:
-    """Jaccard score of one class, the last."""
-    return last_class(jaccard_scores(S))
-
-
-def jaccard_parts(rows: Array) -> Ratios:
-    """``D / (pi + c - D)`` of the last class; the denominator is at least pi."""
-    unit, zero, floor = last(len(rows)), np.zeros(len(rows)), float(rows[-1])
-    return _one((unit, zero), (-unit, unit), const=(0.0, floor), floor=floor)
-
-
-def precision(S: Confusion) -> FirstOrder:
-    """Precision of one class, the last, ``D / c``; 0 where it is never decided."""
-    return last_class(precision_scores(S))
-
-
-def precision_parts(rows: Array) -> Ratios:
-    """``D / c`` of the last class; the denominator is not bounded away from zero."""
-    unit, zero = last(len(rows)), np.zeros(len(rows))
-    return _one((unit, zero), (zero, unit), const=(0.0, 0.0), floor=0.0)
+def _one(top: Gains, bottom: Gains, constant: float, floor: float) -> Ratios:
+    """Return the single ratio ``<top, C> / (<bottom, C> + constant)``."""
+    return Ratios(top, bottom, np.zeros(1), np.array([constant]), np.array([floor]), np.ones(1))
 
 
 # --- sums over the classes but the background -------------------------------------------------------------------------
 
 
-def _front(rows: Array) -> Array:
-    front = np.ones(len(rows))
+def _micro_terms(K: int, *, once: bool) -> tuple[Array, Array, Array, Array]:
+    """Return numerator (by the diagonal) and denominator (by diagonal, columns and rows) as vectors (K,)."""
+    front = np.ones(K)
     front[0] = 0.0
-    return front
+    if once:
+        return 2.0 * front, 2.0 * front - 1.0, np.zeros(K), np.ones(K)
+    return 2.0 * front, np.zeros(K), front, front
 
 
-def micro_f1(S: Confusion) -> FirstOrder:
-    """Micro F1 over classes 1..K-1, ``2 TP / (2 - r_0 - c_0)``: an error between two of them counts twice."""
-    front = np.ones(S.diagonal.shape[-1])
-    front[0] = 0.0
-    total = S.rows @ front + S.columns @ front
-    value = safe_ratio(2.0 * S.diagonal @ front, total)
-    unit = reciprocal(total)[..., None]
-    share = -(value[..., None] * unit) * front
-    return FirstOrder(value, 2.0 * unit * front, share, share)
+def micro_f1(S: Confusion, *, once: bool = False) -> FirstOrder:
+    """Micro F1 over classes 1..K-1, ``2 TP / (2 - r_0 - c_0)``: an error between two of them counts twice.
+
+    ``once`` counts each error once, as the paper's Table 1: ``2 TP / (2 TP + errors)`` (erratum E4).
+    """
+    top, diagonal, columns, rows = _micro_terms(S.diagonal.shape[-1], once=once)
+    total = S.diagonal @ diagonal + S.columns @ columns + S.rows @ rows
+    value, unit = safe_ratio(S.diagonal @ top, total), reciprocal(total)[..., None]
+    fall = value[..., None] * unit
+    return FirstOrder(value, unit * top - fall * diagonal, -fall * columns, -fall * rows)
 
 
-def micro_f1_parts(rows: Array) -> Ratios:
-    """``2 TP / (2 - pi_0 - c_0)``; the denominator is at least ``1 - pi_0``."""
-    front, zero = _front(rows), np.zeros(len(rows))
-    floor = float(rows @ front)
-    return _one((2.0 * front, zero), (zero, front), const=(0.0, floor), floor=floor)
-
-
-def micro_f1_once(S: Confusion) -> FirstOrder:
-    """Micro F1 of the paper's Table 1, each error counted once: ``2 TP / (2 TP + errors)`` (erratum E4)."""
-    front = np.ones(S.diagonal.shape[-1])
-    front[0] = 0.0
-    hits = S.diagonal @ front
-    total = 2.0 * hits + S.rows.sum(-1) - S.diagonal.sum(-1)
-    value = safe_ratio(2.0 * hits, total)[..., None]
-    unit = reciprocal(total)[..., None]
-    diagonal = unit * (2.0 * front - value * (2.0 * front - 1.0))
-    return FirstOrder(value[..., 0], diagonal, np.zeros_like(S.columns), np.broadcast_to(-value * unit, diagonal.shape))
-
-
-def micro_f1_once_parts(rows: Array) -> Ratios:
-    """``2 TP / (1 + TP - C_00)``; the denominator is at least ``1 - pi_0``."""
-    front, zero = _front(rows), np.zeros(len(rows))
-    const = (0.0, float(rows.sum()))
-    return _one((2.0 * front, zero), (2.0 * front - 1.0, zero), const=const, floor=float(rows @ front))
+def micro_f1_parts(rows: Array, *, once: bool = False) -> Ratios:
+    """``2 TP / (2 - pi_0 - c_0)``, or ``once`` ``2 TP / (1 + TP - C_00)``; denominators of at least ``1 - pi_0``."""
+    top, diagonal, columns, by_rows = _micro_terms(len(rows), once=once)
+    return _one(Gains.reduced(top), Gains.reduced(diagonal, columns), float(rows @ by_rows), float(rows @ top) / 2.0)
 
 
 # --- agreement beyond chance ------------------------------------------------------------------------------------------
@@ -235,14 +179,20 @@ def cohen_kappa_parts(rows: Array) -> Ratios:
     """``(sum D - sum pi c) / (1 - sum pi c)``; the denominator is at least ``1 - max pi``."""
     K, rest = len(rows), 1.0 - float(rows.sum())
     floor = float(sum_of_others(rows).min()) + (rest if abs(rest) > UNIT else 0.0)
-    return _one((np.ones(K), -rows), (np.zeros(K), -rows), const=(0.0, 1.0), floor=max(0.0, floor))
+    return _one(Gains.reduced(np.ones(K), -rows), Gains.reduced(np.zeros(K), -rows), 1.0, max(0.0, floor))
+
+
+def _distances(K: int, power: int) -> tuple[Array, float]:
+    """Return ``|i - j|^power`` (K, K) as shares of the largest one, and this one, or one of a single class."""
+    index = np.arange(K, dtype=np.float64)
+    scale = max(index[-1] ** power, 1.0)
+    return np.abs(index[:, None] - index) ** power / scale, scale
 
 
 def weighted_kappa(S: Confusion, *, power: int) -> FirstOrder:
     """``1 - sum w C / sum w r c^T`` with ``w_ij = |i - j|^power``; 0 at 0/0, where scikit-learn returns NaN."""
     assert S.matrix is not None
-    index = np.arange(S.rows.shape[-1], dtype=np.float64)
-    w = np.abs(index[:, None] - index) ** power / max(index[-1] ** power, 1.0)
+    w, _ = _distances(S.rows.shape[-1], power)
     observed = (S.matrix * w).sum((-2, -1))[..., None, None]
     by_rows, by_columns = S.columns @ w, S.rows @ w
     expected = (by_rows * S.rows).sum(-1)[..., None, None]
@@ -257,13 +207,10 @@ def weighted_kappa(S: Confusion, *, power: int) -> FirstOrder:
 
 def weighted_kappa_parts(rows: Array, *, power: int) -> Ratios:
     """``(E - O) / E``, ``E = sum_j c_j f_j`` with ``f_j = sum_i pi_i w_ij``; E is at least ``min f``."""
-    index = np.arange(len(rows), dtype=np.float64)
-    w = np.abs(index[:, None] - index) ** power / max(index[-1] ** power, 1.0)
-    chance, scale = rows @ w, max(index[-1] ** power, 1.0)
-    zero, one = np.zeros(1), np.ones(1)
+    w, scale = _distances(len(rows), power)
+    chance = rows @ w
     top = Gains.reduced(np.full(len(rows), -1.0 / scale), chance, power=power)
-    bottom = Gains.reduced(np.zeros(len(rows)), chance, power=power)
-    return Ratios(top, bottom, zero, zero, one * chance.min(), one)
+    return _one(top, Gains.reduced(np.zeros(len(rows)), chance, power=power), 0.0, float(chance.min()))
 
 
 # --- the catalogue ----------------------------------------------------------------------------------------------------
@@ -271,33 +218,37 @@ def weighted_kappa_parts(rows: Array, *, power: int) -> Ratios:
 ONE_CLASS: dict[str, Any] = {"binary": True, "ordered": True, "one_class": "alone"}
 _BETA: dict[str, Any] = {"params": (("beta", 1.0),)}
 
+
+def _of_classes(name: str, scores: ClassScores, description: str, **more: Any) -> Metric:
+    """Return the metric of scores of classes: a ratio for one class, a sum of ratios for several."""
+    shape, kind = (Ratio, ONE_CLASS) if scores.over == "last" else (General, {})
+    structure = shape(fractions=ClassParts(scores))
+    return Metric(name, scores, structure, "columns", description=description, **kind, **more)
+
+
 METRICS = (
-    Metric("f1", f_beta, Ratio(f_beta_parts), "columns", **_BETA, fixed=("beta",), **ONE_CLASS, title="F1",
-           description="F1 of one class"),
-    Metric("f_beta", f_beta, Ratio(f_beta_parts), "columns", **_BETA, **ONE_CLASS, title="F-beta",
-           description="F-beta of one class"),
-    Metric("jaccard", jaccard, Ratio(jaccard_parts), "columns", **ONE_CLASS, title="Jaccard",
-           description="Jaccard score of one class"),
-    Metric("precision", precision, Ratio(precision_parts), "columns", **ONE_CLASS,
-           description="share of the rows decided as one class that are of this class"),
-    Metric("micro_f1", micro_f1, Ratio(micro_f1_parts), "columns", ordered=True, title="micro F1",
+    _of_classes("f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1"),
+    _of_classes("f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta"),
+    _of_classes("jaccard", ClassScores(1.0, diagonal=1, over="last"), "Jaccard score of one class", title="Jaccard"),
+    _of_classes("precision", ClassScores(0.0, over="last"),
+                "share of the rows decided as one class that are of this class"),
+    Metric("micro_f1", micro_f1, Ratio(fractions=micro_f1_parts), "columns", ordered=True, title="micro F1",
            description="micro F1, background class 0 left out"),
-    Metric("micro_f1_once", micro_f1_once, Ratio(micro_f1_once_parts), "diagonal", ordered=True,
-           title="micro F1 (once)", description="micro F1 counting each error once"),
-    Metric("macro_f1", ClassMean(f_beta_scores), General(macro_f_beta_parts), "columns", **_BETA, fixed=("beta",),
-           title="macro F1", description="mean of the per-class F1 scores"),
-    Metric("macro_f_beta", ClassMean(f_beta_scores), General(macro_f_beta_parts), "columns", **_BETA,
-           title="macro F-beta", description="mean of the per-class F-beta scores"),
-    Metric("weighted_f1", ClassMean(f_beta_scores, by_size=True), General(weighted_f1_parts), "columns",
-           title="weighted F1", description="per-class F1 scores averaged by class size"),
-    Metric("macro_jaccard", ClassMean(jaccard_scores), General(macro_jaccard_parts), "columns", title="macro Jaccard",
-           description="mean of the per-class Jaccard scores"),
-    Metric("macro_precision", ClassMean(precision_scores), General(macro_precision_parts), "columns",
-           description="mean of the per-class precisions"),
-    Metric("cohen_kappa", cohen_kappa, Ratio(cohen_kappa_parts), "columns", equal_weights=True,
+    Metric("micro_f1_once", micro_f1, Ratio(fractions=micro_f1_parts), "diagonal", (("once", True),), ordered=True,
+           fixed=("once",), title="micro F1 (once)", description="micro F1 counting each error once"),
+    _of_classes("macro_f1", ClassScores(1.0), "mean of the per-class F1 scores", **_BETA, fixed=("beta",),
+                title="macro F1"),
+    _of_classes("macro_f_beta", ClassScores(1.0), "mean of the per-class F-beta scores", **_BETA,
+                title="macro F-beta"),
+    _of_classes("weighted_f1", ClassScores(1.0, over="sizes"), "per-class F1 scores averaged by class size",
+                title="weighted F1"),
+    _of_classes("macro_jaccard", ClassScores(1.0, diagonal=1), "mean of the per-class Jaccard scores",
+                title="macro Jaccard"),
+    _of_classes("macro_precision", ClassScores(0.0), "mean of the per-class precisions"),
+    Metric("cohen_kappa", cohen_kappa, Ratio(fractions=cohen_kappa_parts), "columns", equal_weights=True,
            title="Cohen's kappa", description="agreement beyond chance"),
-    Metric("linear_kappa", weighted_kappa, Ratio(weighted_kappa_parts), "matrix", (("power", 1),), ordered=True,
-           fixed=("power",), description="kappa with weights |i - j|"),
-    Metric("quadratic_kappa", weighted_kappa, Ratio(weighted_kappa_parts), "matrix", (("power", 2),), ordered=True,
-           fixed=("power",), description="kappa with weights (i - j)^2"),
+    Metric("linear_kappa", weighted_kappa, Ratio(fractions=weighted_kappa_parts), "matrix", (("power", 1),),
+           ordered=True, fixed=("power",), description="kappa with weights |i - j|"),
+    Metric("quadratic_kappa", weighted_kappa, Ratio(fractions=weighted_kappa_parts), "matrix", (("power", 2),),
+           ordered=True, fixed=("power",), description="kappa with weights (i - j)^2"),
 )  # fmt: skip

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics.first_order import TINY, safe_ratio
 from confmax.metrics.ratios import Ratios, placed
 
 Statistics = Literal["diagonal", "columns", "matrix"]
@@ -25,48 +26,91 @@ STEPS = np.linspace(0.0, 1.0, 33)
 DEPENDENT = 1e-9  # relative error up to which a gain counts as a combination of linear functions
 
 
-class RecallMean(Protocol):
-    """A mean of the recalls ``T`` (..., K) that is an increasing function of ``sum_k phi(T_k)``, phi concave.
+@dataclass(frozen=True)
+class PowerMean:
+    """The power mean of the recalls T, or one minus the power mean of what they miss.
 
-    ``phi'(t)`` is ``t^(exponent - 1)``, or ``(1 - t)^(exponent - 1)`` for a mean ``of_misses``.
+    It is an increasing function of ``sum_k phi(T_k)``, where phi is concave and ``phi'(t)`` is ``t^(exponent - 1)``, or
+    ``(1 - t)^(exponent - 1)`` of misses.
+
+    The harmonic mean has the exponent -1, the geometric mean 0; the Q-mean is that ``of_misses`` with the exponent 2.
+
+    Parameters
+    ----------
+    exponent : float
+        Below 1; of misses above 1. The mean is then concave, and not linear.
+    of_misses : bool
+        Whether it is ``1 - M(1 - T)``.
     """
 
-    @property
-    def exponent(self) -> float:
-        """The exponent of the power mean; 0 for the geometric mean."""
+    exponent: float
+    of_misses: bool = False
 
-    @property
-    def of_misses(self) -> bool:
-        """Whether it is one minus the mean of ``1 - T``."""
+    def __post_init__(self) -> None:
+        """Refuse means that are not strictly concave."""
+        if not (self.exponent > 1.0 if self.of_misses else self.exponent < 1.0) or not np.isfinite(self.exponent):
+            side = "above 1" if self.of_misses else "below 1"
+            raise ValueError(f"the exponent of a concave mean of the recalls is {side}; got {self.exponent!r}")
+
+    def value(self, T: Array) -> Array:
+        """Return the mean (...) of recalls ``T`` (..., K); 0 where one vanishes and the exponent is not positive."""
+        if self.of_misses:
+            return 1.0 - self._mean(1.0 - T)
+        if self.exponent > 0.0:
+            return self._mean(T)
+        alive = np.asarray(T.min(-1) > TINY)
+        safe = T if alive.all() else np.where(T > TINY, T, 1.0)
+        return np.where(alive, self._mean(safe), 0.0)
+
+    def partial(self, T: Array) -> Array:
+        """Return the derivatives (..., K) of `value`.
+
+        Where the mean has no gradient: NaN if its slope is infinite there (geometric mean at a recall of zero), else a
+        supergradient: the mean of those of the recalls that vanish, or zero at the perfect classifier.
+        """
+        K, p = T.shape[-1], self.exponent
+        if self.of_misses:
+            x = 1.0 - T
+            share = safe_ratio(x, self._mean(x)[..., None])
+            # a recall may exceed one by rounding
+            return np.sign(share) * np.abs(share) ** (p - 1.0) / K
+        dead = T <= TINY
+        some_dead = dead.any(-1, keepdims=True)
+        at_zero = np.nan
+        if p < 0.0:
+            at_zero = K ** (-1.0 / p) * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
+        safe = np.where(dead, 1.0, T)
+        return np.where(some_dead, at_zero, (self._mean(safe)[..., None] / safe) ** (1.0 - p) / K)
+
+    def _mean(self, x: Array) -> Array:
+        K, p = x.shape[-1], self.exponent
+        if p == 0.0:
+            return np.asarray(np.exp(np.log(x).mean(-1)))
+        if p < 0.0:
+            return np.asarray((K / (x**p).sum(-1)) ** (-1.0 / p))
+        return np.asarray((np.abs(x) ** p).sum(-1) ** (1.0 / p) / K ** (1.0 / p))
 
     def bound(self, weights: Array, heights: Array) -> Array:
-        """Return upper bounds (...) on the mean where ``<weights, T> <= heights``, for ``weights`` (..., K)."""
+        """Bound the mean where ``<w, T> <= h``, by the inequality of the two means.
 
-
-class LinearFunctions(Protocol):
-    """S linear functions of the confusion matrix, whose smallest one is a metric."""
-
-    @property
-    def statistics(self) -> Statistics:
-        """What they read besides the row sums."""
-
-    def __len__(self) -> int:
-        """Return the number of functions S."""
-
-    def values(self, S: Confusion) -> Array:
-        """Return the values (..., S) at a batch of confusions (...)."""
-
-    def combined(self, weights: Array) -> Gains:
-        """Return the gains (B) of the sums of the functions with ``weights`` (B, S)."""
-
-    def weights(self, gains: Gains) -> Array:
-        """Return the weights (B, S), not negative, whose sums of the functions are ``gains`` (B), or come near."""
-
-    def bounds(self, gains: Gains, heights: Array) -> Array:
-        """Return upper bounds (B,) on the smallest function, from ``heights = max <gains, C>`` (B,); inf for none."""
-
-    def placed(self, classes: tuple[int, ...], n_classes: int, n_decisions: int) -> LinearFunctions:
-        """Return the same functions, whose classes are ``classes`` of a table of K columns, over the whole table."""
+        Geometric: ``K geomean(w) geomean(T) <= <w, T>``. Others, with 1/p + 1/q = 1: ``|w|_q |T|_p <= <w, T>`` (p < 1,
+        Hoelder's inequality reversed; for p = -1 it is that of Cauchy and Schwarz), and of misses
+        ``sum w - h <= <w, 1 - T> <= |w|_q |1 - T|_p``.
+        """
+        K, p = weights.shape[-1], self.exponent
+        if p == 0.0:
+            valid = np.asarray((weights > 0.0).all(axis=-1))
+            logs = np.log(np.where(valid[..., None], weights, 1.0))
+            return np.where(valid, heights / (K * np.exp(logs.mean(axis=-1))), np.inf)
+        q = p / (p - 1.0)
+        if self.of_misses:
+            short = np.maximum(0.0, weights.sum(axis=-1) - heights)
+            length = (np.abs(weights) ** q).sum(axis=-1) ** (1.0 / q) * K ** (1.0 / p)
+            return np.asarray(1.0 - np.divide(short, length, out=np.zeros(np.shape(short)), where=length > 0))
+        positive = weights > 0.0 if p > 0.0 else weights >= 0.0
+        valid = np.asarray(positive.all(axis=-1) & weights.any(axis=-1))
+        length = (np.where(valid[..., None], weights, 1.0) ** q).sum(axis=-1) ** (1.0 / q)
+        return np.where(valid, heights * K ** (-1.0 / p) / length, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +230,10 @@ class AffineFunctions:
         return np.zeros(len(self.gains)) if self.constants is None else self.constants
 
 
+# S linear functions of the confusion matrix, whose smallest one is a metric
+LinearFunctions = DiagonalFunctions | AffineFunctions
+
+
 @dataclass(frozen=True, eq=False)
 class Structure:
     """A declared shape. The kinds below are final, and each has the ``name`` by which users declare and read it.
@@ -200,6 +248,9 @@ class Structure:
         Whether the conditional gradient follows it by a smoothing that falls from round to round.
     scheduled : bool
         Whether the paper has a schedule for its smoothing (Table 2 and Corollary 13).
+    fractions : callable or None
+        Maps row sums (K,) and the metric's parameters to the ratios that it sums: the one of a ratio bounds it, and
+        the separate maxima of several bound their sum. None where they are not known, as for a user's function.
     """
 
     name: ClassVar[str]
@@ -208,28 +259,15 @@ class Structure:
     smoother: str | None = field(default=None, kw_only=True)
     hardens: bool = field(default=False, kw_only=True)
     scheduled: bool = field(default=False, kw_only=True)
+    fractions: Callable[..., Ratios] | None = field(default=None, kw_only=True)
 
     def parts(self, rows: Array, **params: Any) -> Ratios | None:
         """Return the ratios that the metric sums at row sums ``rows`` (K,); None where they are not known."""
-        return None
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether `parts` knows the ratios."""
-        return False
+        return None if self.fractions is None else self.fractions(rows, **params)
 
     def smoothed(self) -> Structure:
         """Return the structure of the metric with a positive smoothing parameter."""
         return self
-
-    def n_decisions(self, n_classes: int) -> int:
-        """Return the number of decisions M of the metric for a table of ``n_classes``."""
-        return n_classes
-
-    @property
-    def n_classes(self) -> int | None:
-        """The number of classes that the metric is for; None for any."""
-        return None
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
@@ -264,46 +302,10 @@ class Linear(Structure):
         G, one = np.array(self.gain), np.ones(1)
         return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
 
-    @property
-    def has_parts(self) -> bool:
-        """Whether numerator and denominator are known."""
-        return self.gain is not None
-
-    def n_decisions(self, n_classes: int) -> int:
-        """Return the number of columns of the table of gains."""
-        return len(self.gain[0]) if self.gain else n_classes
-
-    @property
-    def n_classes(self) -> int | None:
-        """The number of rows of the table of gains."""
-        return len(self.gain) if self.gain else None
-
 
 @dataclass(frozen=True, eq=False)
-class _Fractional(Structure):
-    """What a ratio and a sum of ratios have in common."""
-
-    fractions: Callable[..., Ratios] | None = None
-
-    def parts(self, rows: Array, **params: Any) -> Ratios | None:
-        """Return numerators and denominators."""
-        return None if self.fractions is None else self.fractions(rows, **params)
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether numerators and denominators are known."""
-        return self.fractions is not None
-
-
-@dataclass(frozen=True, eq=False)
-class Ratio(_Fractional):
-    """A ratio of affine functions at fixed row sums: Dinkelbach's method maximises it.
-
-    Attributes
-    ----------
-    fractions : callable or None
-        Maps row sums (K,) and the metric's parameters to numerator and denominator; None for a user's function.
-    """
+class Ratio(Structure):
+    """A ratio of affine functions at fixed row sums: Dinkelbach's method maximises it."""
 
     name: ClassVar[str] = "ratio"
 
@@ -314,7 +316,7 @@ class Concave(Structure):
 
     Attributes
     ----------
-    recall_mean : RecallMean or None
+    recall_mean : PowerMean or None
         The mean of the recalls that the metric is. An answer to any gain then bounds it, and its master problem is
         compiled.
     """
@@ -322,7 +324,7 @@ class Concave(Structure):
     name: ClassVar[str] = "concave"
     may_draw: ClassVar[bool] = True
 
-    recall_mean: RecallMean | None = None
+    recall_mean: PowerMean | None = None
 
     def smoothed(self) -> Structure:
         """Return what holds of a smoothed mean: the bounds and the master problem of the mean itself do not."""
@@ -384,15 +386,8 @@ class Quasiconvex(Structure):
 
 
 @dataclass(frozen=True, eq=False)
-class General(_Fractional):
-    """Nothing is known, except for sums of ratios the ratios.
-
-    Attributes
-    ----------
-    fractions : callable or None
-        Maps row sums (K,) and the metric's parameters to the ratios that it sums. The sum of their separate maxima
-        bounds it.
-    """
+class General(Structure):
+    """Nothing is known, except for sums of ratios the ratios."""
 
     name: ClassVar[str] = "general"
     may_draw: ClassVar[bool] = True

@@ -28,7 +28,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, Linear, MinOfLinear
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, WarmStart, best_answer
+from confmax.optimize.loop import Problem, Solver, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, master_of
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE, Points, Space
@@ -234,7 +234,6 @@ class ColumnGeneration(Solver):
     True
     """
 
-    name: ClassVar[str] = "ColumnGeneration"
     budget: ClassVar[int] = 200
     starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
     wants_curvature: ClassVar[bool] = True
@@ -319,8 +318,7 @@ class FullyCorrective(ColumnGeneration):
     True
     """
 
-    name: ClassVar[str] = "FullyCorrective"
-    budget: ClassVar[int] = DEFAULT_MAX_PASSES
+    budget: ClassVar[int] = Solver.budget
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "gradients"
 
 
@@ -353,7 +351,6 @@ class MaxMin(ColumnGeneration):
     True
     """
 
-    name: ClassVar[str] = "MaxMin"
     wants_curvature: ClassVar[bool] = False
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "minima"
 

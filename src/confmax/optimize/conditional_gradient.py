@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step
+from confmax.optimize.loop import Problem, Solver, Status, Step, check_setting, check_word
 from confmax.optimize.mixture import Mixture
 
 GRID = 65
@@ -26,7 +26,6 @@ MOST_CELLS = 1 << 20  # of the statistics on the grids of several segments
 # a rule that keeps less than this weight would live on rounding: macro precision rewards deciding a class with a
 # probability that vanishes
 LEAST_WEIGHT = 1e-6
-CELLS = 1 << 17  # numbers per batch of confusions, each vector of them: stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +68,15 @@ class FrankWolfe(Solver):
     0.5
     """
 
-    name: ClassVar[str] = "FrankWolfe"
-    budget: ClassVar[int] = DEFAULT_MAX_PASSES
-
     step_rule: Literal["line_search", "open_loop"] = "line_search"
     rho: float | None = None
     smoothing: Literal["relative", "additive"] = "relative"
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        if self.step_rule not in ("line_search", "open_loop"):
-            raise ValueError(f"step_rule of FrankWolfe must be 'line_search' or 'open_loop'; got {self.step_rule!r}")
-        check_smoothing("FrankWolfe", self.rho, self.smoothing)
-
-    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Accept every metric that has a gradient."""
+        check_word(self, "step_rule", "line_search", "open_loop")
+        check_rho(self, self.rho)
+        check_word(self, "smoothing", "relative", "additive")
 
     def init(self, problem: Problem) -> FrankWolfeState:
         """Start at the best starting rule."""
@@ -99,7 +92,9 @@ class FrankWolfe(Solver):
             size = line_search(surrogate, rule.confusion, vertex.confusion)
         moved = rule.toward(vertex.atoms[0], vertex.confusion, size)
         status = None
-        if size == 0.0 and not _hardens(surrogate, problem.metric):
+        # a soft minimum still changes from round to round: no step now does not mean that there is none later
+        hardens = surrogate is not problem.metric and problem.metric.structure.hardens
+        if size == 0.0 and not hardens:
             status = Status.STATIONARY if slope <= problem.tol and problem.oracle.exact else Status.STALLED
         return FrankWolfeState(moved, state.round + 1), Step(moved, (vertex,), bound, status)
 
@@ -118,11 +113,11 @@ def linearised(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixt
     """
     first = surrogate.at(rule.confusion)
     gains = surrogate.gains(first)
-    if not gains.is_finite:
-        rule = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
-        first = surrogate.at(rule.confusion)
-        gains = surrogate.gains(first)
-    return rule, first, gains
+    if gains.is_finite:
+        return rule, first, gains
+    rule = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
+    first = surrogate.at(rule.confusion)
+    return rule, first, surrogate.gains(first)
 
 
 def linear_step(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixture, Mixture, float | None, float]:
@@ -135,17 +130,10 @@ def linear_step(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mix
     return rule, Mixture.single(gains, answer), bound, surrogate.slope(first, answer, rule.confusion)
 
 
-def _hardens(surrogate: Metric, metric: Metric) -> bool:
-    """Whether the surrogate still changes from round to round, so that no step now does not mean none later."""
-    return surrogate is not metric and metric.structure.hardens
-
-
-def check_smoothing(solver: str, rho: float | None, smoothing: str) -> None:
-    """Refuse, by a ValueError, a ``rho`` or a ``smoothing`` of a ``solver`` that is out of range."""
-    if rho is not None and not (isinstance(rho, (int, float)) and rho >= 0 and math.isfinite(rho)):
-        raise ValueError(f"rho of {solver} must be finite and not negative; got {rho!r}")
-    if smoothing not in ("relative", "additive"):
-        raise ValueError(f"smoothing of {solver} must be 'relative' or 'additive'; got {smoothing!r}")
+def check_rho(solver: Solver, rho: float | None) -> None:
+    """Raise a ValueError if the smoothing ``rho`` of a ``solver`` is out of range."""
+    valid = rho is None or (isinstance(rho, (int, float)) and 0 <= rho < math.inf)
+    check_setting(solver, "rho", valid, "finite and not negative")
 
 
 # --- step sizes -------------------------------------------------------------------------------------------------------

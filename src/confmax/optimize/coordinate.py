@@ -85,7 +85,6 @@ class CoordinateSearch(Solver):
     1.0
     """
 
-    name: ClassVar[str] = "CoordinateSearch"
     budget: ClassVar[int] = 2000
     mixes: ClassVar[bool] = False
 
@@ -94,9 +93,6 @@ class CoordinateSearch(Solver):
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
         check_whole(self, "starts", 1)
-
-    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Accept every metric, because only values are compared."""
 
     def init(self, problem: Problem) -> CoordinateState:
         """Order the starting rules by their values."""

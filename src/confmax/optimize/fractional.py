@@ -12,26 +12,21 @@ the same passes, and 1.6 to 2.7 times the processor time. Only limits, which mak
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, best_answer
+from confmax.optimize.conditional_gradient import linear_step
+from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
 
 AHEAD = (0.0, 0.15, 0.4)  # first levels, from the best starting rule's toward 1
 LEVELS = 17  # levels that share a pass on labels
 ZOOMS = 3
 MANY_ROWS, MANY_LEVELS, MANY_ZOOMS = 100_000, 13, 2  # where the best level is flat, and a finer one only finds noise
-
-
-def one_ratio(problem: Problem) -> Ratios | None:
-    """Return numerator and denominator of the problem's metric, None where they are not known."""
-    return problem.metric.as_ratios(problem.oracle.rows, problem.n_decisions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +63,6 @@ class Dinkelbach(Solver):
     True
     """
 
-    name: ClassVar[str] = "Dinkelbach"
-    budget: ClassVar[int] = DEFAULT_MAX_PASSES
-
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not declared ratios (a linear metric is a ratio with denominator 1)."""
         _refuse_others(self.name, metric)
@@ -81,9 +73,10 @@ class Dinkelbach(Solver):
 
     def step(self, problem: Problem, state: LevelState) -> tuple[LevelState, Step]:
         """Raise the level to the value of its answer; on labels, compare a grid of levels."""
-        parts = one_ratio(problem)
+        parts = problem.ratios()
         if parts is None:
-            return self._by_gradient(problem, state)
+            _, met, bound, _ = linear_step(problem, problem.metric, state.rule)
+            return _advance(problem, state, met, bound)
         if not problem.oracle.exact and isinstance(problem.metric.structure, Ratio):
             return self._over_levels(problem, parts, state)
         level, tol = problem.value(state.rule.confusion), problem.tol
@@ -98,15 +91,8 @@ class Dinkelbach(Solver):
         doubts = parts.doubts(levels, answers)
         root = _chord_root(levels, excess) + float(doubts.max())
         high = min(state.high, float(parts.bounds(levels, excess, doubts).min()), root)
-        following, step = _advance(problem, state, gains, answers, high)
+        following, step = _advance(problem, state, best_answer(problem, gains, answers), high)
         return replace(following, high=high), step
-
-    def _by_gradient(self, problem: Problem, state: LevelState) -> tuple[LevelState, Step]:
-        first = problem.metric.at(state.rule.confusion)
-        gains = problem.metric.gains(first)
-        answers = problem.ask(gains)
-        bound = problem.metric.upper_bound(first, state.rule.confusion, answers[0]) if problem.oracle.exact else None
-        return _advance(problem, state, gains, answers, bound)
 
     def _over_levels(self, problem: Problem, parts: Ratios, state: LevelState) -> tuple[LevelState, Step]:
         value = problem.value(state.rule.confusion)
@@ -119,7 +105,7 @@ class Dinkelbach(Solver):
         values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
         k = int(np.argmax(values))
         met = Mixture.single(gains[k], answers[k])
-        best = max(state.rule, met, key=lambda rule: problem.value(rule.confusion))
+        best = problem.best((state.rule, met))
         low, high = float(levels[max(k - 1, 0)]), float(levels[min(k + 1, count - 1)])
         status = Status.FINISHED if state.round + 1 == zooms else None
         return LevelState(best, low, high, state.round + 1), Step(best, (met,), None, status)
@@ -136,17 +122,12 @@ def _chord_root(levels: Array, excess: Array) -> float:
     return float(min(roots, default=np.inf))
 
 
-def _advance(
-    problem: Problem, state: LevelState, gains: Gains, answers: Confusion, bound: float | None
-) -> tuple[LevelState, Step]:
-    """Take the best answer if it beats the rule; else the level stands."""
-    met = best_answer(problem, gains, answers)
-    better = problem.value(met.confusion) > problem.value(state.rule.confusion)
-    status = None
-    if not better:
+def _advance(problem: Problem, state: LevelState, met: Mixture, bound: float | None) -> tuple[LevelState, Step]:
+    """Take an answer if it beats the rule; else the level stands."""
+    best, status = problem.best((state.rule, met)), None
+    if best is state.rule:
         status = Status.STATIONARY if problem.oracle.exact else Status.STALLED
-    best = met if better else state.rule
-    return LevelState(best, state.low, state.high, state.round + 1), Step(best, (met,), bound, status)
+    return replace(state, rule=best, round=state.round + 1), Step(best, (met,), bound, status)
 
 
 @dataclass(frozen=True)
@@ -170,13 +151,10 @@ class Bisection(Solver):
     True
     """
 
-    name: ClassVar[str] = "Bisection"
-    budget: ClassVar[int] = DEFAULT_MAX_PASSES
-
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not ratios with a known numerator and denominator."""
         _refuse_others(self.name, metric)
-        if not metric.structure.has_parts:
+        if metric.structure.fractions is None and metric.gain is None:
             raise ValueError(
                 f"Bisection needs the numerator and the denominator of {metric.name}, which are not known for a "
                 f"function; use solver='dinkelbach'"
@@ -188,7 +166,7 @@ class Bisection(Solver):
 
     def step(self, problem: Problem, state: LevelState) -> tuple[LevelState, Step]:
         """Test the middle of the interval."""
-        parts = one_ratio(problem)
+        parts = problem.ratios()
         assert parts is not None
         level = state.low if np.isinf(state.high) else 0.5 * (state.low + state.high)
         levels = np.array([level])
@@ -197,17 +175,17 @@ class Bisection(Solver):
         reached = problem.value(answers[0])
         excess = parts.excess(levels, answers)
         met = Mixture.single(gains, answers[0])
-        best = max(state.rule, met, key=lambda rule: problem.value(rule.confusion))
+        best = problem.best((state.rule, met))
         # a metric of the catalogue is at most 1; a linear one is bounded by its first answer
         highest = 1.0 if isinstance(problem.metric.structure, Ratio) else level + float(max(excess[0], 0.0))
-        high = min(state.high, max(highest, level))
+        high, bound = min(state.high, max(highest, level)), None
         if problem.oracle.exact:
-            high = min(high, float(parts.bounds(levels, excess, parts.doubts(levels, answers))[0]))
-        if not problem.oracle.exact and reached < level:
+            bound = high = min(high, float(parts.bounds(levels, excess, parts.doubts(levels, answers))[0]))
+        elif reached < level:
             high = min(high, level)
         low = max(state.low, reached)
         status = Status.FINISHED if high - low <= problem.tol else None
-        return LevelState(best, low, max(high, low)), Step(best, (met,), high if problem.oracle.exact else None, status)
+        return LevelState(best, low, max(high, low)), Step(best, (met,), bound, status)
 
 
 def _refuse_others(solver: str, metric: Metric) -> None:

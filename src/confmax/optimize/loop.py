@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -14,11 +14,10 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
-
-DEFAULT_MAX_PASSES = 100
 
 
 class Status(enum.Enum):
@@ -101,6 +100,10 @@ class Problem:
     sample: WarmStart | None = None
     limits: LinearFunctions | None = None
 
+    def ratios(self) -> Ratios | None:
+        """Return the ratios that the metric sums, None where they are not known."""
+        return self.metric.as_ratios(self.oracle.rows, self.n_decisions)
+
     @property
     def needs_matrix(self) -> bool:
         """Whether confusions must carry the matrix itself."""
@@ -115,11 +118,19 @@ class Problem:
         value = float(self.metric.values(confusion))
         return -math.inf if math.isnan(value) else value
 
+    def best(self, rules: Iterable[Mixture]) -> Mixture:
+        """Return the best of some ``rules``, of equal ones the first."""
+        return max(rules, key=lambda rule: self.value(rule.confusion))
+
     @cached_property
     def start(self) -> Mixture:
         """The best of the starting rules."""
-        values = self.metric.values(Confusion.stack([rule.confusion for rule in self.starts]))
-        return self.starts[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
+        return self.best(self.starts)
+
+    @cached_property
+    def singles(self) -> list[Mixture]:
+        """The starting rules that do not draw."""
+        return [rule for rule in self.starts if len(rule.atoms) == 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +150,8 @@ class Step:
 class Solver(Protocol):
     """Frozen settings of an algorithm. `init` returns its first state, and `step` makes one round.
 
+    The ``budget`` is the number of passes allowed if the caller sets no limit.
+
     A solver that returns single rules only sets ``mixes = False``. ``starts_from_sample`` lists the confusion estimates
     ("model", "labels") for which it can continue from the rules of a sample; with ``wants_curvature`` it learns there
     how the answers change around the best gain. A solver need not inherit from this class: what it does not declare has
@@ -148,6 +161,7 @@ class Solver(Protocol):
     values that `confmax.maximize` uses for its arguments that are "auto".
     """
 
+    budget: ClassVar[int] = 100
     mixes: ClassVar[bool] = True
     starts_from_sample: ClassVar[tuple[str, ...]] = ()
     wants_curvature: ClassVar[bool] = False
@@ -155,13 +169,12 @@ class Solver(Protocol):
     @property
     def name(self) -> str:
         """Name of the solver in messages."""
-
-    @property
-    def budget(self) -> int:
-        """Number of passes allowed if the caller sets no limit."""
+        return type(self).__name__
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Raise a ValueError if it cannot maximise ``metric`` on ``n_rows`` rows of ``n_classes`` columns."""
+        # an empty body would be abstract to type checkers; a solver of every metric has nothing to refuse
+        return
 
     def init(self, problem: Problem) -> Any:
         """Return the first state for a ``problem``."""
@@ -175,11 +188,21 @@ def declared(solver: Solver, name: str) -> Any:
     return getattr(solver, name, getattr(Solver, name))
 
 
+def check_setting(solver: Solver, setting: str, valid: bool, what: str) -> None:
+    """Raise a ValueError if a ``setting`` of a ``solver`` is not ``valid``: it must be ``what``."""
+    if not valid:
+        raise ValueError(f"{setting} of {solver.name} must be {what}; got {getattr(solver, setting)!r}")
+
+
+def check_word(solver: Solver, setting: str, *words: str) -> None:
+    """Raise a ValueError if a ``setting`` of a ``solver`` is none of two ``words``."""
+    check_setting(solver, setting, getattr(solver, setting) in words, " or ".join(map(repr, words)))
+
+
 def check_whole(solver: Solver, setting: str, least: int) -> None:
     """Raise a ValueError if a ``setting`` of a ``solver`` is no integer of at least ``least``."""
     value = getattr(solver, setting)
-    if not (isinstance(value, int) and value >= least):
-        raise ValueError(f"{setting} of {solver.name} must be an integer of at least {least}; got {value!r}")
+    check_setting(solver, setting, isinstance(value, int) and value >= least, f"an integer of at least {least}")
 
 
 def passes_allowed(solver: Solver, n_rows: int) -> int:
@@ -284,8 +307,7 @@ class Incumbent:
         self.problem = problem
         self.mixture = self.last = problem.start
         self.value = self.iterate_value = problem.value(problem.start.confusion)
-        singles = [rule for rule in problem.starts if len(rule.atoms) == 1] or [problem.start]
-        self.single = max(singles, key=lambda rule: problem.value(rule.confusion))
+        self.single = problem.best(problem.singles or [problem.start])
         self.single_value = problem.value(self.single.confusion)
         self.bound: float | None = None
         self.history: list[Progress] = []
@@ -317,10 +339,8 @@ class Incumbent:
         if self.bound >= self.value - rounding * max(1.0, abs(self.value)):
             return
         doubt = np.nan_to_num(self.problem.metric.rounding(self.mixture.confusion), nan=0.0, posinf=np.inf)
-        if self.bound >= self.value - 2.0 * float(doubt):
-            # the statistics do not hold the value any better: nothing is proved
-            self.bound, self.trusts_bounds = None, False
-        else:
+        # within the doubt the statistics do not hold the value any better: nothing is wrong, and nothing is proved
+        if self.bound < self.value - 2.0 * float(doubt):
             warnings.warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
                 f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
@@ -328,7 +348,7 @@ class Incumbent:
                 UserWarning,
                 stacklevel=5,
             )
-            self.bound, self.trusts_bounds = None, False
+        self.bound, self.trusts_bounds = None, False
 
     def is_closed(self) -> bool:
         """Whether the bound proves the best rule optimal within tol."""
@@ -336,13 +356,7 @@ class Incumbent:
 
     def record(self) -> Progress:
         """Add an entry to the history, and return it."""
-        progress = Progress(
-            self.problem.oracle.n_passes,
-            self.value,
-            self.single_value,
-            self.bound,
-            self.iterate_value,
-            self.problem.max_passes,
-        )
+        n_passes, most = self.problem.oracle.n_passes, self.problem.max_passes
+        progress = Progress(n_passes, self.value, self.single_value, self.bound, self.iterate_value, most)
         self.history.append(progress)
         return progress

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.first_order import FirstOrder
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
@@ -48,17 +49,16 @@ class Mixture:
         row sums and ``n_decisions`` is the number of decisions. ``matrix`` says whether to compute the whole matrix.
         Raise a ValueError if that takes too many numbers.
         """
-        _refuse_many_constants(len(rows), n_decisions, matrix=matrix)
-        gains = Gains.constant(len(rows), range(n_decisions)) if n_decisions == len(rows) else None
-        if gains is None:
-            columns = np.zeros((n_decisions, len(rows), n_decisions))
-            columns[np.arange(n_decisions), :, np.arange(n_decisions)] = 1.0
-            gains = Gains.from_matrix(columns)
-        atoms = tuple(gains[k] for k in range(n_decisions))
-        whole = constant_rules(rows, n_decisions, matrix=matrix)
-        parts = tuple(whole[k] for k in range(n_decisions))
+        gains, confusions = constant_rules(rows, n_decisions, matrix=matrix)
+        # the mean is known, and to average the parts would round it
         mean = Confusion.uniform(rows, n_decisions, matrix=matrix)
-        return cls(atoms, np.full(n_decisions, 1 / n_decisions), mean, parts)
+        return cls(_members(gains), np.full(n_decisions, 1 / n_decisions), mean, _members(confusions))
+
+    @classmethod
+    def drawn(cls, gains: Gains, confusions: Confusion, weights: Array) -> Mixture:
+        """Return the rule that draws ``gains`` (A), of these ``confusions``, in proportion to ``weights`` (A,)."""
+        share = weights / weights.sum()
+        return cls(_members(gains), share, confusions.mix(share), _members(confusions))
 
     def toward(self, gain: Gains, confusion: Confusion, step: float) -> Mixture:
         """Return ``(1 - step) * self + step * gain`` without empty atoms; ``confusion`` is that of the gain."""
@@ -81,52 +81,38 @@ class Mixture:
         if self.parts is None or len(self.atoms) == 1:
             return self
         # once, at the end of a run: solvers keep more atoms, which later passes may need
-        vectors, slope, d = _free_statistics(metric, self)
-        weights = self.weights / self.weights.sum()
-        if len(self.atoms) > d + 1:
-            weights = _sparser(vectors, weights, d + 1)
+        parts = Confusion.stack(self.parts)
+        vectors, slope, d = _free_statistics(metric, parts, metric.at(self.confusion))
+        weights = _sparser(vectors, self.weights / self.weights.sum(), d + 1)
         used = np.flatnonzero(weights > 0)
-        found = self._part(used, weights[used])
-        if len(used) == d + 1:
-            edge = _to_edge(vectors[used], weights[used], slope)
-            if edge is not None:
-                moved = self._part(used[edge > 0], edge[edge > 0])
-                if float(metric.values(moved.confusion)) >= float(metric.values(found.confusion)):
-                    return moved
+        gains, parts = Gains.concatenate([self.atoms[k] for k in used]), parts[used]
+        found = Mixture.drawn(gains, parts, weights[used])
+        edge = _to_edge(vectors[used], weights[used], slope) if len(used) == d + 1 else None
+        if edge is not None:
+            left = np.flatnonzero(edge > 0)
+            moved = Mixture.drawn(gains[left], parts[left], edge[left])
+            if float(metric.values(moved.confusion)) >= float(metric.values(found.confusion)):
+                return moved
         return found
-
-    def _part(self, index: NDArray[np.intp], weights: Array) -> Mixture:
-        """Return the mixture of the listed atoms with these weights."""
-        assert self.parts is not None
-        chosen = tuple(self.parts[int(k)] for k in index)
-        share = weights / weights.sum()
-        return Mixture(tuple(self.atoms[int(k)] for k in index), share, Confusion.stack(chosen).mix(share), chosen)
 
     def gathered(self) -> tuple[Gains, Array]:
         """Return the atoms as one batch and their weights (A,). Equal gains are merged, and negligible ones dropped."""
         gains = Gains.concatenate(self.atoms)
-        parts = [part for part in (gains.a, gains.b, gains.full) if part is not None]
-        totals: dict[bytes, tuple[int, float]] = {}
-        for k, weight in enumerate(self.weights):
-            key = b"".join((part[k] + 0.0).tobytes() for part in parts)  # + 0.0: one zero, not two
-            first, before = totals.get(key, (k, 0.0))
-            totals[key] = (first, before + float(weight))
-        kept = [(k, weight) for k, weight in totals.values() if weight > 1e-12]
-        chosen = Gains.concatenate([gains[k] for k, _ in kept])
-        weights = np.array([weight for _, weight in kept])
-        return chosen, weights / weights.sum()
+        parts = [part.reshape(len(gains), -1) for part in (gains.a, gains.b, gains.full) if part is not None]
+        first: dict[bytes, int] = {}
+        # a zero may have a sign, which + 0.0 takes off: equal gains have equal bytes
+        places = [first.setdefault(row.tobytes(), k) for k, row in enumerate(np.hstack(parts) + 0.0)]
+        totals = np.bincount(places, weights=self.weights)
+        kept = np.flatnonzero(totals > 1e-12)
+        return gains[kept], totals[kept] / totals[kept].sum()
 
 
-def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> Confusion:
-    """Return the confusions (batch of M) of the rules that decide the same for every row, without a scan."""
-    _refuse_many_constants(len(rows), n_decisions, matrix=matrix)
-    diagonal = np.zeros((n_decisions, len(rows)))
-    np.fill_diagonal(diagonal, rows)
-    full = np.eye(n_decisions)[:, None, :] * rows[:, None] if matrix else None
-    return Confusion(np.tile(rows, (n_decisions, 1)), diagonal, np.eye(n_decisions) * rows.sum(), full)
+def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> tuple[Gains, Confusion]:
+    """Return gains and confusions (M) of the rules that decide the same for every row, without a scan.
 
-
-def _refuse_many_constants(K: int, n_decisions: int, *, matrix: bool) -> None:
+    Raise a ValueError if they take too many numbers.
+    """
+    K = len(rows)
     cells, most = (K * n_decisions**2, MATRICES_CELLS) if matrix else (K * n_decisions, CONSTANT_CELLS)
     if cells > most:
         way_out = "solver='frank_wolfe'" if matrix else "balanced_accuracy or h_mean"
@@ -134,13 +120,19 @@ def _refuse_many_constants(K: int, n_decisions: int, *, matrix: bool) -> None:
             f"the solver of this metric needs the {n_decisions} rules that decide the same class for all rows; their "
             f"confusions would take {cells:,} numbers, more than {most:,}; use {way_out}, or merge rare classes"
         )
+    each = np.eye(n_decisions)
+    full = each[:, None, :] * rows[:, None] if matrix else None
+    confusions = Confusion(np.tile(rows, (n_decisions, 1)), each[:, :K] * rows, each * rows.sum(), full)
+    return Gains.reduced(np.zeros((n_decisions, K)), each), confusions
 
 
-def _free_statistics(metric: Metric, mixture: Mixture) -> tuple[Array, Array, int]:
-    """Return what the metric reads of each atom (A, s), its gradient by that (s,), and the free dimensions d."""
-    assert mixture.parts is not None
-    parts = Confusion.stack(mixture.parts)
-    first = metric.at(mixture.confusion)
+def _members(batch: Any) -> tuple[Any, ...]:
+    """Return the members of a batch of gains or confusions one by one."""
+    return tuple(batch[k] for k in range(len(batch)))
+
+
+def _free_statistics(metric: Metric, parts: Confusion, first: FirstOrder) -> tuple[Array, Array, int]:
+    """Return what the metric reads of each part (A, s), its gradient by that (s,), and the free dimensions d."""
     kept = np.array(metric.classes or range(parts.diagonal.shape[-1]))
     M = parts.columns.shape[-1]
     if metric.statistics == "matrix":
@@ -158,20 +150,23 @@ def _free_statistics(metric: Metric, mixture: Mixture) -> tuple[Array, Array, in
 
 def _sparser(vectors: Array, weights: Array, limit: int) -> Array:
     """Return weights (A,) of the same mean of ``vectors`` (A, s), at most ``limit`` of them positive."""
-    weights = weights.copy()
     while (used := np.flatnonzero(weights > 0)).size > limit:
         some = used[: vectors.shape[1] + 2]
         # more columns than rows can be independent: the last right singular vector is a null vector
         system = np.vstack([vectors[some].T, np.ones(len(some))])
         null = np.linalg.svd(system / np.linalg.norm(system, axis=0))[2][-1] / np.linalg.norm(system, axis=0)
-        if null.max() <= 0:
-            null = -null
-        ratio = np.full(len(some), np.inf)
-        ratio[null > 0] = weights[some][null > 0] / null[null > 0]
-        leaving = int(np.argmin(ratio))
-        weights[some] = np.maximum(weights[some] - ratio[leaving] * null, 0.0)
-        weights[some[leaving]] = 0.0
+        weights[some] = _until_one_is_empty(weights[some], null if null.max() <= 0 else -null)
     return weights
+
+
+def _until_one_is_empty(weights: Array, change: Array) -> Array:
+    """Return ``weights + t change`` (A,), t such that one of them is zero and none negative; some change is."""
+    ratio = np.divide(weights, -change, out=np.full(len(weights), np.inf), where=change < 0)
+    leaving = int(np.argmin(ratio))
+    moved = np.maximum(weights + ratio[leaving] * change, 0.0)
+    # rounding must not keep it
+    moved[leaving] = 0.0
+    return moved
 
 
 def _to_edge(vectors: Array, weights: Array, slope: Array) -> Array | None:
@@ -181,11 +176,4 @@ def _to_edge(vectors: Array, weights: Array, slope: Array) -> Array | None:
     system = np.vstack([vectors.T, np.ones(len(vectors))])
     change = np.linalg.lstsq(system, np.append(slope, 0.0), rcond=None)[0]
     change -= change.mean()
-    if not (change < 0).any():
-        return None
-    ratio = np.full(len(weights), np.inf)
-    ratio[change < 0] = weights[change < 0] / -change[change < 0]
-    leaving = int(np.argmin(ratio))
-    moved = np.maximum(weights + ratio[leaving] * change, 0.0)
-    moved[leaving] = 0.0
-    return moved
+    return _until_one_is_empty(weights, change) if (change < 0).any() else None

@@ -19,8 +19,8 @@ import numpy as np
 from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
-from confmax.optimize.conditional_gradient import FrankWolfeState, check_smoothing, linear_step, open_loop
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, best_answer, check_whole
+from confmax.optimize.conditional_gradient import FrankWolfeState, check_rho, linear_step, open_loop
+from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_whole, check_word
 from confmax.optimize.mixture import Mixture
 from confmax.theory import rho_schedule
 
@@ -71,7 +71,6 @@ class BruteForce(Solver):
     1.0
     """
 
-    name: ClassVar[str] = "BruteForce"
     budget: ClassVar[int] = 10**9
     mixes: ClassVar[bool] = False
 
@@ -83,8 +82,8 @@ class BruteForce(Solver):
         """Refuse settings out of range."""
         check_whole(self, "resolution", 2)
         check_whole(self, "batch", 1)
-        if not (isinstance(self.max_operations, (int, float)) and self.max_operations > 0):
-            raise ValueError(f"max_operations of BruteForce must be a positive number; got {self.max_operations!r}")
+        valid = isinstance(self.max_operations, (int, float)) and self.max_operations > 0
+        check_setting(self, "max_operations", valid, "a positive number")
 
     def n_gains(self, form: GainForm, n_classes: int, n_decisions: int | None = None) -> int:
         """Return how many gains of a ``form`` the grid has for ``n_classes`` classes and ``n_decisions`` decisions."""
@@ -110,10 +109,10 @@ class BruteForce(Solver):
 
     def init(self, problem: Problem) -> BruteForceState:
         """Lay out the grid."""
-        prior = problem.oracle.rows
-        return BruteForceState(
-            _batches(self._grid(problem.metric.gain_form, prior, problem.n_decisions), self.batch), problem.start
-        )
+        form = problem.metric.gain_form
+        grid = self._grid(form, problem.oracle.rows, problem.n_decisions)
+        chunks = iter(lambda: list(itertools.islice(grid, self.batch)), [])
+        return BruteForceState((_gains(form, np.array(chunk)) for chunk in chunks), problem.start)
 
     def step(self, problem: Problem, state: BruteForceState) -> tuple[BruteForceState, Step]:
         """Try one batch of gains in one pass."""
@@ -121,27 +120,25 @@ class BruteForce(Solver):
         if gains is None:
             return state, Step(state.best, status=Status.OPTIMAL)
         rule = best_answer(problem, gains, problem.ask(gains))
-        best = max(state.best, rule, key=lambda r: problem.value(r.confusion))
+        best = problem.best((state.best, rule))
         return BruteForceState(state.batches, best), Step(best, (rule,))
 
-    def _grid(
-        self, form: GainForm, prior: Array, n_decisions: int | None = None
-    ) -> Iterator[tuple[Array, Array] | Array]:
+    def _grid(self, form: GainForm, prior: Array, n_decisions: int) -> Iterator[Array]:
+        """Yield matrices (K, M) for that form of gains, for the others pairs (2, K) of weights and offsets."""
         K = len(prior)
-        inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
         if form == "matrix":
             points = np.linspace(-1.0, 1.0, self.resolution)
-            M = n_decisions or K
-            for entries in itertools.product(points, repeat=K * M):
-                yield np.array(entries).reshape(K, M)
+            for entries in itertools.product(points, repeat=K * n_decisions):
+                yield np.array(entries).reshape(K, n_decisions)
             return
+        inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
         weights = np.arange(1, self.resolution + 1) / self.resolution
         offsets = np.linspace(0.0, 1.0, self.resolution)
         scales = [np.ones(K)] if form == "offsets" else None
         for a in scales or (inverse * w for w in _with_end(weights, K, end=-1)):
             for b in [np.zeros(K)] if form == "weights" else _with_end(offsets, K, end=0):
                 # offsets run over the range of the weighted probabilities
-                yield a, b * a.max()
+                yield np.array([a, b * a.max()])
 
 
 def _with_end(points: Array, K: int, *, end: int) -> Iterator[Array]:
@@ -151,12 +148,8 @@ def _with_end(points: Array, K: int, *, end: int) -> Iterator[Array]:
             yield np.array(entries)
 
 
-def _batches(grid: Iterator[tuple[Array, Array] | Array], size: int) -> Iterator[Gains]:
-    for chunk in iter(lambda: list(itertools.islice(grid, size)), []):
-        if isinstance(chunk[0], tuple):
-            yield Gains.reduced(np.array([pair[0] for pair in chunk]), np.array([pair[1] for pair in chunk]))
-        else:
-            yield Gains.from_matrix(np.array(chunk))
+def _gains(form: GainForm, chunk: Array) -> Gains:
+    return Gains.from_matrix(chunk) if form == "matrix" else Gains.reduced(chunk[:, 0], chunk[:, 1])
 
 
 # --- Algorithm 4 ------------------------------------------------------------------------------------------------------
@@ -212,9 +205,6 @@ class BayesCG(Solver):
     ('labels', None, 'FINISHED')
     """
 
-    name: ClassVar[str] = "BayesCG"
-    budget: ClassVar[int] = DEFAULT_MAX_PASSES
-
     alpha: float | None = None
     kappa: float = 1.0
     rho: float | None = None
@@ -223,15 +213,16 @@ class BayesCG(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
-        if self.returns not in ("best", "last"):
-            raise ValueError(f"returns of BayesCG must be 'best' or 'last'; got {self.returns!r}")
-        if self.alpha is not None and not (isinstance(self.alpha, (int, float)) and 0 < self.alpha <= 1):
-            raise ValueError(f"alpha of BayesCG must be a fraction in (0, 1]; got {self.alpha!r}")
-        if not (isinstance(self.kappa, (int, float)) and self.kappa > 0 and math.isfinite(self.kappa)):
-            raise ValueError(f"kappa of BayesCG must be positive and finite; got {self.kappa!r}")
+        check_word(self, "returns", "best", "last")
+        fraction = self.alpha is None or (isinstance(self.alpha, (int, float)) and 0 < self.alpha <= 1)
+        check_setting(self, "alpha", fraction, "a fraction in (0, 1]")
+        positive = isinstance(self.kappa, (int, float)) and 0 < self.kappa < math.inf
+        check_setting(self, "kappa", positive, "positive and finite")
         if self.returns == "last" and self.kappa != int(self.kappa):
             raise ValueError(f"kappa of BayesCG(returns='last') must be a whole number; got {self.kappa!r}")
-        check_smoothing("BayesCG", self.rho, "additive" if self.smoothing is None else self.smoothing)
+        check_rho(self, self.rho)
+        if self.smoothing is not None:
+            check_word(self, "smoothing", "relative", "additive")
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -248,9 +239,6 @@ class BayesCG(Solver):
         """Return how many passes are allowed on a table of ``n_rows`` if the caller sets no limit."""
         return self.rounds(n_rows) + OTHER_PASSES if self.returns == "last" else self.budget
 
-    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Accept every metric that has a gradient (the guarantee is for concave ones)."""
-
     def init(self, problem: Problem) -> FrankWolfeState:
         """Start at the plug-in argmax, which is among the rules that Lemma 11 covers (erratum E17)."""
         return FrankWolfeState(problem.starts[0])
@@ -258,7 +246,7 @@ class BayesCG(Solver):
     def step(self, problem: Problem, state: FrankWolfeState) -> tuple[FrankWolfeState, Step]:
         """Make round j."""
         n_rows = problem.oracle.table.n_rows
-        rule, vertex, bound, _ = linear_step(problem, self._surrogate(problem.metric, problem), state.rule)
+        rule, vertex, bound, _ = linear_step(problem, self._surrogate(problem), state.rule)
         moved = rule.toward(vertex.atoms[0], vertex.confusion, open_loop(state.round))
         status = None
         if state.round >= self.rounds(n_rows):
@@ -271,11 +259,9 @@ class BayesCG(Solver):
         alpha = (SPLIT if self.returns == "last" else 1.0) if self.alpha is None else self.alpha
         return round(n_rows / alpha)
 
-    def _surrogate(self, metric: Metric, problem: Problem) -> Metric:
-        rho = self.rho
+    def _surrogate(self, problem: Problem) -> Metric:
+        metric, table, rows, rho = problem.metric, problem.oracle.table, problem.oracle.rows, self.rho
         if rho is None and self.returns == "last" and metric.structure.scheduled:
-            table = problem.oracle.table
-            rows = problem.oracle.rows
             smallest = float(rows[rows > ABSENT].min())
             rho = rho_schedule(metric.name, max(3, self._sample_size(table.n_rows)), table.n_classes, scale=smallest)
         default = "additive" if self.returns == "last" else "relative"

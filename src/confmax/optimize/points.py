@@ -19,7 +19,7 @@ from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
-from confmax.optimize.mixture import Mixture
+from confmax.optimize.mixture import Mixture, constant_rules
 
 NEGLIGIBLE = 1e-12  # weights of a mixture that rounding leaves behind
 
@@ -169,11 +169,10 @@ class Points:
     @classmethod
     def start(cls, problem: Problem, space: Space) -> Points:
         """Return the constant rules and the problem's starting rules."""
-        constants = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
-        singles = [rule for rule in problem.starts if len(rule.atoms) == 1]
-        assert constants.parts is not None
-        gains = Gains.concatenate([*constants.atoms, *(rule.atoms[0] for rule in singles)])
-        confusions = Confusion.stack([*constants.parts, *(rule.confusion for rule in singles)])
+        constants, known = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
+        gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in problem.singles)])
+        confusions = Confusion.concatenate([known, *(Confusion.stack([rule.confusion]) for rule in problem.singles)])
+        # every rule has the same row sums
         confusions = replace(confusions, rows=problem.oracle.rows)
         return cls(space, gains, confusions, space.vectors(confusions), problem.n_decisions)
 
@@ -190,8 +189,4 @@ class Points:
     def mixture(self, weights: Array) -> Mixture:
         """Return the rule that draws the points with ``weights`` (A,)."""
         used = np.flatnonzero(weights > NEGLIGIBLE)
-        share = weights[used] / weights[used].sum()
-        part = self.chosen(used)
-        atoms = tuple(part.gains[k] for k in range(len(used)))
-        parts = tuple(part.confusions[k] for k in range(len(used)))
-        return Mixture(atoms, share, part.confusions.mix(share), parts)
+        return Mixture.drawn(self.gains[used], self.confusions[used], weights[used])

@@ -8,17 +8,16 @@ The gradient of the sum at these maxima is one more start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.conditional_gradient import line_searches, linearised
-from confmax.optimize.loop import DEFAULT_MAX_PASSES, Problem, Solver, Status, Step, best_answer
+from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
@@ -65,37 +64,30 @@ class Levels:
         """Whether more passes would lower the bound by no more than ``tol``."""
         return self.bound - float(self.parts.weights @ self.low) <= tol
 
-    def asked(self, tol: float) -> Array:
-        """Return the levels to ask for (B or 2 B): where a denominator may vanish, one just above joins."""
-        return self.low if (self.parts.floor > 0).all() else np.concatenate([self.low, self.low + tol])
+    def asked(self, tol: float) -> list[Array]:
+        """Return the levels (B,) to ask for: where a denominator may vanish, those just above join."""
+        return [self.low] if (self.parts.floor > 0).all() else [self.low, self.low + tol]
 
     def gains(self, tol: float) -> Gains:
         """Return one gain per ratio and level."""
-        levels, B = self.asked(tol), len(self.low)
-        return Gains.concatenate([self.parts.gains(levels[k : k + B]) for k in range(0, len(levels), B)])
+        return Gains.concatenate([self.parts.gains(levels) for levels in self.asked(tol)])
 
     def answered(self, answers: Confusion, tol: float) -> Levels:
         """Return what the answers to `gains` leave."""
-        levels, B, now = self.asked(tol), len(self.low), self
-        for k in range(0, len(levels), B):
-            part = answers.part(k, k + B)
-            level = levels[k : k + B]
-            high = self.parts.bounds(level, self.parts.excess(level, part), self.parts.doubts(level, part))
-            values, D = self.parts.values(part), self.parts.denominators(part)
-            better = values > now.low
-            now = replace(
-                now,
-                low=np.where(better, values, now.low),
-                high=np.minimum(now.high, high),
-                denominators=np.where(better, D, now.denominators),
-            )
-        return now
+        B, low, high, denominators = len(self.low), self.low, self.high, self.denominators
+        for k, levels in enumerate(self.asked(tol)):
+            part = answers[k * B : (k + 1) * B]
+            bounds = self.parts.bounds(levels, self.parts.excess(levels, part), self.parts.doubts(levels, part))
+            values = self.parts.values(part)
+            better = values > low
+            low, high = np.where(better, values, low), np.minimum(high, bounds)
+            denominators = np.where(better, self.parts.denominators(part), denominators)
+        return Levels(self.parts, low, high, denominators)
 
     def compromise(self) -> Gains:
         """Return the gradient that the sum has where every ratio is at its own maximum."""
-        share = np.divide(
-            self.parts.weights, self.denominators, out=np.zeros_like(self.low), where=self.denominators > 0
-        )
+        D = self.denominators
+        share = np.divide(self.parts.weights, D, out=np.zeros_like(D), where=D > 0)
         a, b = self.parts.gains(self.low).pair()
         return Gains.reduced(share @ a, share @ b)
 
@@ -132,12 +124,7 @@ class Stationary(Solver):
     True
     """
 
-    name: ClassVar[str] = "Stationary"
-    budget: ClassVar[int] = DEFAULT_MAX_PASSES
     starts_from_sample: ClassVar[tuple[str, ...]] = ("labels",)
-
-    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Accept every metric that has a gradient."""
 
     def init(self, problem: Problem) -> StationaryState:
         """Lay out the starts."""
@@ -147,9 +134,10 @@ class Stationary(Solver):
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         one = isinstance(problem.metric.structure, (Ratio, Linear))
-        parts = None if many and not one else problem.metric.as_ratios(rows, problem.n_decisions)
-        known = parts is not None and parts.top.full is None and not parts.top.power
-        levels = Levels.start(parts, problem.starts) if parts is not None and known else None
+        parts, levels = None if many and not one else problem.ratios(), None
+        # those of distances, and of a table of gains, have no reduced gains to add up
+        if parts is not None and parts.top.full is None and not parts.top.power:
+            levels = Levels.start(parts, problem.starts)
         waiting = None
         if problem.n_decisions == len(rows):
             waiting = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
@@ -167,15 +155,15 @@ class Stationary(Solver):
         answers = problem.ask(asked)
         n_rules = len(moving) + (0 if state.waiting is None else len(state.waiting))
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
-        best_met = best_answer(problem, asked[:n_rules], answers.part(0, n_rules)) if n_rules else state.best
+        best_met = best_answer(problem, asked[:n_rules], answers[:n_rules]) if n_rules else state.best
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
         levels, waiting, bound = None, None, None
         if state.levels is not None:
-            levels = state.levels.answered(answers.part(n_rules, len(asked)), problem.tol)
+            levels = state.levels.answered(answers[n_rules:], problem.tol)
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, state.levels.low):
                 waiting, levels = levels.compromise(), None
-        best = max((state.best, best_met, *improved), key=lambda rule: problem.value(rule.confusion))
+        best = problem.best((state.best, best_met, *improved))
         following = StationaryState((*improved, *met[len(moving) :]), waiting, levels, best)
         done = not following.rules and waiting is None and levels is None
         status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
@@ -35,6 +36,7 @@ MOST_EDGES = 256  # edges with the best ends, which are looked at inside
 INSIDE = 9  # points on each of them
 SEARCHED = 8  # edges that are searched to the last digit
 ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
+GainsOf = Callable[[NDArray[np.intp]], Gains]
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,6 @@ class ThresholdSearch(Solver):
     1.0
     """
 
-    name: ClassVar[str] = "ThresholdSearch"
     budget: ClassVar[int] = 10
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
@@ -110,29 +111,24 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     table = oracle.read_rows("the search of a threshold")
     by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
     cuts, confusions = all_cuts(table, oracle.model_share, matrix=matrix, by=by)
-    gain_of = partial(_cut_gain, cuts, by)
+    gains_of = partial(_cut_gains, cuts, by)
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
     if metric.structure.may_draw:
         i, j, share = best_edge(metric, confusions, values)
-        mixed = _mixture(gain_of, confusions, [i, j], np.array([1.0 - share, share]))
+        mixed = _mixture(gains_of, confusions, [i, j], np.array([1.0 - share, share]))
         if isinstance(metric.structure, (Concave, MinOfLinear)) and metric.statistics != "diagonal":
-            mixed = _inside(metric, gain_of, confusions, [i, j], mixed)
-    return Mixture.single(gain_of(best), confusions[best]), mixed, confusions
+            mixed = _inside(metric, gains_of, confusions, [i, j], mixed)
+    return Mixture.single(gains_of(np.array([best])), confusions[best]), mixed, confusions
 
 
-def _mixture(gain_of: Callable[[int], Gains], confusions: Confusion, index: Sequence[int], weights: Array) -> Mixture:
+def _mixture(gains_of: GainsOf, confusions: Confusion, index: Sequence[int], weights: Array) -> Mixture:
     """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
-    used = [(k, float(weight)) for k, weight in zip(index, weights, strict=True) if weight > 0.0]
-    parts = tuple(confusions[k] for k, _ in used)
-    share = np.array([weight for _, weight in used])
-    share = share / share.sum()
-    return Mixture(tuple(gain_of(k) for k, _ in used), share, Confusion.stack(parts).mix(share), parts)
+    used = np.array(index)[weights > 0.0]
+    return Mixture.drawn(gains_of(used), confusions[used], weights[weights > 0.0])
 
 
-def _inside(
-    metric: Metric, gain_of: Callable[[int], Gains], confusions: Confusion, index: list[int], mixed: Mixture
-) -> Mixture:
+def _inside(metric: Metric, gains_of: GainsOf, confusions: Confusion, index: list[int], mixed: Mixture) -> Mixture:
     """Return the best mixture of all thresholds of a concave metric, whose optimum may lie inside the hull.
 
     ``mixed`` draws between the thresholds of ``index``. As long as the gradient rises toward another threshold, that
@@ -152,7 +148,7 @@ def _inside(
         index = [*index, k]
         start = np.full(len(index), 1.0 / len(index)) if mix is None else np.append(mix, 0.0)
         mix = Smooth().solve(space, x[index], start).weights
-        found = _mixture(gain_of, confusions, index, mix)
+        found = _mixture(gains_of, confusions, index, mix)
         reached = float(metric.values(found.confusion))
         if reached > value:
             mixed, value = found, reached
@@ -224,12 +220,15 @@ def _turned_round(confusions: Confusion) -> Confusion:
     )
 
 
-def _cut_gain(cuts: np.ndarray, by: int, index: int) -> Gains:
-    """Return the gain that decides class 1 where ``p_1 >= cut``, or with ``by`` 0 where ``-p_0 >= cut``."""
-    if not np.isfinite(cuts[index]):
-        return Gains.constant(2, [0 if index == 0 else 1])
-    weights = [0.0, 1.0] if by == 1 else [1.0, 0.0]
-    return Gains.reduced(weights, [0.0, -float(cuts[index])])
+def _cut_gains(cuts: np.ndarray, by: int, index: NDArray[np.intp]) -> Gains:
+    """Return the gains (A) that decide class 1 where ``p_1 >= cut``, or with ``by`` 0 where ``-p_0 >= cut``."""
+    cut = cuts[index].astype(np.float64)
+    between = np.isfinite(cut)
+    a, b = np.zeros((2, len(index), 2))
+    a[:, by] = between
+    # the first decides class 0 for every row, the last class 1
+    b[:, 0], b[:, 1] = cut == np.inf, np.where(between, -cut, cut < 0.0)
+    return Gains.reduced(a, b)
 
 
 # --- mixtures of two thresholds ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from confmax.oracle.counting import CountingOracle
 from confmax.oracle.numpy import NumpyOracle
 from confmax.tables import Oracle, Table, decide, make_table
-from confmax.tables.kinds import kind_named
+from confmax.tables.kinds import storage_named
 from confmax.tables.partitioned.table import in_parts
 
 __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
@@ -15,7 +15,7 @@ __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_orac
 
 def _held_as(kind: str) -> Callable[[Table, float], Oracle]:
     """Return what makes the oracle of a kind, whose code is loaded with its first table."""
-    return lambda table, model_share: kind_named(kind).storage.oracle(table, model_share)
+    return lambda table, model_share: storage_named(kind).oracle(table, model_share)
 
 
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {

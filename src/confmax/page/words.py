@@ -7,19 +7,19 @@ import math
 import numpy as np
 
 from confmax.calibration.words import how, printable, weights_alone
-from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, MetricRow, is_as_good, middle, verdict_of
-from confmax.evaluate.names import metric_name
-from confmax.evaluate.scores import Difference
-from confmax.page.format import (
-    capital,
-    interval,
-    listed,
-    number,
-    percent,
-    probability,
-    rows,
-    threshold,
+from confmax.evaluate.figures import (
+    AS_GOOD,
+    ROUNDING,
+    ClassRow,
+    Figures,
+    holds_zero,
+    is_as_good,
+    metric_name,
+    middle,
+    verdict_of,
 )
+from confmax.evaluate.scores import Difference
+from confmax.page.format import capital, interval, listed, number, percent, probability, rows, threshold
 
 MOST_PRICES = 4
 
@@ -89,7 +89,7 @@ def verdict(figures: Figures) -> tuple[str, str]:
     side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
     if abs(minus.value) <= ROUNDING:
         side = "scores as argmax does"
-    if minus.low is not None and minus.high is not None and (minus.low > ROUNDING or minus.high < -ROUNDING):
+    if not holds_zero(minus):
         return "unclear", (
             f"The tuned rule {side}. {capital(text)} has an unusable interval: many bootstrap replicates lack rare "
             f"classes, so the interval does not contain the value itself."
@@ -163,7 +163,8 @@ def price(figures: Figures) -> str:
     worse = sorted((row for row in others if row.verdict == "worse"), key=lambda row: row.difference.value)
     maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
     if worse:
-        shown = listed([_change(row) for row in worse[:MOST_PRICES]], MOST_PRICES)
+        changes = [f"{row.label} from {number(row.argmax.value)} to {number(row.tuned.value)}" for row in worse]
+        shown = listed(changes[:MOST_PRICES], MOST_PRICES)
         more = len(worse) - MOST_PRICES
         rest = f"; {more} more under 'All metrics'" if more > 0 else ""
         text = f"Significantly lower: {shown}{rest}."
@@ -172,10 +173,6 @@ def price(figures: Figures) -> str:
     if maybe:
         text += f" Slightly lower (within noise): {listed([row.label for row in maybe], MOST_PRICES)}."
     return text
-
-
-def _change(row: MetricRow) -> str:
-    return f"{row.label} from {number(row.argmax.value)} to {number(row.tuned.value)}"
 
 
 # --- the rule --------------------------------------------------------------------------------------------------------
@@ -198,10 +195,10 @@ def how_it_decides(figures: Figures) -> list[str]:
         )
     sentences.append(f"It {how(rule)}.")
     sentences.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
-    K, total = len(figures.classes), figures.after.sum()
-    for name, column in zip(figures.names[K:], figures.after.T[K:], strict=True):
+    K, after = len(figures.classes), figures.change.after
+    for name, column in zip(figures.names[K:], after.T[K:], strict=True):
         sentences.append(
-            f"It decides {name}, which is not a class, for {percent(float(column.sum() / total))} of rows."
+            f"It decides {name}, which is not a class, for {percent(float(column.sum() / after.sum()))} of rows."
         )
     return sentences
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.convergence import convergence
+from confmax.evaluate.protocols import convergence
 from confmax.plotting.shared import axes_of, fitted, palette
 from confmax.solution import Solution
 
@@ -42,8 +42,8 @@ class ConvergenceDisplay:
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:
         """Draw how the search for ``solution`` went into ``ax``."""
-        run = convergence(solution)
-        return cls(passes=run.passes, values=run.values, bounds=run.bounds, metric=repr(solution.metric)).plot(ax=ax)
+        passes, values, bounds = convergence(solution)
+        return cls(passes=passes, values=values, bounds=bounds, metric=repr(solution.metric)).plot(ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:

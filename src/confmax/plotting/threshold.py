@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from confmax.confusion import Array
-from confmax.evaluate.threshold_curve import Mark, threshold_curve
-from confmax.evaluate.tuning_rows import tuned_on
+from confmax.evaluate.evidence import tuned_on
+from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.plotting.shared import RULES, OfRows, axes_of, palette

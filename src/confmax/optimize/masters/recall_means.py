@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from confmax.confusion import Array
-from confmax.metrics.structure import Concave, RecallMean
+from confmax.metrics.structure import Concave, PowerMean
 from confmax.optimize.masters.generic import Smooth, optimum
 from confmax.optimize.masters.least_norm import least_norm
 from confmax.optimize.masters.linear_program import largest_minimum
@@ -60,7 +60,7 @@ class RecallMeans:
         return np.nan_to_num(_mean(space).bound(diagonal * rows, heights), nan=np.inf)
 
 
-def _mean(space: Space) -> RecallMean:
+def _mean(space: Space) -> PowerMean:
     structure = space.metric.structure
     assert isinstance(structure, Concave) and structure.recall_mean is not None
     return structure.recall_mean

@@ -13,7 +13,7 @@ from confmax.tables.array.oracle import NumbaOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, checked_array, rounding_of
 from confmax.tables.check import check_rows, gathered, weighted_totals
-from confmax.tables.columns import column_names
+from confmax.tables.columns import column_names, order_of
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
 from confmax.tables.kinds import Rule, register
@@ -28,9 +28,9 @@ class Arrays(MemoryKind):
 
     backend = "numba"
 
-    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+    def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
-        given = as_array(proba, classes, order=order)
+        given = as_array(proba, order=order)
         checked, totals, hashes = checked_array(given, hashed=hashed)
         # rows that were not divided are hashed when somebody needs it
         unordered = unordered_hashes(given) if hashed and checked is not given else None
@@ -104,10 +104,10 @@ class Arrays(MemoryKind):
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""
-        names = rule.class_names[: rule.n_classes]
-        if column_names(proba) is not None:
+        names = column_names(proba)
+        if names is not None:
             # names are matched, and warned of, once
-            proba = as_array(proba, names)
+            proba = as_array(proba, order=order_of(names, rule.class_names[: rule.n_classes]))
         decisions = None if rule.calibrator is not None else _decided_at_once(self, rule, proba, keys)
         return super().predict_index(rule, proba, keys) if decisions is None else decisions
 

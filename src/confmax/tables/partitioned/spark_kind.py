@@ -7,7 +7,6 @@ from typing import Any, NoReturn, final
 
 from confmax.tables.columns import find, matched, warn
 from confmax.tables.kinds import Rule
-from confmax.tables.partitioned.opened import ReadInParts
 from confmax.tables.partitioned.spark import array_of_lists, cores_of_task, frame_source
 from confmax.tables.partitioned.spark_columns import (
     chosen_columns,
@@ -17,7 +16,7 @@ from confmax.tables.partitioned.spark_columns import (
     refuse_stopped,
     shown,
 )
-from confmax.tables.partitioned.table import partitioned_table
+from confmax.tables.partitioned.table import ReadInParts, partitioned_table
 from confmax.tables.table import Table
 
 

@@ -39,7 +39,7 @@ class SparseRows(MemoryKind):
     # a truncated table's zeros carry no information, and a floor would make the table dense: it is never calibrated
     is_truncated = True
 
-    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+    def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; what is canonical already is not copied."""
         given = canonical(proba)
         checked = divided(given)

@@ -80,7 +80,11 @@ def decide_chunk(x: Tensor, wide: Tensor, first: Tensor, second: Tensor | None) 
 def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     """Return the decisions (B, n) of every gain on every row of a checked tensor, int64 on its device."""
     given = DeviceRows(proba)
-    return decided(gains, given.dtype, lambda part, wide: _decide_tensor(proba.double() if wide else proba, part))
+
+    def by(part: Gains, wide: bool) -> Tensor:
+        return _decide_tensor(proba.double() if wide else proba, part)
+
+    return decided(gains, given.dtype, by, torch.cat)
 
 
 def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
