@@ -110,6 +110,14 @@ class Table(Protocol):
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
 
+    def class_shares(self, model_share: float) -> Array:
+        """Return the row sums (K,) of every confusion with this ``model_share``, fractions of all weight."""
+        if model_share == 1.0:
+            return self.mean_probability()
+        # without a share of the model no column is added up: a table in parts would be read for it
+        shares = (1.0 - model_share) * self.label_weight()
+        return model_share * self.mean_probability() + shares if model_share > 0 else shares
+
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
 
@@ -183,11 +191,7 @@ class TableOracle(ABC):
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0
-        self.rows: Array = np.zeros(table.n_classes)
-        if model_share > 0.0:
-            self.rows += model_share * table.mean_probability()
-        if not self.exact:
-            self.rows += (1.0 - model_share) * table.label_weight()
+        self.rows = table.class_shares(model_share)
 
     @abstractmethod
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:

@@ -357,7 +357,6 @@ class DaskCollections(Kind):
     check = ARRAYS.check
     given_hashes = ARRAYS.given_hashes
     host = ARRAYS.host
-    floats = ARRAYS.floats
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
