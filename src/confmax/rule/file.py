@@ -39,7 +39,7 @@ def dump(rule: Any, calibrator: Any) -> str:
     ValueError
         If a class name, the calibrator or the gains are of a kind that a file cannot hold.
     """
-    gains: Gains = rule.gains
+    gains = rule.gains
     _refuse_names(rule.class_names)
     if gains.full is None and gains.has_further:
         raise ValueError(
@@ -47,14 +47,13 @@ def dump(rule: Any, calibrator: Any) -> str:
             "save the rule of the gains as matrices, Gains.from_matrix(gains.matrices()): rows whose best scores are "
             "equal up to rounding may be decided otherwise"
         )
-    atoms: list[dict[str, Any]] = []
-    for k, weight in enumerate(rule.weights):
-        if gains.full is not None:
-            atoms.append({"weight": float(weight), "gain": gains.full[k].tolist()})
-        else:
-            a, b = gains.coefficients()
-            distance = {"power": gains.power} if gains.power else {}
-            atoms.append({"weight": float(weight), "a": a[k].tolist(), "b": b[k].tolist(), **distance})
+    parts = {"gain": gains.full} if gains.full is not None else {"a": gains.a, "b": gains.b}
+    # files of rules of probabilities have no power: they are older than the gains of distances
+    power = {"power": gains.power} if gains.power else {}
+    atoms = [
+        {"weight": float(weight), **{name: part[k].tolist() for name, part in parts.items()}, **power}
+        for k, weight in enumerate(rule.weights)
+    ]
     version = VERSION if calibrator is None else CALIBRATED
     document = {
         "format": FORMAT,
@@ -179,22 +178,23 @@ def _calibrator(document: Any, K: int) -> Temperature | VectorScaling:
 def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
         raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
-    keys = {frozenset(atom) if isinstance(atom, dict) else frozenset() for atom in values}
-    powers = [atom.get("power", 0) if isinstance(atom, dict) else 0 for atom in values]
+    atoms = [atom if isinstance(atom, dict) else {} for atom in values]
+    keys, powers = {frozenset(atom) for atom in atoms}, [atom.get("power", 0) for atom in atoms]
+    # a true power would pass for 1: booleans are integers
     if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
         raise ValueError("the powers of its atoms are not all 1 or all 2")
     if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):
-        a = np.array([_numbers(atom["a"], n_names, "a") for atom in values])
-        b = np.array([_numbers(atom["b"], n_names, "b") for atom in values])
+        a = np.array([_numbers(atom["a"], n_names, "a") for atom in atoms])
+        b = np.array([_numbers(atom["b"], n_names, "b") for atom in atoms])
         gains = Gains.reduced(a, b, power=powers[0])
     elif keys == {frozenset(("weight", "gain"))}:
-        matrices = [_matrix(atom["gain"], n_names) for atom in values]
+        matrices = [_matrix(atom["gain"], n_names) for atom in atoms]
         if len({matrix.shape for matrix in matrices}) != 1:
             raise ValueError("its gain matrices differ in shape")
         gains = Gains.from_matrix(np.array(matrices))
     else:
         raise ValueError("its atoms do not all hold weight, a and b, or all weight and gain")
-    weights = _numbers([atom["weight"] for atom in values], len(values), "weight")
+    weights = _numbers([atom["weight"] for atom in atoms], len(values), "weight")
     if (weights <= 0).any() or not math.isclose(weights.sum(), 1.0, abs_tol=1e-9):
         raise ValueError("the weights of its atoms are not positive numbers that sum to one")
     return gains, weights
