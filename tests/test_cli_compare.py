@@ -173,7 +173,7 @@ ERRORS = {
     "unknown metric": (["--label", "y", "--metric", "macro_f2"], "did you mean macro_f1"),
     "linear": (["--label", "y", "--metric", "linear"], "compare has no table of costs for linear"),
     "twice": (["--label", "y", "--metric", "macro_f1", "--metric", "f1_macro"], "--metric names a metric twice"),
-    "binary": (["--label", "y", "--metric", "f1"], "f1 does not apply: for two classes; the file has 3"),
+    "binary": (["--label", "y", "--metric", "f1"], "f1 is a metric of two classes and the table has 3; write f1[NAME]"),
     "order": (["--label", "y", "--metric", "quadratic_kappa"], "give the order with --classes"),
     "lone parameter": (["--label", "y", "--param", "beta=2"], "--param belongs to one --metric"),
     "column": (["--label", "yy"], "no column 'yy' (nearest: y); correct --label"),

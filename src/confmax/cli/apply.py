@@ -9,11 +9,10 @@ import click
 import numpy as np
 
 from confmax.cli import app
-from confmax.cli.columns import TableOptions, joined, keys_of
+from confmax.cli.columns import FileRows, TableOptions, existing, joined
 from confmax.cli.metrics import rows_for
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
-from confmax.cli.tables import EXTENSIONS, format_of, refuse_same, write_decisions, writing
-from confmax.places import check_place
+from confmax.cli.tables import EXTENSIONS, format_of, write_decisions, writing
 from confmax.rule import DecisionRule
 
 
@@ -45,34 +44,30 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
       confmax apply rule.json - -o -
     """
     format_of(out)
-    check_place(out)
-    app.one_result(as_json, out)
-    refuse_same(out, file)
-    refuse_same(out, rule)
-    options = TableOptions(**more)
-    document = decide_rows(file, options, app.load_rule(rule), out)
-    print_document(document, as_json, _show, out)
+    app.check_output(out, as_json, file, rule)
+    loaded = app.load_rule(rule)
+    rows = rows_for(loaded, file, TableOptions(**more))
+    print_document(decide_rows(rows, loaded, out), as_json, _show, out)
 
 
-def decide_rows(file: Path, options: TableOptions, rule: DecisionRule, out: Path) -> Document:
+def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
     # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
-    rows = rows_for(rule, file, options).in_order(rule.class_names[: rule.n_classes])
-    frame = rows.frame
+    rows = rows.in_order(rule.class_names[: rule.n_classes])
+    frame, key = rows.frame, rows.options.key
     assert frame is not None
+    keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    decisions = rule.predict_index(rows.proba, keys=keys_of(frame, options.key))
+    decisions = rule.predict_index(rows.proba, keys=keys)
     with writing(out):
-        left_out = write_decisions(
-            out, frame, names[decisions], block=rows.block, block_names=[str(name) for name in rows.classes]
-        )
+        left_out = write_decisions(out, frame, names[decisions], block=rows.block, block_names=rows.classes)
     if left_out:
         app.warn(
-            f"{joined(left_out)} of {frame.path} cannot be columns of {len(decisions)} rows and were left out of {out}"
+            f"{joined(left_out)} of {frame.path} cannot be columns of {rows.n_rows} rows and were left out of {out}"
         )
-    shares = np.bincount(decisions, minlength=len(names)) / len(decisions)
+    shares = np.bincount(decisions, minlength=len(names)) / rows.n_rows
     return {
-        **source_document(rows, options),
+        **source_document(rows),
         "out": str(out),
         "decided": {str(name): float(share) for name, share in zip(names.tolist(), shares, strict=True)},
     }
@@ -82,4 +77,4 @@ def _show(page: Page, document: Document) -> None:
     """Print where the decisions went, and how often each was taken."""
     show_source(page, document)
     taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
-    page.items([("decided", joined(taken, 20)), ("written", document["out"])])
+    page.items({"decided": joined(taken, 20), "written": document["out"]})

@@ -52,6 +52,8 @@ class FileRows:
     ----------
     path : Path
         The file, pattern or directory.
+    options : TableOptions
+        What the command line says about it.
     classes : tuple
         Class names.
     columns : tuple of str
@@ -77,6 +79,7 @@ class FileRows:
     """
 
     path: Path
+    options: TableOptions
     classes: tuple[Any, ...]
     columns: tuple[str, ...]
     block: str | None
@@ -118,7 +121,7 @@ def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any])
     """
     for name, option in ((options.label, "--label"), (options.weight, "--weight")):
         if name is not None:
-            _existing(name, head, option)
+            existing(name, head, option)
     wanted = class_order(options, (), distinct)
     place = _choose(head, options, wanted or distinct, None, of_rule=False)
     names, notes = _class_names(place, wanted, distinct, options.label)
@@ -148,7 +151,7 @@ def read_rows(
     """
     labels = None
     if options.label is not None:
-        labels = frame.names_in(_existing(options.label, frame, "--label"), "label column")
+        labels = frame.names_in(existing(options.label, frame, "--label"), "label column")
     distinct = [] if labels is None else np.unique(labels).tolist()
     # the classes come from --classes, else from the rule, else from the labels, else from the names of the columns
     wanted = class_order(options, rule_classes, distinct)
@@ -168,14 +171,14 @@ def read_rows(
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns)
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
-    weight = None if options.weight is None else frame.numbers(_existing(options.weight, frame, "--weight"))
+    weight = None if options.weight is None else frame.numbers(existing(options.weight, frame, "--weight"))
     for name, part in ((options.label, coded), (options.weight, weight)):
         if part is not None and len(part) != len(proba):
             raise ValueError(
                 f"{name} of {frame.path} has {len(part)} rows and the probabilities have {len(proba)}; name the table "
                 f"with --columns"
             )
-    return replace(rows, n_rows=len(proba), proba=proba, labels=coded, weight=weight, frame=frame)
+    return replace(rows, options=options, n_rows=len(proba), proba=proba, labels=coded, weight=weight, frame=frame)
 
 
 def _aligned(
@@ -191,12 +194,7 @@ def _aligned(
     classes = tuple(names[k] for k in order)
     known = bool(options.classes or options.positive) or not any(isinstance(name, str) for name in classes)
     columns = tuple(place.names[k] for k in order)
-    return FileRows(frame.path, classes, columns, place.block, tuple(order), known, (*place.notes, *notes))
-
-
-def keys_of(frame: Frame, key: str | None) -> NDArray[Any] | None:
-    """Return the keys that a randomised rule draws from, None where no column was named."""
-    return None if key is None else frame.names_in(_existing(key, frame, "--key"), "key column")
+    return FileRows(frame.path, options, classes, columns, place.block, tuple(order), known, (*place.notes, *notes))
 
 
 def joined(names: Sequence[Any], most: int = 8) -> str:
@@ -218,7 +216,7 @@ def _score_column(frame: Frame, options: TableOptions, classes: Sequence[Any]) -
     if options.score is not None:
         if options.columns:
             raise ValueError("--score and --columns both say where the probabilities are; leave one of them out")
-        return _existing(options.score, frame, "--score")
+        return existing(options.score, frame, "--score")
     if options.columns or options.positive is None or frame.blocks or len(classes) != 2:
         return None
     taken = (options.label, options.weight, options.key)
@@ -237,7 +235,8 @@ def _score_notes(options: TableOptions, score: str, of: Any) -> tuple[str, ...]:
 # --- which columns ---------------------------------------------------------------------------------------------------
 
 
-def _existing(name: str, frame: Frame, option: str) -> str:
+def existing(name: str, frame: Frame, option: str) -> str:
+    """Return the name of a column that an ``option`` gives, or refuse one that the file does not have."""
     if name not in frame.columns:
         raise no_column(name, frame, option)
     return name
@@ -326,7 +325,7 @@ def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
     if block is not None:
         return _Place(tuple(f"{columns[0]}[:, {k}]" for k in range(block.shape[1])), columns[0], "named")
     for k, name in enumerate(columns):
-        _existing(name, frame, "--columns")
+        existing(name, frame, "--columns")
         if name in columns[:k]:
             raise ValueError(f"--columns names {name!r} twice; name each column once")
     return _Place(columns, None, "named")

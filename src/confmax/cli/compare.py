@@ -7,8 +7,9 @@ rows, and the bootstrap compares them in pairs.
 
 from __future__ import annotations
 
+import itertools
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,9 @@ import click
 import numpy as np
 
 from confmax import metrics as catalogue
-from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined
-from confmax.cli.metrics import not_applicable, order_needed, over, rows_for
+from confmax.cli.metrics import check_applies, judged_table, not_applicable, over, rows_for
 from confmax.cli.report import with_commas
 from confmax.cli.score import bootstrap_document
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
@@ -31,7 +31,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
-from confmax.tables import MemoryTable, make_table
+from confmax.tables import MemoryTable
 from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
@@ -41,7 +41,7 @@ OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
 
 @app.confmax.command("compare")
 @click.argument("file", type=app.PATH)
-@click.option("--label", metavar="COL", required=True, shell_complete=app.column_names, help="Column of true classes.")
+@app.LABEL
 @click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=app.metric_names,
               help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the "
                    "classes.")  # fmt: skip
@@ -64,58 +64,49 @@ def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
       confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
       confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
     """
-    names, params, settings = app.metrics_and_bootstrap(more)
-    rules = more.pop("rules")
-    for name in names:
-        if name == "linear":
-            raise ValueError("compare has no table of costs for linear; confmax tune --costs shows its values")
-        catalogue.get(name, **params)
-    if len(set(rules)) < len(rules):
+    named, settings = app.metrics_and_bootstrap(more)
+    paths = more.pop("rules")
+    if len(set(paths)) < len(paths):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    loaded, options = {str(path): app.load_rule(path) for path in rules}, TableOptions(**more)
+    rules = {str(path): app.load_rule(path) for path in paths}
+    rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
     with Bar("comparing", "rules") as bar:
-        document = comparison(file, options, names, params, loaded, progress=bar.update, **settings)
-    print_document(document, as_json, partial(_show, again=_tune(file, options)))
+        document = comparison(rows, named, rules, bar.update, **settings)
+    print_document(document, as_json, partial(_show, again=_tune(file, rows.options)))
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
 
 
 def comparison(
-    file: Path,
-    options: TableOptions,
-    names: Sequence[str],
-    params: Mapping[str, Any],
+    rows: FileRows,
+    named: Sequence[Metric],
     rules: Mapping[str, DecisionRule],
-    *,
-    progress: Callable[[int, int], Any] | None = None,
+    progress: Callable[[int, int], Any],
     **settings: Any,
 ) -> Document:
     """Return every rule's value by every metric, on rows that it was not tuned on.
 
     Parameters
     ----------
-    file, options
-        The file, and which columns of it are meant.
-    names : sequence of str
+    rows : FileRows
+        The labelled rows.
+    named : sequence of Metric
         Metrics to tune for; none for those that suit the classes.
-    params : mapping
-        Parameters of the metric, if there is one only.
     rules : mapping
         Further rules, by the names of their files.
-    progress : callable or None
+    progress : callable
         Takes the number of rules that were tuned, and of all.
     **settings
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
-    rows = rows_for(next(iter(rules.values()), None), file, options)
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
-    _warn_of_rare(table)
-    doubt = doubt_of_order(table, calibrated=0.0)  # every rule is tuned on calibrated probabilities
-    if doubt:
-        app.warn(doubt)
-    chosen = _chosen(names, params, rows)
-    evaluated = _evaluated(chosen, rows)
+    chosen = _chosen(named, rows)
+    evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
+    table = judged_table(rows)  # every rule is tuned on calibrated probabilities
+    counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
+    if rare:
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
     compared: dict[str, Any] = {**plain_rules(table), **_cross_fitted(table, rows, chosen, settings["seed"], progress)}
     tuned_for: dict[str, str | None] = {f"for {name}": name for name in chosen}
     for path, rule in rules.items():
@@ -124,7 +115,7 @@ def comparison(
     for sentence in doubts(scores, evaluated, undefined=False):
         app.warn(sentence)
     return {
-        **source_document(rows, options),
+        **source_document(rows),
         "folds": N_FOLDS,
         "metrics": list(scores.metrics),
         "rules": [
@@ -136,29 +127,20 @@ def comparison(
     }
 
 
-def _chosen(names: Sequence[str], params: Mapping[str, Any], rows: FileRows) -> dict[str, Metric]:
+def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
+    return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
+
+
+def _chosen(named: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
     """Return the metrics to tune for."""
-    if not names:
-        fitting = (catalogue.get(name) for name in (OF_TWO if len(rows.classes) == 2 else SEVERAL))
-        usual = [metric for metric in fitting if not not_applicable(metric, rows, order_known=rows.order_known)]
-        return {repr(metric): metric for metric in usual}
-    chosen = [aligned(catalogue.get(name, **params), rows.classes) for name in names]
-    for metric in chosen:
-        why = not_applicable(metric, rows, order_known=rows.order_known)
-        if why:
-            raise ValueError(order_needed(metric, rows) if "order" in why else f"{metric.name} does not apply: {why}")
-    if len({repr(metric) for metric in chosen}) < len(chosen):
+    if not named:
+        return _applicable(map(catalogue.get, OF_TWO if len(rows.classes) == 2 else SEVERAL), rows)
+    chosen = {repr(metric): metric for metric in (aligned(metric, rows.classes) for metric in named)}
+    for metric in chosen.values():
+        check_applies(metric, rows)
+    if len(chosen) < len(named):
         raise ValueError("--metric names a metric twice; name each once")
-    return {repr(metric): metric for metric in chosen}
-
-
-def _evaluated(chosen: Mapping[str, Metric], rows: FileRows) -> dict[str, Metric]:
-    """Return the metrics to evaluate by: those tuned for, the positive class's of two, and accuracy."""
-    further = [catalogue.get(name) for name in ("precision", "recall", "accuracy")]
-    fitting = {
-        repr(metric): metric for metric in further if not not_applicable(metric, rows, order_known=rows.order_known)
-    }
-    return {**chosen, **{name: metric for name, metric in fitting.items() if name not in chosen}}
+    return chosen
 
 
 def _cross_fitted(
@@ -166,20 +148,17 @@ def _cross_fitted(
     rows: FileRows,
     chosen: Mapping[str, Metric],
     seed: int,
-    progress: Callable[[int, int], Any] | None,
+    progress: Callable[[int, int], Any],
 ) -> dict[str, Any]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
     assert labels is not None
     decided: dict[str, Any] = {}
-    done = 0
+    done = itertools.count()
     for name, metric in chosen.items():
 
         def fit(part: Any, metric: Metric = metric) -> DecisionRule:
-            nonlocal done
-            if progress is not None:
-                progress(done, N_FOLDS * len(chosen))
-            done += 1
+            progress(next(done), N_FOLDS * len(chosen))
             weight = None if rows.weight is None else rows.weight[~part]
             return maximize(
                 metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
@@ -194,18 +173,6 @@ def _cross_fitted(
             ) from None
         decided[f"for {name}"] = pooled(rules, table, folds)
     return decided
-
-
-def _warn_of_rare(table: MemoryTable) -> None:
-    """Warn of classes that some fold, or all rows, are without."""
-    assert table.labels is not None
-    counts = np.bincount(table.labels, minlength=table.n_classes)
-    absent = [name for name, count in zip(table.classes, counts, strict=True) if not count]
-    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
-    if absent:
-        app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
-    if rare:
-        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
 
 
 def _of_same_classes(path: str, rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:

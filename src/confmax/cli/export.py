@@ -10,8 +10,7 @@ import click
 from confmax.cli import app
 from confmax.cli.columns import joined
 from confmax.cli.show import clean, print_document
-from confmax.cli.tables import refuse_same, write_file
-from confmax.places import check_place
+from confmax.cli.tables import write_file
 
 _SETTINGS = {
     "sql": ("dialect", "columns", "labels"),
@@ -56,9 +55,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         if key not in _SETTINGS[language]:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
     if out is not None:
-        check_place(out)
-        app.one_result(as_json, out)
-        refuse_same(out, rule)
+        app.check_output(out, as_json, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
     loaded = app.load_rule(rule)
@@ -77,4 +74,4 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     write_file(out, data)
     document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
     index = joined([f"{k} {name}" for k, name in enumerate(classes)], 20)
-    print_document(document, as_json, lambda page, _: page.items([("index", index), ("written", str(out))]), out)
+    print_document(document, as_json, lambda page, _: page.items({"index": index, "written": str(out)}), out)

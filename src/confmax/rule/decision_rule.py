@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax import tables
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import describe
@@ -24,8 +23,10 @@ from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
-from confmax.tables import Calibrator, MemoryTable, Oracle, TransferredDecisions, checked_probabilities
+from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
+from confmax.tables.kinds import decision_probabilities, named, predict_index
+from confmax.tables.memory import TransferredDecisions
 from confmax.tables.partitioned.spark_kind import with_decisions
 from confmax.tables.precision import refuse_unheld
 
@@ -186,7 +187,7 @@ class DecisionRule:
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
-        return tables.named(self.classes, self.predict_index(proba, keys=keys))
+        return named(self.classes, self.predict_index(proba, keys=keys))
 
     def predict_index(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
@@ -198,7 +199,7 @@ class DecisionRule:
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
-        return tables.predict_index(self, proba, keys)
+        return predict_index(self, proba, keys)
 
     def decision_probabilities(self, proba: ArrayLike) -> Array:
         """Return the exact probability of every decision (n, M), before any draw.
@@ -206,7 +207,7 @@ class DecisionRule:
         ``proba`` and ValueError are those of `predict`. A tensor gives a tensor on its device, a Dask array or
         DataFrame a lazy one.
         """
-        return tables.decision_probabilities(self, proba)
+        return decision_probabilities(self, proba)
 
     def transform(
         self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
