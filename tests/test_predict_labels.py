@@ -90,7 +90,7 @@ def test_truth_values_are_labels():
 
 def test_classes_that_are_positions_cost_no_second_array():
     """The index array itself is returned: nothing is looked up."""
-    from confmax.tables import named
+    from confmax.tables.kinds import named
 
     index = np.array([2, 0, 1])
     assert named(np.arange(3), index) is index

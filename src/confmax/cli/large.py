@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_order
 from confmax.cli.tables import Frame
 from confmax.places import is_stream
-from confmax.tables import distinct_labels, open_table
 from confmax.tables.partitioned.files import parquet_file
-from confmax.tables.partitioned.opening import files_of
+from confmax.tables.partitioned.opening import files_of, open_table
+from confmax.tables.partitioned.table import distinct_labels
 
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 HEAD = 1000  # rows that tell the types of columns

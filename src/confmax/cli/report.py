@@ -80,7 +80,7 @@ def installed_pages() -> ModuleType:
     """Return the module that writes pages; refuse, before anything is tuned, if it lacks what it needs."""
     # pages load scipy.stats, which takes longer than all else: the other commands, and completion, do not wait for it
     from confmax import report as pages
-    from confmax.page.page import check_installed
+    from confmax.page.writing import check_installed
 
     try:
         check_installed()

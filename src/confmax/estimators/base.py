@@ -18,8 +18,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from confmax.confusion import Array
 from confmax.estimators.steps import checked_labels
 from confmax.rule import DecisionRule
-from confmax.tables import here, host_array, named
 from confmax.tables.columns import stated_order
+from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
 
 

@@ -23,17 +23,10 @@ from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
-from confmax.tables import (
-    Calibrator,
-    MemoryTable,
-    Oracle,
-    TransferredDecisions,
-    checked_probabilities,
-    decision_probabilities,
-    named,
-    predict_index,
-)
+from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
+from confmax.tables.kinds import decision_probabilities, named, predict_index
+from confmax.tables.memory import TransferredDecisions
 from confmax.tables.partitioned.spark_kind import with_decisions
 from confmax.tables.precision import refuse_unheld
 

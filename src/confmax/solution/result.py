@@ -215,9 +215,9 @@ class Solution:
         >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
         >>> solution.report("report.html", P[1::2], y[1::2])  # doctest: +SKIP
         """
-        from confmax.page.writing import write_evaluated  # which loads much that tuning does not need
+        from confmax.page.writing import write  # which loads much that tuning does not need
 
-        write_evaluated(path, self.rule, proba, y, sample_weight, solution=self, **settings)
+        write(path, self, proba, y, sample_weight, **settings)
 
     def _repr_html_(self) -> str:
         return solution_table(self)

@@ -44,8 +44,9 @@ from confmax.optimize.loop import WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Oracle, Table, TransferredDecisions, make_table
+from confmax.tables import Oracle, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
+from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
 

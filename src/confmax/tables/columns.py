@@ -179,6 +179,13 @@ def matched(
     return None, "" if stated else _assumed(names, classes)
 
 
+def order_of(names: Sequence[str] | None, classes: Sequence[Any]) -> tuple[int, ...] | None:
+    """Return the places of columns that are `matched` to classes, and warn where their names do not tell them."""
+    order, note = matched(names, classes)
+    warn(note)
+    return order
+
+
 def find(names: Sequence[str], classes: Sequence[Any], *, whole: bool = True, affix: bool = True) -> Found:
     """Return where the classes are among names.
 

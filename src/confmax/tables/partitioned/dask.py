@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.columns import column_names, matched, warn
+from confmax.tables.columns import column_names, order_of
 from confmax.tables.kinds import Kind, Rule, given_hashes, here
 from confmax.tables.labels import vector
 from confmax.tables.partitioned.table import (
@@ -357,7 +357,6 @@ class DaskCollections(Kind):
     check = ARRAYS.check
     given_hashes = ARRAYS.given_hashes
     host = ARRAYS.host
-    floats = ARRAYS.floats
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
@@ -387,9 +386,7 @@ def _order(rule: Rule, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
     Names are matched here, once: a block that is decided on a worker has no one to warn.
     """
     names = [name for name in column_names(proba) or () if not (isinstance(keys, str) and name == keys)]
-    order, note = matched(names or None, rule.class_names[: rule.n_classes])
-    warn(note)
-    return order
+    return order_of(names or None, rule.class_names[: rule.n_classes])
 
 
 def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:

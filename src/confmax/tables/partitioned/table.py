@@ -28,7 +28,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.oracle import NumbaOracle
 from confmax.tables.arrays import as_array, checked_weight
-from confmax.tables.columns import arranged, matched, warn
+from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.kinds import Kind, Rule
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
@@ -331,12 +331,7 @@ class PartsOracle:
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0
-        rows = np.zeros(table.n_classes)
-        if model_share > 0:
-            rows = model_share * table.mean_probability()
-        if not self.exact:
-            rows = rows + (1.0 - model_share) * table.label_weight()
-        self.rows: Array = rows
+        self.rows = table.class_shares(model_share)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
@@ -556,8 +551,7 @@ class Opened(ReadInParts):
         """Return the decisions (n,) of a rule, read part by part."""
         if keys is not None:
             raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        order, note = matched(proba.names, rule.class_names[: rule.n_classes])
-        warn(note)
+        order = order_of(proba.names, rule.class_names[: rule.n_classes])
         source = proba if order is None else proba.with_columns(order)
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
 

@@ -55,11 +55,10 @@ class SparseOracle:
         self._weight = np.empty(0) if table.weight is None else table.weight
         self._total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
         self._labels = np.empty(0, dtype=np.int64)
-        self.rows: Array = self.table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        self.rows = table.class_shares(model_share)
         if not self.exact:
             assert table.labels is not None
             self._labels = table.labels
-            self.rows = model_share * self.rows + (1.0 - model_share) * table.label_weight()
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain.

@@ -80,7 +80,11 @@ def decide_chunk(x: Tensor, wide: Tensor, first: Tensor, second: Tensor | None) 
 def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     """Return the decisions (B, n) of every gain on every row of a checked tensor, int64 on its device."""
     given = DeviceRows(proba)
-    return decided(gains, given.dtype, lambda part, wide: _decide_tensor(proba.double() if wide else proba, part))
+
+    def by(part: Gains, wide: bool) -> Tensor:
+        return _decide_tensor(proba.double() if wide else proba, part)
+
+    return decided(gains, given.dtype, by, torch.cat)
 
 
 def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
@@ -122,9 +126,7 @@ class TorchOracle:
         self.exact = model_share == 1.0 and decides_on is None
         self._rows = DeviceRows(table.proba, table.labels, table.weight)
         self._decides = self._rows if decides_on is None else DeviceRows(decides_on)
-        self.rows = model_share * table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
-        if model_share < 1.0:
-            self.rows = self.rows + (1.0 - model_share) * table.label_weight()
+        self.rows = table.class_shares(model_share)
         self._fused = None if decides_on is not None else checked_fused(self._rows, model_share)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
