@@ -32,7 +32,7 @@ from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.kinds import Kind, Rule
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table, TableOracle
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
 MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
@@ -316,22 +316,10 @@ def in_parts(table: Table) -> PartitionedTable:
 # --- the oracle: each part is scanned where it lies, sums are added in the order of parts -----------------------------
 
 
-class PartsOracle:
-    """Oracle on a table whose rows lie in parts.
+class PartsOracle(TableOracle):
+    """Oracle on a table whose rows lie in parts."""
 
-    Parameters
-    ----------
-    table : PartitionedTable
-        The checked table.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    """
-
-    def __init__(self, table: PartitionedTable, model_share: float) -> None:
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
-        self.rows = table.class_shares(model_share)
+    table: PartitionedTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
