@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.results import write_section
 from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
-from confmax.calibration.scaling import FLOOR, fit_power, fit_vector, log_table
+from confmax.calibration.scaling import FLOOR, Sample, fit_power, fit_vector, log_table, one_power
 from confmax.oracle import make_table
 
 SIZES = [(20_000, 20), (200_000, 20), (1_000_000, 10), (20_000, 1000)]
@@ -103,11 +103,11 @@ def real_tables(folder):
 
 def without_floor(table, kind):
     """Return the calibrator of a kind over the lowest floor, 1e-12, whatever would fit best."""
-    z, y, w = log_table(table.proba, FLOOR), table.labels, np.ones(table.n_rows)
-    power = fit_power(z, y, w)
+    rows = Sample(log_table(table.proba, FLOOR), table.labels, np.ones(table.n_rows))
+    power = fit_power(rows)
     if kind == "temperature":
         return Temperature(1.0 / power)
-    return VectorScaling(*fit_vector(z, y, w, np.array([np.full(z.shape[1], power), np.zeros(z.shape[1])])))
+    return VectorScaling(*fit_vector(rows, one_power(power, table.n_classes)))
 
 
 def floors(folder):

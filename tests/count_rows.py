@@ -38,7 +38,7 @@ class CountRows(MemoryKind):
 
     backend = "counts"
 
-    def check(self, proba, classes=None, *, order=None, hashed=False):
+    def check(self, proba, *, order=None, hashed=False):
         sums = proba.values.sum(axis=1, dtype=int)
         if (sums != DRAWS).any():
             raise ValueError(f"row {np.argmax(sums != DRAWS)} of proba does not hold {DRAWS} draws")
@@ -49,11 +49,6 @@ class CountRows(MemoryKind):
 
     def host(self, values):
         return values.wide()
-
-    floats = host
-
-    def scaled(self, proba, a, b, floor):
-        return ARRAYS.scaled(proba, a, b, floor)
 
     def calibrated(self, calibrator, proba):
         return ARRAYS.calibrated(calibrator, proba.wide())

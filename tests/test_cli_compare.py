@@ -173,7 +173,7 @@ ERRORS = {
     "unknown metric": (["--label", "y", "--metric", "macro_f2"], "did you mean macro_f1"),
     "linear": (["--label", "y", "--metric", "linear"], "compare has no table of costs for linear"),
     "twice": (["--label", "y", "--metric", "macro_f1", "--metric", "f1_macro"], "--metric names a metric twice"),
-    "binary": (["--label", "y", "--metric", "f1"], "f1 does not apply: for two classes; the file has 3"),
+    "binary": (["--label", "y", "--metric", "f1"], "f1 is a metric of two classes and the table has 3; write f1[NAME]"),
     "order": (["--label", "y", "--metric", "quadratic_kappa"], "give the order with --classes"),
     "lone parameter": (["--label", "y", "--param", "beta=2"], "--param belongs to one --metric"),
     "column": (["--label", "yy"], "no column 'yy' (nearest: y); correct --label"),
@@ -226,7 +226,7 @@ def test_the_command_for_a_rule_names_the_same_columns(tmp_path):
     path = small(tmp_path)
     out, _ = run("compare", path, "--label", "y", "--weight", "w", "--columns", "a,b,c", "--classes", "c,b,a",
                  "--metric", "g_mean", "--replicates", "0")  # fmt: skip
-    told = "--label y --weight w --columns a,b,c --classes c,b,a --metric NAME -o rule.json"
+    told = "--label y --classes c,b,a --columns a,b,c --weight w --metric NAME -o rule.json"
     assert f"To tune a rule on all rows: confmax tune {path} {told}" in out
 
 

@@ -228,7 +228,7 @@ BAD = {
     "score without label": (lambda f: ["score", small(f)], "--label"),
     "score by an unknown metric": (lambda f: ["score", small(f), "--label", "y", "--metric", "g_men"], "g_mean"),
     "score by linear": (lambda f: ["score", small(f), "--label", "y", "--metric", "linear"], "no table of costs"),
-    "score by a binary metric": (lambda f: ["score", small(f), "--label", "y", "--metric", "f1"], "for two classes"),
+    "score by a binary metric": (lambda f: ["score", small(f), "--label", "y", "--metric", "f1"], "write f1[NAME]"),
     "score without the order": (
         lambda f: ["score", small(f), "--label", "y", "--metric", "linear_kappa"],
         "give the order with --classes",

@@ -373,7 +373,7 @@ def text_of(form):
     return Path(file).read_text(), more
 
 
-@pytest.mark.parametrize("form", ["comma", "decimal comma", "tab", "score"])
+@pytest.mark.parametrize("form", ["decimal comma", "score"])
 def test_standard_input_is_read_and_standard_output_holds_data_only(form):
     text, more = text_of(form)
     tuned = run_process("tune", "-", *more, *TUNE, "-o", "-", input=text)
@@ -405,23 +405,20 @@ def test_a_pipeline():
     assert json.loads(done.stdout)["file"] == "standard input"
 
 
-@pytest.mark.parametrize("command", ["demo", "export", "report", "page"])
+@pytest.mark.parametrize("command", ["export", "report", "page"])
 def test_other_results_on_standard_output(command):
     if command in ("report", "page") and find_spec("vl_convert") is None:
         pytest.skip("vl-convert-python is not installed")
     written(**two())
     library.DecisionRule.from_weights([1.0, 1.0], classes=["no", "yes"]).save("r.json")
     arguments = {
-        "demo": ("demo", "-o", "-"),
         "export": ("export", "r.json", "--to", "python", "-o", "-"),
         "report": ("report", "r.json", "t.csv", "--label", "y", "--metric", "g_mean", "--replicates", "0", "-o", "-"),
         "page": ("tune", "t.csv", *TUNE, "--report", "-"),
     }[command]
     done = run_process(*arguments)
     assert done.returncode == 0 and "/dev/stdout" in done.stderr
-    start, end = {"demo": ("{\n", "}\n"), "export": ("# decisions", "    return best\n")}.get(
-        command, ("<!doctype html>", "</html>\n")
-    )
+    start, end = ("# decisions", "    return best\n") if command == "export" else ("<!doctype html>", "</html>\n")
     assert done.stdout.lower().startswith(start) and done.stdout.endswith(end)
 
 
@@ -521,7 +518,7 @@ def test_a_file_that_is_too_large_for_standard_output_is_named(tmp_path):
 
 
 def test_a_long_name_is_not_printed_whole():
-    long = "z" * 1_000_000
+    long = "z" * 100_000
     columns = two()
     columns["y"][4] = long
     written(**columns)

@@ -1,6 +1,7 @@
 """The command line as a process: help, completion, exit codes, pipes, terminals, interruption."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -190,16 +191,30 @@ def test_an_interruption_is_130_and_leaves_no_file(tmp_path):
 # --- terminals -------------------------------------------------------------------------------------------------------
 
 
-def on_terminal(width, *args, **env):
-    """Run a command on a terminal of some width; return its lines without colours."""
+# several commands in one process, a line of its own between what they print
+MARK = "--- next command ---"
+SEVERAL = f"""
+import contextlib, json, sys
+from confmax.__main__ import main
+for args in json.loads(sys.argv[1]):
+    sys.argv[1:] = args
+    with contextlib.suppress(SystemExit):
+        main()
+    print({MARK!r}, flush=True)
+"""
+
+
+def on_terminal(width, *commands, **env):
+    """Run commands on a terminal of some width, in one process; return what each printed."""
     pty = pytest.importorskip("pty")
     fcntl, termios, struct = (pytest.importorskip(name) for name in ("fcntl", "termios", "struct"))
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     without = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR")}
     env = {**without, "PYTHONPATH": str(SOURCE), "TERM": "xterm", **env}
-    process = subprocess.Popen([sys.executable, "-m", "confmax", *map(str, args)], stdout=theirs, stderr=theirs,
-                               env=env)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", SEVERAL, json.dumps(commands)], stdout=theirs, stderr=theirs, env=env
+    )
     os.close(theirs)
     found = b""
     with contextlib.suppress(OSError):  # the end, on Linux
@@ -207,7 +222,9 @@ def on_terminal(width, *args, **env):
             found += chunk
     assert process.wait(60) == 0
     os.close(ours)
-    return found.decode().replace("\r\n", "\n")
+    *shown, rest = found.decode().replace("\r\n", "\n").split(MARK + "\n")
+    assert (len(shown), rest) == (len(commands), "")
+    return shown
 
 
 def plain(text):
@@ -215,31 +232,30 @@ def plain(text):
 
 
 @pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("command", ["metrics", "explain", "score", "compare"])
-def test_no_number_is_cut_on_a_narrow_terminal(command, width, tmp_path):
+def test_no_number_is_cut_on_a_narrow_terminal(width, tmp_path):
     library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
     path = small(tmp_path, rows=90)
-    args = {
-        "metrics": ["metrics"],
-        "explain": ["explain", "r.json", "--proba", "0.2,0.5,0.3"],
-        "score": ["score", path.name, "--label", "y", "--rule", "r.json", "--metric", "g_mean"],
-        "compare": ["compare", path.name, "--label", "y", "--metric", "g_mean"],
-    }[command]
-    shown = plain(on_terminal(width, *args))
-    wide, _ = run(*args)
-    assert "\u2026" not in shown  # rich's mark of what it cut
-    screen = [line.split("\r")[-1] for line in shown.splitlines()]  # without the progress bar
-    assert all(len(line) <= width for line in screen)
-    numbers = re.findall(r"[+-]?\d\.\d{3,4}", wide)
-    assert sorted(numbers) == sorted(re.findall(r"[+-]?\d\.\d{3,4}", shown))
+    commands = [
+        ["metrics"],
+        ["explain", "r.json", "--proba", "0.2,0.5,0.3"],
+        ["score", path.name, "--label", "y", "--rule", "r.json", "--metric", "g_mean"],
+        ["compare", path.name, "--label", "y", "--metric", "g_mean"],
+    ]
+    for args, shown in zip(commands, map(plain, on_terminal(width, *commands)), strict=True):
+        wide, _ = run(*args)
+        assert "\u2026" not in shown, args  # rich's mark of what it cut
+        screen = [line.split("\r")[-1] for line in shown.splitlines()]  # without the progress bar
+        assert all(len(line) <= width for line in screen), args
+        numbers = re.findall(r"[+-]?\d\.\d{3,4}", wide)
+        assert sorted(numbers) == sorted(re.findall(r"[+-]?\d\.\d{3,4}", shown)), args
 
 
 def test_no_color_means_no_colour():
     library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
-    shown = on_terminal(80, "explain", "r.json", NO_COLOR="1")
+    (shown,) = on_terminal(80, ["explain", "r.json"], NO_COLOR="1")
     codes = set(re.findall(r"\x1b\[([0-9;]*)m", shown))
     assert codes <= {"0", "1"}  # bold, and its end
-    assert "\x1b" not in on_terminal(80, "explain", "r.json", TERM="dumb")
+    assert "\x1b" not in on_terminal(80, ["explain", "r.json"], TERM="dumb")[0]
 
 
 def test_piped_output_is_plain_ascii_in_the_c_locale(tmp_path):
@@ -262,7 +278,7 @@ def test_lines_can_be_found_by_their_first_word():
 
 def test_stacked_lines_keep_their_headings():
     """Where a table does not fit, every cell says which column it is of; empty ones are left out."""
-    lines = plain(on_terminal(60, "metrics")).splitlines()
+    lines = plain(*on_terminal(60, ["metrics"])).splitlines()
     at = lines.index("recall")
     assert [line.strip() for line in lines[at + 1 : at + 3]] == ["structure  linear", "needs  two classes, or [NAME]"]
     assert lines[at + 3].startswith("    what it is  share of the rows")

@@ -15,6 +15,7 @@ from tests.export_helpers import (
     drawn,
     each_engine,
     each_rule,
+    enough_rows,
     in_duckdb,
     in_onnx,
     rule,
@@ -29,7 +30,7 @@ from tests.export_helpers import (
 @each_rule
 def test_decisions_are_those_of_predict(exported, engine):
     K = exported.n_classes
-    P = table(K, ROWS if K <= 40 else ROWS // 5)
+    P = table(K, enough_rows(K, engine))
     assert len(np.unique(exported.predict_index(P))) > 1 or exported is RULES["a constant"]
     differing = assert_same_decisions(exported, P, engine(exported, P))
     # without logarithms every step is the same operation on the same numbers
@@ -39,7 +40,7 @@ def test_decisions_are_those_of_predict(exported, engine):
 @each_rule
 def test_onnx_decides_single_precision_like_predict(exported):
     K = exported.n_classes
-    P = table(K, ROWS if K <= 40 else ROWS // 5).astype(np.float32)
+    P = table(K, enough_rows(K, in_onnx)).astype(np.float32)
     differing = assert_same_decisions(exported, P, in_onnx(exported, P), tolerance=8 * np.finfo(np.float32).eps)
     assert differing == 0 or exported.calibrator is not None
 

@@ -139,7 +139,7 @@ def test_rules_decide_draw_and_tell_their_probabilities(K):
 
 def test_a_transferred_decision_is_counted():
     """The plain rules on raw probabilities are evaluated by the same calls: with columns for further decisions."""
-    from confmax.tables import TransferredDecisions
+    from confmax.tables.memory import TransferredDecisions
 
     P, y, weight = rows_of(3)
     gains = gains_of(3, 4)

@@ -7,7 +7,7 @@ import confmax
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, ThresholdSearch
 from confmax.oracle import make_oracle, make_table
-from confmax.tables import TransferredDecisions
+from confmax.tables.memory import TransferredDecisions
 from confmax.tables.partitioned import table as _parts
 from tests.parts_helpers import cut, labelled
 

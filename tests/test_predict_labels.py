@@ -90,7 +90,7 @@ def test_truth_values_are_labels():
 
 def test_classes_that_are_positions_cost_no_second_array():
     """The index array itself is returned: nothing is looked up."""
-    from confmax.tables import named
+    from confmax.tables.kinds import named
 
     index = np.array([2, 0, 1])
     assert named(np.arange(3), index) is index
@@ -252,7 +252,7 @@ def test_the_column_of_spark_holds_names_as_before():
     """The function that executors run, without a session."""
     pa = pytest.importorskip("pyarrow")
     pytest.importorskip("pyspark")
-    decider = importlib.import_module("confmax.tables.partitioned.spark_kind")._decider
+    decider = importlib.import_module("confmax.tables.partitioned.spark")._decider
     P = table(30)
     for names, expected in ((("no", "maybe", "yes"), None), ((4, 5, 6), [4.0, 5.0, 6.0])):
         rule = DecisionRule.from_weights(WEIGHTS, classes=names)

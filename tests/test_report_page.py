@@ -14,7 +14,7 @@ from sklearn import metrics as reference
 
 import confmax
 from confmax.page.format import number
-from confmax.page.page import environment
+from confmax.page.writing import environment
 from confmax.rule import DecisionRule
 from tests.report_helpers import sample
 

@@ -18,7 +18,8 @@ from confmax.confusion import Gains
 from confmax.optimize import FrankWolfe, choose
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
-from confmax.tables import TransferredDecisions, checked_probabilities
+from confmax.tables import checked_probabilities
+from confmax.tables.memory import TransferredDecisions
 from confmax.tables.sparse.oracle import SparseOracle
 from confmax.tables.sparse.rows import largest_first
 
@@ -58,7 +59,7 @@ def metric_of(name):
 # --- the oracle ------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=80)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 1100),
@@ -370,6 +371,12 @@ def test_calibration_is_refused():
             ValueError, match=r"a sparse table cannot be calibrated, .* calibrate before you drop the small"
         ):
             confmax.maximize("macro_f1", sp.csr_array(P), y, calibration=kind)
+
+
+@pytest.mark.parametrize("calibrator", [Temperature(2.0), VectorScaling(np.ones(4), np.arange(4.0))], ids=str)
+def test_a_calibrator_transforms_sparse_rows_as_dense_ones(calibrator):
+    P, _, _ = top_k(25, 60, 4, 2)
+    np.testing.assert_array_equal(calibrator.transform(with_zeros(P)), calibrator.transform(P))
 
 
 # --- very many classes -----------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from confmax.confusion import Gains
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
 from confmax.oracle.numpy import NumpyOracle
-from confmax.tables import MemoryTable, TransferredDecisions
+from confmax.tables import MemoryTable
 from confmax.tables.array.kind import ARRAYS
+from confmax.tables.memory import TransferredDecisions
 from tests.torch_helpers import FORMS, drawn_labels, random_gains, simplex
 
 torch = pytest.importorskip("torch")

@@ -8,7 +8,7 @@ optional leading batch axis, so that one scan of a table, or one line search, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,40 +64,28 @@ class Confusion:
     @classmethod
     def stack(cls, parts: Sequence[Confusion]) -> Confusion:
         """Join single confusions ``parts`` into one batch."""
-        matrices = [part.matrix for part in parts if part.matrix is not None]
-        matrix = np.stack(matrices) if matrices else None
-        return cls(
-            np.stack([part.rows for part in parts]),
-            np.stack([part.diagonal for part in parts]),
-            np.stack([part.columns for part in parts]),
-            matrix,
-        )
+        return cls._joined(np.stack([part.rows for part in parts]), parts, np.stack)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Confusion]) -> Confusion:
         """Join batches ``parts`` of the same row sums into one."""
+        return cls._joined(parts[0].rows, parts, np.concatenate)
+
+    @classmethod
+    def _joined(cls, rows: Array, parts: Sequence[Confusion], join: Callable[[Sequence[Array]], Array]) -> Confusion:
+        """Return what ``join`` makes of each statistic of ``parts``, with these ``rows``; matrices if all have one."""
         matrices = [part.matrix for part in parts if part.matrix is not None]
-        return cls(
-            parts[0].rows,
-            np.concatenate([part.diagonal for part in parts]),
-            np.concatenate([part.columns for part in parts]),
-            np.concatenate(matrices) if matrices else None,
-        )
+        diagonal, columns = join([part.diagonal for part in parts]), join([part.columns for part in parts])
+        return cls(rows, diagonal, columns, join(matrices) if len(matrices) == len(parts) else None)
 
     def __len__(self) -> int:
         return len(self.diagonal)
 
-    def __getitem__(self, index: int | NDArray[np.intp]) -> Confusion:
-        """Return one confusion of the batch, or the listed ones as a batch."""
+    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Confusion:
+        """Return one confusion of the batch, or several as a batch."""
         rows = self.rows[index] if self.rows.ndim > 1 else self.rows
         matrix = None if self.matrix is None else self.matrix[index]
         return Confusion(rows, self.diagonal[index], self.columns[index], matrix)
-
-    def part(self, start: int, stop: int) -> Confusion:
-        """Return confusions ``start`` to ``stop`` of the batch, as a batch."""
-        rows = self.rows[start:stop] if self.rows.ndim > 1 else self.rows
-        matrix = None if self.matrix is None else self.matrix[start:stop]
-        return Confusion(rows, self.diagonal[start:stop], self.columns[start:stop], matrix)
 
     def mix(self, weights: Array) -> Confusion:
         """Return the average of the batch: the confusion of the rule that draws its members with ``weights`` (B,)."""
@@ -107,32 +95,26 @@ class Confusion:
 
     def toward(self, other: Confusion, steps: Array) -> Confusion:
         """Return ``(1 - t) * self + t *`` the confusion ``other`` for every ``t`` in ``steps`` (B,), as a batch."""
-        t = steps[:, None]
-        matrix = None
-        if self.matrix is not None and other.matrix is not None:
-            matrix = (1 - t[:, :, None]) * self.matrix + t[:, :, None] * other.matrix
-        return Confusion(
-            (1 - t) * self.rows + t * other.rows,
-            (1 - t) * self.diagonal + t * other.diagonal,
-            (1 - t) * self.columns + t * other.columns,
-            matrix,
-        )
+
+        def between(ends: Sequence[Array]) -> Array:
+            t = steps.reshape(-1, *[1] * ends[0].ndim)
+            return (1 - t) * ends[0] + t * ends[1]
+
+        return Confusion._joined(between([self.rows, other.rows]), [self, other], between)
 
     def along(self, other: Confusion, steps: Array) -> Confusion:
         """Return ``(1 - t) * self + t *`` the batch ``other`` for ``steps`` (B, G) of each of B, as (B, G)."""
-        t = steps[:, :, None]
 
-        def between(first: Array, second: Array) -> Array:
-            return (1 - t) * first[..., None, :] + t * second[..., None, :]
+        def between(ends: Sequence[Array]) -> Array:
+            first, second = ends[0][:, None], ends[1][:, None]
+            t = steps.reshape(*steps.shape, *[1] * (first.ndim - 2))
+            return (1 - t) * first + t * second
 
-        matrix = None
-        if self.matrix is not None and other.matrix is not None:
-            matrix = (1 - t[..., None]) * self.matrix[:, None] + t[..., None] * other.matrix[:, None]
-        diagonal, columns = between(self.diagonal, other.diagonal), between(self.columns, other.columns)
         first, second = (np.broadcast_to(part.rows, part.diagonal.shape) for part in (self, other))
+        # class sizes that both ends share must not change by rounding along the way
         same = np.array_equal(first, second)
-        rows = np.broadcast_to(first[:, None, :], diagonal.shape) if same else between(first, second)
-        return Confusion(rows, diagonal, columns, matrix)
+        rows = np.broadcast_to(first[:, None], (*steps.shape, first.shape[1])) if same else between([first, second])
+        return Confusion._joined(rows, [self, other], between)
 
     def select(self, classes: Sequence[int] | NDArray[np.intp]) -> Confusion:
         """Return the statistics of the listed ``classes`` (k,) only, in that order."""

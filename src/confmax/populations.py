@@ -100,13 +100,8 @@ class FinitePopulation:
 
     def eta(self, X: ArrayLike) -> Array:
         """Return the class probabilities (n, K) at points X (n, d), which must be points of the population."""
-        asked = _points(X, self.features.shape[1])
-        n = len(self.features)
-        _, place = np.unique(np.concatenate([self.features, asked]), axis=0, return_inverse=True)
-        place = place.reshape(-1)
-        index = np.full(place.max() + 1, -1)
-        index[place[:n]] = np.arange(n)
-        found = index[place[n:]]
+        place = {tuple(point): row for row, point in enumerate(self.features.tolist())}
+        found = np.array([place.get(tuple(point), -1) for point in _points(X, self.features.shape[1]).tolist()], int)
         if (found < 0).any():
             row = int(np.argmax(found < 0))
             raise ValueError(f"row {row} of X is not a point of the population; `features` holds its points")

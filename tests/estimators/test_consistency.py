@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import confmax
 from confmax import MetricClassifierCV, metrics
-from confmax.estimators.table import collapsed, is_repetitive
+from confmax.estimators.steps import collapsed, is_repetitive
 from confmax.oracle import make_oracle, make_table
 from confmax.populations import FinitePopulation, atoms_example, population_confusion
 
@@ -135,7 +135,7 @@ def test_copies_of_a_row_with_another_last_digit_are_one():
 
 def test_a_rule_that_does_not_suit_the_final_model_is_warned_of(monkeypatch):
     """The rule as it was tuned before: on out-of-fold probabilities, though rows repeat."""
-    monkeypatch.setattr("confmax.estimators.classifiers.is_repetitive", lambda *_: False)
+    monkeypatch.setattr("confmax.estimators.steps.is_repetitive", lambda *_: False)
     population, lost = atoms_example(), []
     for seed in range(6):
         clf = MetricClassifierCV(LogisticRegression(), metric="g_mean", fold_rules=False)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array
-from confmax.tables import scaled
+from confmax.tables.kinds import scaled
 
 LARGEST = 1e6  # of any parameter
 
@@ -61,9 +61,21 @@ class Temperature:
         With T = 1 and the lowest floor, the result is ``proba`` itself.
         """
         identity = self.temperature == 1.0 and self.floor == FLOOR
-        return scaled(proba, self._parameters, self.floor, identity=identity)
+        return scaled(proba, self.parameters, self.floor, identity=identity)
 
-    def _parameters(self, K: int) -> tuple[Array, Array]:
+    def parameters(self, K: int) -> tuple[Array, Array]:
+        """Return the power and the offset of every class.
+
+        Parameters
+        ----------
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        ndarray (K,), ndarray (K,)
+            ``1 / T`` and zero.
+        """
         return np.full(K, 1.0 / self.temperature), np.zeros(K)
 
     def reordered(self, index: Sequence[int]) -> Temperature:
@@ -129,9 +141,26 @@ class VectorScaling:
         columns is another one than K.
         """
         identity = (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR
-        return scaled(proba, self._parameters, self.floor, identity=bool(identity))
+        return scaled(proba, self.parameters, self.floor, identity=bool(identity))
 
-    def _parameters(self, K: int) -> tuple[Array, Array]:
+    def parameters(self, K: int) -> tuple[Array, Array]:
+        """Return the power and the offset of every class.
+
+        Parameters
+        ----------
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        ndarray (K,), ndarray (K,)
+            ``a`` and ``b``.
+
+        Raises
+        ------
+        ValueError
+            If the calibration is for another number of classes.
+        """
         if len(self.a) != K:
             raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {K} columns")
         return self.a, self.b

@@ -10,12 +10,13 @@ from __future__ import annotations
 import csv
 import difflib
 import errno
+import glob
 import os
 import re
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -30,7 +31,7 @@ from confmax._version import __version__
 from confmax.cli.columns import shortened
 from confmax.cli.csvs import STANDARD, Source, first_cells, sniffed
 from confmax.cli.show import clean
-from confmax.cli.tables import EXTENSIONS, format_of, write_file
+from confmax.cli.tables import EXTENSIONS, format_of, refuse_same, write_file
 from confmax.evaluate.uncertainty import check_bootstrap
 from confmax.optimize import SOLVERS
 from confmax.places import check_place, is_stdout, replaces
@@ -57,8 +58,7 @@ _WORDS = (
     (r"\bproba has\b", "the table of probabilities has"),
     (r"\bsolver is 'auto', a solver, or one of", "--solver is auto, or one of"),
     (r"\bmax_passes is a positive integer or None", "--max-passes is a positive whole number"),
-    (r"\b(raise|lower|larger) max_passes\b", r"\1 --max-passes"),
-    (r"^max_passes cut", "--max-passes cut"),
+    (r"\bmax_passes\b", "--max-passes"),
     (r"\brandomized=True returns", "--randomized yes returns"),
     (r"\bor tol$", "or --tol"),
     (r"^tol must", "--tol must"),
@@ -116,9 +116,7 @@ class OneSentence(click.Group):
             raise click.UsageError(f"no such command {name!r} ({hint})", ctx)
         return super().resolve_command(ctx, args)
 
-    def main(
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any
-    ) -> NoReturn:
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and end the process; ``standalone_mode`` is click's and has no effect here."""
         # else click prints errors itself, in two lines and with its own exit codes
         extra["standalone_mode"] = False
@@ -127,13 +125,11 @@ class OneSentence(click.Group):
                 # Python's default shows a warning once per place, and would hide the one of a second rule
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = lambda message, *_rest, **_more: warn(str(message))
-                code = super().main(args, prog_name, *rest, **extra)
+                code = super().main(*args, **extra)
                 sys.stdout.flush()
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx is not None else "confmax"
             _fail(f"{error.format_message().rstrip('.')}; '{path} --help' tells more")
-        except click.ClickException as error:
-            _fail(error.format_message())
         except click.Abort:
             click.echo("interrupted", err=True)
             sys.exit(130)
@@ -147,7 +143,7 @@ class OneSentence(click.Group):
                 _fail(f"standard output cannot be written ({why}); redirect it to another place")
             where = f"{error.filename}: " if error.filename else ""
             _fail(f"{where}{why}; check the path and its permissions")
-        except ValueError as error:
+        except (click.ClickException, ValueError) as error:
             _fail(str(error))
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -176,31 +172,30 @@ def confmax(context: click.Context) -> None:
 
 def metric_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the metrics, and the aliases, that begin so."""
-    found = [CompletionItem(name, help=_described(name)) for name in metrics.names() if name.startswith(typed)]
+    found = []
+    for name in metrics.names():
+        if name.startswith(typed):
+            # colons separate names from descriptions in what shells read; linear has none without its table
+            about = None if name == "linear" else metrics.get(name).description.replace(":", ",")
+            found.append(CompletionItem(name, help=about))
     return found + [CompletionItem(name) for name in sorted(metrics.aliases()) if typed and name.startswith(typed)]
 
 
-def solver_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
+def solver_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
     """Return the solvers that begin so."""
-    return [CompletionItem(name) for name in ("auto", *SOLVERS) if name.startswith(typed)]
+    return [name for name in ("auto", *SOLVERS) if name.startswith(typed)]
 
 
 def rule_files(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the JSON files and the folders that begin so; where there are none, whatever the shell finds."""
-    folder, _, start = typed.rpartition("/")
-    place = Path(f"{folder}/") if folder or typed.startswith("/") else Path()
-    try:
-        entries = sorted(place.iterdir())
-    except OSError:
-        return []
-    prefix = typed[: len(typed) - len(start)]
-    fitting = [each for each in entries if each.name.startswith(start) and not (each.name[0] == "." and not start)]
-    files = [CompletionItem(prefix + each.name) for each in fitting if each.suffix == ".json" and each.is_file()]
-    folders = [CompletionItem(f"{prefix}{each.name}/") for each in fitting if each.is_dir()]
+    names = sorted(glob.glob(f"{glob.escape(typed)}*"))
+    files = [CompletionItem(name) for name in names if name.endswith(".json") and os.path.isfile(name)]
+    folders = [CompletionItem(f"{name}/") for name in names if os.path.isdir(name)]
+    # the shell finds more than JSON: a rule may have any name
     return files + folders if files else [CompletionItem(typed, type="file")]
 
 
-def column_names(context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
+def column_names(context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
     """Return the columns of the command's FILE that begin so; none where it cannot be read."""
     # click keeps the arguments apart while the option before the cursor has no value yet
     given = [context.params.get("file"), *reversed(context.args)]
@@ -209,12 +204,7 @@ def column_names(context: click.Context, _option: click.Parameter, typed: str) -
         names = [] if path is None else _columns(path)
     except (OSError, ValueError, IndexError, zipfile.BadZipFile, pa.ArrowException):
         return []
-    return [CompletionItem(name) for name in names if name.startswith(typed)]
-
-
-def _described(name: str) -> str | None:
-    # colons separate names from descriptions in what shells read
-    return None if name == "linear" else metrics.get(name).description.replace(":", ",")
+    return [name for name in names if name.startswith(typed)]
 
 
 def _columns(path: Path) -> list[str]:
@@ -296,9 +286,8 @@ def _separator(_context: click.Context, _option: click.Parameter, value: str | N
     """Return a mark by its name or as it is."""
     if value is None:
         return None
-    mark = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}.get(
-        value.lower(), value
-    )
+    marks = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
+    mark = marks.get(value.lower(), value)
     if len(mark) != 1 or mark in '"\r\n' or mark.isalnum() or not mark.isascii():
         raise click.BadParameter(f"{value!r} is not one mark between cells, such as ';', or comma, semicolon or tab")
     return mark
@@ -309,6 +298,8 @@ OUT = _Output(path_type=Path)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 PARAM = click.option("--param", "params", multiple=True, callback=_params, metavar="KEY=VALUE",
                       help="Parameter of the metric, such as beta=2.")  # fmt: skip
+LABEL = click.option("--label", metavar="COL", required=True, shell_complete=column_names,
+                     help="Column of true classes.")  # fmt: skip
 COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
                         help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
                              "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
@@ -341,15 +332,18 @@ table_options = _together(
                  help="Class names in order; needed for metrics that depend on the order."),
 )  # fmt: skip
 # bootstrap intervals
+REPLICATES = click.option("--replicates", "n_replicates", type=click.IntRange(min=0), metavar="N", default=1000,
+                          show_default=True, help="Bootstrap replicates for the intervals; 0 for none.")  # fmt: skip
+LEVEL = click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
+                     help="Coverage of the intervals.")  # fmt: skip
+SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+                    help="Seed of random numbers.")  # fmt: skip
 bootstrap_options = _together(
-    click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
-                 help="Seed of random numbers."),
+    SEED,
     click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
-    click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
-                 help="Coverage of the intervals."),
-    click.option("--replicates", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
-                 help="Bootstrap replicates for the intervals; 0 for none."),
-)  # fmt: skip
+    LEVEL,
+    REPLICATES,
+)
 # where a rule goes
 rule_output = _together(
     click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
@@ -357,6 +351,14 @@ rule_output = _together(
                  help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
                       "-o nothing is written."),
 )  # fmt: skip
+
+
+def check_output(out: Path, as_json: bool, *given: Path) -> None:
+    """Refuse, before any work is done, a place that cannot be written, and one of the files that are read."""
+    check_place(out)
+    one_result(as_json, out)
+    for path in given:
+        refuse_same(out, path)
 
 
 def one_result(as_json: bool, *outputs: Path | None) -> None:
@@ -368,15 +370,17 @@ def one_result(as_json: bool, *outputs: Path | None) -> None:
         )
 
 
-def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]:
-    """Take the names of metrics, their parameters and the settings of the bootstrap out of a command's options."""
+def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[metrics.Metric], dict[str, Any]]:
+    """Take the metrics and the settings of the bootstrap out of a command's options."""
     names, params = options.pop("names"), options.pop("params")
     if params and len(names) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
-    settings = {key: options.pop(key) for key in ("seed", "level", "stratified")}
-    settings["n_replicates"] = options.pop("replicates")
+    if "linear" in names:
+        command = click.get_current_context().info_name
+        raise ValueError(f"{command} has no table of costs for linear; confmax tune --costs shows its values")
+    settings = {key: options.pop(key) for key in ("n_replicates", "level", "stratified", "seed")}
     check_bootstrap(settings["n_replicates"], settings["level"])
-    return names, params, settings
+    return [metrics.get(name, **params) for name in names], settings
 
 
 def load_rule(path: Path) -> DecisionRule:

@@ -27,6 +27,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from confmax.places import is_stream
+from confmax.tables.columns import first_repeated
 
 STANDARD = Path("-")  # as an argument: standard input, or standard output
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -75,11 +76,6 @@ def opened(path: Path) -> Source:
         # read whole, because the separator and the quotes are looked at before the rows
         return Source(Path("standard input"), sys.stdin.buffer.read())
     return Source(path, path.read_bytes() if is_stream(path) else None)
-
-
-def first_repeated(names: Sequence[str]) -> str | None:
-    """Return the first name that an earlier one equals, None if there is none."""
-    return next((name for k, name in enumerate(names) if name in names[:k]), None)
 
 
 def refuse_repeated(names: Sequence[str], path: Path) -> None:
@@ -232,25 +228,19 @@ def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
     # pyarrow would put every name between quotes, which the file that was read need not have had
     header = io.StringIO()
     csv.writer(header, delimiter=separator, lineterminator="\n").writerow(table.column_names)
-    body = io.BytesIO()
-    body.write(header.getvalue().encode())
-    start = body.tell()
-    try:
-        # values that need no quotes are the usual case, and the fast one
-        pacsv.write_csv(table, body, _options(separator, "none"))
-    except pa.ArrowInvalid:
-        # where pyarrow may write quotes, it puts them around all text, also where the file that was read had none
-        body.seek(start)
-        body.truncate()
+    why = ""
+    # values that need no quotes are the usual case, and the fast one; where pyarrow may write quotes, it puts them
+    # around all text, also where the file that was read had none
+    for quotes in ("none", "needed"):
+        how = pacsv.WriteOptions(include_header=False, delimiter=separator, quoting_style=quotes)
+        body = io.BytesIO()
+        body.write(header.getvalue().encode())
         try:
-            pacsv.write_csv(table, body, _options(separator, "needed"))
+            pacsv.write_csv(table, body, how)
+            return body.getvalue()
         except pa.ArrowException as error:
-            raise ValueError(f"the table cannot be written as CSV: {short(error)}; write .parquet instead") from None
-    return body.getvalue()
-
-
-def _options(separator: str, quotes: str) -> pacsv.WriteOptions:
-    return pacsv.WriteOptions(include_header=False, delimiter=separator, quoting_style=quotes)
+            why = short(error)
+    raise ValueError(f"the table cannot be written as CSV: {why}; write .parquet instead")
 
 
 def _check_quotes(source: Source) -> None:

@@ -17,7 +17,6 @@ from confmax.cli import app
 from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.show import Bar, Document, Page, number, print_document, small
 from confmax.cli.tables import read_frame
-from confmax.confusion import Array
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
@@ -63,16 +62,7 @@ def load() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return rows.proba, rows.labels, frame.names_in("fold", "column")
 
 
-def label_confusion(rule: DecisionRule, proba: NDArray[Any], labels: NDArray[Any]) -> Array:
-    """Return the expected counts (K, K): rows true, columns decided; a randomised rule counts by its probabilities."""
-    # the scan that tuning has compiled, rather than the rule's own
-    oracle = make_oracle(make_table(proba, labels, classes=CLASSES), "labels")
-    matrix = rule.evaluate(oracle, matrix=True).matrix
-    assert matrix is not None
-    return matrix * len(labels)
-
-
-def held_out_values(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> float:
+def held_out_value(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> float:
     """Return a metric on held-out rows: a rule is fitted on all folds but one and decides that one; counts are pooled.
 
     Parameters
@@ -86,8 +76,12 @@ def held_out_values(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[An
     """
     proba, labels, folds = table
     pooled = np.zeros((len(CLASSES), len(CLASSES)))
-    for held_out, rule in cross_fit(lambda part: fit(proba[~part], labels[~part]), masks(folds)):
-        pooled += label_confusion(rule, proba[held_out], labels[held_out])
+    for part, rule in cross_fit(lambda part: fit(proba[~part], labels[~part]), masks(folds)):
+        # the scan that tuning has compiled, rather than the rule's own; a rule that draws counts by its probabilities
+        oracle = make_oracle(make_table(proba[part], labels[part], classes=CLASSES), "labels")
+        matrix = rule.evaluate(oracle, matrix=True).matrix
+        assert matrix is not None
+        pooled += matrix * part.sum()
     return metrics.get(metric).value(pooled / pooled.sum())
 
 
@@ -126,7 +120,7 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
             if progress is not None:
                 progress(done * 5 + step, len(METRICS) * 5)
             fit = fits.get(key)
-            row[key] = held_out_values(metric, fit, table) if fit else _solve(metric, "model", proba, labels).gap
+            row[key] = held_out_value(metric, fit, table) if fit else _solve(metric, "model", proba, labels).gap
         results.append(row)
     best = _solve("g_mean", "auto", proba, labels)
     return best.rule, {
@@ -146,16 +140,10 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
 def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print the comparison on held-out rows, how to read it, and the rule."""
     sizes = ", ".join(f"{name} {count}" for name, count in document["classes"].items())
-    page.items([("data", document["data"]), ("rows", f"{document['rows']} ({sizes})")])
+    page.items({"data": document["data"], "rows": f"{document['rows']} ({sizes})"})
     page.say()
-    body = [
-        [
-            row["metric"],
-            *(number(row[key]) for key in ("argmax", "p_prior", "tuned", "tuned_on_model")),
-            small(row["gap"]),
-        ]
-        for row in document["results"]
-    ]
+    rules = ("argmax", "p_prior", "tuned", "tuned_on_model")
+    body = [[row["metric"], *(number(row[key]) for key in rules), small(row["gap"])] for row in document["results"]]
     page.table(["metric", "argmax", "p/prior", "tuned", "tuned on model", "gap on model"], body, best=3)
     page.say()
     folds = document["folds"]
@@ -164,19 +152,13 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         f"on the remaining fold; counts are pooled over folds."
     )
     page.items(
-        [
-            (
-                "tuned",
-                "the default: the confusion matrix averages the calibrated probabilities' expectation and the "
-                "observed counts",
-            ),
-            ("on model", "it is expected from the probabilities alone; accurate only if they are well calibrated"),
-            (
-                "gap",
-                "proved: the most by which any rule could exceed the one tuned on model, in the expected matrix of all "
-                "rows (-: no guarantee)",
-            ),
-        ]
+        {
+            "tuned": "the default: the confusion matrix averages the calibrated probabilities' expectation and the "
+            "observed counts",
+            "on model": "it is expected from the probabilities alone; accurate only if they are well calibrated",
+            "gap": "proved: the most by which any rule could exceed the one tuned on model, in the expected matrix of "
+            "all rows (-: no guarantee)",
+        }
     )
     page.say()
     page.say(f"The rule for g_mean, tuned on all {document['rows']} rows:", "bold")

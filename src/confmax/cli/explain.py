@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +74,7 @@ def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
       confmax explain rule.json --json
     """
     loaded = app.load_rule(rule)
-    decides = _decides(loaded)
-    print_document(
-        explanation(loaded, proba, str(rule)), as_json, lambda page, document: _show(page, document, decides)
-    )
+    print_document(explanation(loaded, proba, str(rule)), as_json, partial(_show, decides=_decides(loaded)))
 
 
 # --- what it does ----------------------------------------------------------------------------------------------------
@@ -90,7 +89,12 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
         If ``proba`` is not one row of K probabilities.
     """
     names = [str(name) for name in rule.class_names]
-    thresholds = _thresholds(rule)
+    thresholds, decided_from = _thresholds(rule), None
+    if thresholds is not None:
+        decided_from = {
+            name: {other: finite(row[k]) for k, other in enumerate(names) if other != name}
+            for name, row in zip(names, thresholds, strict=True)
+        }
     return {
         "rule_file": path,
         "tuned_for": rule.metric,
@@ -102,12 +106,7 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
         "score_of": "gain table" if rule.gains.full is not None else FEATURES[rule.gains.power],
         "parts": _parts(rule),
         "one_class": _one_class(rule),
-        "decided_from": None
-        if thresholds is None
-        else {
-            name: {other: finite(row[k]) for k, other in enumerate(names) if other != name}
-            for name, row in zip(names, thresholds, strict=True)
-        },
+        "decided_from": decided_from,
         "words": _words(rule, thresholds),
         "example": None if proba is None else _example(rule, proba),
     }
@@ -131,12 +130,8 @@ def _calibration(rule: DecisionRule) -> Document | None:
     if isinstance(calibrator, Temperature):
         return {"kind": "temperature", "temperature": calibrator.temperature, "floor": calibrator.floor}
     if isinstance(calibrator, VectorScaling):
-        return {
-            "kind": "vector",
-            "powers": calibrator.a.tolist(),
-            "offsets": calibrator.b.tolist(),
-            "floor": calibrator.floor,
-        }
+        powers, offsets = calibrator.a.tolist(), calibrator.b.tolist()
+        return {"kind": "vector", "powers": powers, "offsets": offsets, "floor": calibrator.floor}
     return None
 
 
@@ -151,16 +146,11 @@ def _one_class(rule: DecisionRule) -> Document | None:
 
 def _parts(rule: DecisionRule) -> list[Document]:
     """Return what is drawn with which share: weights and offsets, or the table of gains."""
+    shares = rule.weights.tolist()
     if rule.gains.full is not None:
-        return [
-            {"share": float(share), "gains": table.tolist()}
-            for share, table in zip(rule.weights, rule.gains.full, strict=True)
-        ]
-    a, b = coefficients(rule.gains)
-    return [
-        {"share": float(share), "weights": weights.tolist(), "offsets": offsets.tolist()}
-        for share, weights, offsets in zip(rule.weights, a, b, strict=True)
-    ]
+        return [{"share": share, "gains": table.tolist()} for share, table in zip(shares, rule.gains.full, strict=True)]
+    a, b = (numbers.tolist() for numbers in coefficients(rule.gains))
+    return [{"share": share, "weights": w, "offsets": o} for share, w, o in zip(shares, a, b, strict=True)]
 
 
 def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
@@ -264,26 +254,25 @@ def _last_largest(scores: NDArray[Any]) -> int:
 
 def _show(page: Page, document: Document, decides: str) -> None:
     classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
-    items = [("rule", document["rule_file"]), ("tuned for", document["tuned_for"] or "an unnamed metric")]
-    items.append(("classes", joined(classes, SHOWN)))
+    items = {"rule": document["rule_file"], "tuned for": document["tuned_for"] or "an unnamed metric"}
+    items["classes"] = joined(classes, SHOWN)
     if len(names) > len(classes):
-        items.append(("also", f"decides {joined(names[len(classes) :], SHOWN)}"))
-    items += [("calibrates", _calibrates(document["calibration"])), ("decides", decides)]
+        items["also"] = f"decides {joined(names[len(classes) :], SHOWN)}"
+    items |= {"calibrates": _calibrates(document["calibration"]), "decides": decides}
     if document["randomized"]:
-        items.append(("draws", f"between {len(document['parts'])} parts, by seed {document['seed']} and row"))
+        items["draws"] = f"between {len(document['parts'])} parts, by seed {document['seed']} and row"
     page.items(items)
     if document["words"]:
         page.say()
         page.say("In words", "bold")
         for sentence in document["words"]:
             page.say(sentence)
-    vector = document["calibration"] is not None and document["calibration"]["kind"] == "vector"
-    if document["one_class"] is None or vector:
+    if document["one_class"] is None or "powers" in (document["calibration"] or {}):
         page.say()
         _show_numbers(page, document, classes, names)
     if document["example"] is not None:
         page.say()
-        _show_example(page, document, classes, names)
+        _show_example(page, document, names)
 
 
 def _calibrates(calibration: Document | None) -> str:
@@ -306,7 +295,8 @@ def _decides(rule: DecisionRule) -> str:
 
 def _show_numbers(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
     """Print the numbers of a rule: a line per class."""
-    calibration, parts = document["calibration"], document["parts"]
+    calibration, parts = document["calibration"] or {}, document["parts"]
+    has_offsets = any(any(part.get("offsets", ())) for part in parts)
     for part in parts[:SHOWN_PARTS]:
         if document["randomized"]:
             page.say(f"Drawn with probability {part['share']:.1%}", "bold")
@@ -319,60 +309,53 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
             ]
             page.table(["true class", *names], table)
             continue
-        heads, columns = ["class"], [list(classes)]
-        if calibration is not None and calibration["kind"] == "vector":
-            heads += ["power", "factor"]
-            columns.append([f"{power:.4g}" for power in calibration["powers"]])
-            columns.append([f"{math.exp(min(offset, 700.0)):.4g}" for offset in calibration["offsets"]])
+        columns: dict[str, Sequence[float]] = {}
+        if "powers" in calibration:
+            # beyond 700 a factor would overflow
+            factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
+            columns |= {"power": calibration["powers"], "factor": factors}
         if document["one_class"] is None:
-            heads.append("weight")
-            columns.append([f"{weight:.4g}" for weight in part["weights"]])
-        if document["one_class"] is None and any(any(other["offsets"]) for other in parts):
-            heads.append("offset")
-            columns.append([f"{offset:.4g}" for offset in part["offsets"]])
-        page.table(heads, list(zip(*columns, strict=True))[:SHOWN])
+            columns |= {"weight": part["weights"], **({"offset": part["offsets"]} if has_offsets else {})}
+        cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
+        page.table(["class", *columns], list(zip(classes, *cells, strict=True))[:SHOWN])
         if len(classes) > SHOWN:
             page.say(f"... {len(classes) - SHOWN} more classes; --json shows all.")
     if len(parts) > SHOWN_PARTS:
         page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
 
 
-def _show_example(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
+def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
     """Print the steps of the decision on one row."""
     example = document["example"]
     page.say(f"The row {','.join(f'{p:.4g}' for p in example['proba'])}, step by step", "bold")
-    size = max(len(classes), len(names))
-    heads, columns = ["class", "probability"], [list(names), [f"{p:.4f}" for p in example["proba"]]]
+    values = {"probability": example["proba"]}
     if example["calibrated"] is not None:
-        heads.append("calibrated")
-        columns.append([f"{p:.4f}" for p in example["calibrated"]])
+        values["calibrated"] = example["calibrated"]
     if document["score_of"] not in ("probability", "gain table"):
-        heads.append("distance")
-        columns.append([f"{x:.4f}" for x in example["scored"]])
+        values["distance"] = example["scored"]
+    columns = {"class": names, **{head: list(map(number, column)) for head, column in values.items()}}
+    decided = f"{example['decision']}, the largest score (*)"
     if document["one_class"] is not None:
-        more, reason = _one_class_steps(document)
-        page.table([*heads, "threshold", "decided"], list(zip(*columns, *more, strict=True)))
-        page.say()
-        page.say(f"Decided: {example['decision']}, {reason}")
-        return
-    for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
-        heads.append(f"score {k + 1}" if document["randomized"] else "score")
-        columns.append([number(score) + ("*" if name == part["decision"] else " ")
-                        for name, score in zip(names, part["scores"], strict=True)])  # fmt: skip
-    cells = [column + [""] * (size - len(column)) for column in columns]
-    page.table(heads, list(zip(*cells, strict=True)))
-    page.say()
+        steps, reason = _one_class_steps(document, names)
+        columns, decided = {**columns, **steps}, f"{example['decision']}, {reason}"
+    else:
+        for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
+            columns[f"score {k + 1}" if document["randomized"] else "score"] = [
+                number(score) + ("*" if name == part["decision"] else " ")
+                for name, score in zip(names, part["scores"], strict=True)
+            ]
     if document["randomized"]:
         shares = [f"{name} {share:.1%}" for name, share in example["decision_probabilities"].items() if share]
-        page.say(f"Decided: {', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}")
-    else:
-        page.say(f"Decided: {example['decision']}, the largest score (*)")
+        decided = f"{', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}"
+    # a rule may have more decisions than classes: those have a score and no probability
+    page.table(list(columns), list(zip_longest(*columns.values(), fillvalue="")))
+    page.say()
+    page.say(f"Decided: {decided}")
 
 
-def _one_class_steps(document: Document) -> tuple[list[list[str]], str]:
+def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str, list[str]], str]:
     """Return two columns for a rule of one class, its threshold and what is decided, and why that is."""
     example, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
-    names = [str(decision) for decision in document["decisions"]]
     yes, k = example["decision"] == name, names.index(name)
     scores = np.array(example["scored"])
     scores[k] = -1.0
@@ -387,4 +370,4 @@ def _one_class_steps(document: Document) -> tuple[list[list[str]], str]:
         reason = "as in every row"
     else:
         reason = f"its {p} reaches the threshold"
-    return [[shown if j == k else "" for j in range(len(names))], cells], reason
+    return {"threshold": [shown if j == k else "" for j in range(len(names))], "decided": cells}, reason

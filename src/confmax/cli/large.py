@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_order
 from confmax.cli.tables import Frame
 from confmax.places import is_stream
-from confmax.tables import distinct_labels, open_table
 from confmax.tables.partitioned.files import parquet_file
-from confmax.tables.partitioned.opening import files_of
+from confmax.tables.partitioned.opening import files_of, open_table
+from confmax.tables.partitioned.table import distinct_labels
 
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 HEAD = 1000  # rows that tell the types of columns
@@ -83,7 +83,7 @@ def _mapped_rows(path: Path, options: TableOptions, progress: Progress | None) -
     columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
     known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
     order = tuple(range(len(classes)))
-    return FileRows(path, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
+    return FileRows(path, options, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
 
 
 def is_read_in_parts(path: Path, in_parts: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics as catalogue
+from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, joined, read_rows
 from confmax.cli.show import Document, Page, print_document
@@ -19,6 +20,7 @@ from confmax.evaluate.applicable import named
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
 from confmax.rule import DecisionRule
+from confmax.tables import MemoryTable, make_table
 
 
 @app.confmax.command()
@@ -79,7 +81,7 @@ def _show(page: Page, document: Document) -> None:
 # --- which metric applies --------------------------------------------------------------------------------------------
 
 
-def not_applicable(metric: Metric, rows: FileRows, *, order_known: bool) -> str:
+def not_applicable(metric: Metric, rows: FileRows) -> str:
     """Return why a metric has no value on these rows, nothing if it has."""
     K = len(rows.classes)
     if metric.binary and K != 2:
@@ -87,20 +89,26 @@ def not_applicable(metric: Metric, rows: FileRows, *, order_known: bool) -> str:
         return f"for two classes; the file has {K}{of_one}"
     if metric.statistics == "matrix" and K > MAX_MATRIX_CLASSES:
         return f"the confusion matrix of {K} classes is too large"
-    if order_known or not metric.ordered:
+    if rows.order_known or not metric.ordered:
         return ""
     positive = ", or name the positive class with --positive" if K == 2 else ""
     return f"the order of the classes is not known; give it with --classes{positive}"
 
 
-def order_needed(metric: Metric, rows: FileRows) -> str:
-    """Return the sentence that refuses a metric whose order of classes is not known."""
-    found = joined(rows.classes)
-    positive = " (the negative first), or the positive one with --positive" if len(rows.classes) == 2 else ""
-    return (
-        f"{metric.name} depends on the order of the classes, and the order of {found} is not known; give the order "
-        f"with --classes{positive}{or_its_name(metric, rows.classes)}"
-    )
+def check_applies(metric: Metric, rows: FileRows) -> None:
+    """Refuse a metric that was asked for by name and has no value on these rows."""
+    K = len(rows.classes)
+    if metric.binary:
+        metric.check_table(K, K)  # with more classes no order helps
+    why = not_applicable(metric, rows)
+    if why and "order" in why:
+        positive = " (the negative first), or the positive one with --positive" if K == 2 else ""
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes, and the order of {joined(rows.classes)} is not known; "
+            f"give the order with --classes{positive}{or_its_name(metric, rows.classes)}"
+        )
+    if why:
+        raise ValueError(f"{metric.name} does not apply: {why}")
 
 
 def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> FileRows:
@@ -110,6 +118,18 @@ def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> Fi
     for note in rows.notes:
         app.warn(note)
     return rows
+
+
+def judged_table(rows: FileRows) -> MemoryTable:
+    """Return labelled rows as a table; classes without rows, and columns that seem to be in another order, are told."""
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
+    absent = [name for name, weight in zip(rows.classes, table.label_weight(), strict=True) if not weight]
+    if absent:
+        app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
+    doubt = doubt_of_order(table, calibrated=0.0)
+    if doubt:
+        app.warn(doubt)
+    return table
 
 
 def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:

@@ -6,9 +6,9 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich import box
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from confmax.cli.columns import FileRows, TableOptions, joined
+from confmax.cli.columns import FileRows, joined
 from confmax.optimize import Progress as Step
 from confmax.places import is_stdout
 
@@ -71,6 +71,11 @@ def small(value: float | None) -> str:
     return f"{value:.4f}" if value == 0 or value >= 5e-5 else f"{value:.0e}"
 
 
+def key_of(rule: str) -> str:
+    """Return the key of a rule in documents, where ``p/prior`` is ``p_prior`` so that programs can use it as a name."""
+    return rule.replace("/", "_")
+
+
 class Page:
     """Where text is printed: as wide as the terminal, or with lines of unlimited length in a pipe.
 
@@ -90,12 +95,12 @@ class Page:
         """Print prose, folded between words on a terminal."""
         self.console.print(Text(clean(sentence), style=style), soft_wrap=not self.is_terminal)
 
-    def items(self, pairs: Sequence[tuple[str, str]]) -> None:
+    def items(self, texts: Mapping[str, str]) -> None:
         """Print names and what belongs to each, folded under itself on a terminal."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(min_width=9, no_wrap=True)
         grid.add_column(overflow="fold")
-        for name, text in pairs:
+        for name, text in texts.items():
             grid.add_row(clean(name), clean(text))
         self._print(grid)
 
@@ -161,7 +166,7 @@ class Page:
         self._print(grid)
 
 
-class Bar:
+class Bar(AbstractContextManager["Bar"]):
     """A progress bar on stderr, only on a terminal and only for work that takes longer than ``after`` seconds.
 
     It counts the units given to `update`, or the rows of a pass (`rows`), and says after how many passes (`step`)
@@ -177,12 +182,7 @@ class Bar:
         self.rows_before, self.pass_began = 0, self.began
         self.is_terminal = sys.stderr.isatty()
 
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self.live is not None:
             self.live.stop()
 
@@ -235,13 +235,13 @@ def _counted(count: float) -> str:
 # --- which rows were used --------------------------------------------------------------------------------------------
 
 
-def source_document(rows: FileRows, options: TableOptions) -> Document:
+def source_document(rows: FileRows) -> Document:
     """Return which rows and columns were used."""
     return {
         "file": str(rows.path),
         "rows": rows.n_rows,
-        "label": options.label,
-        "weight": options.weight,
+        "label": rows.options.label,
+        "weight": rows.options.weight,
         "classes": list(rows.classes),
         "columns": list(rows.columns),
         "table": rows.block,
@@ -251,12 +251,10 @@ def source_document(rows: FileRows, options: TableOptions) -> Document:
 def show_source(page: Page, about: Document) -> None:
     """Print which rows and columns were used."""
     classes, columns = list(map(str, about["classes"])), about["columns"]
-    items = [("file", f"{about['file']}, {about['rows']} rows"), ("classes", joined(classes, 20))]
+    items = {"file": f"{about['file']}, {about['rows']} rows", "classes": joined(classes, 20)}
     if about["table"] is not None:
-        items.append(("columns", f"those of {about['table']}"))
+        items["columns"] = f"those of {about['table']}"
     elif classes != columns:
-        items.append(("columns", joined(columns, 20)))
-    items += [
-        (name, about[key]) for name, key in (("labels", "label"), ("weights", "weight")) if about[key] is not None
-    ]
+        items["columns"] = joined(columns, 20)
+    items |= {f"{key}s": about[key] for key in ("label", "weight") if about[key] is not None}
     page.items(items)

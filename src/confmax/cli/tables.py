@@ -28,6 +28,7 @@ from confmax.cli import csvs
 from confmax.cli.csvs import STANDARD, Source, as_names, is_number, opened, refuse_repeated, short
 from confmax.places import is_stream, same_place, write_whole
 from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
+from confmax.tables.partitioned.table import naming
 
 PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
 DECISION = "decision"
@@ -43,17 +44,7 @@ _MAGIC = {
     b"\x1f\x8b": (".gz", "a gzip archive"),
 }
 # what zipfile, zlib and NumPy raise on a damaged archive
-_DAMAGE = (
-    ValueError,
-    OSError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    RuntimeError,
-    MemoryError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_DAMAGE = (ValueError, OSError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +101,8 @@ class Frame:
         column = self.columns.get(name)
         if column is None or not is_list(column.type):
             return None
-        lists = array_of_lists(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
-        if lists is None:
-            raise ValueError(
-                f"column {name!r} of {self.path} does not hold the same number of probabilities in every row"
-            )
+        with naming(f"column {name!r} of {self.path}"):
+            lists = array_of_lists(column)
         return lists if lists.shape[1] >= 2 else None
 
     def is_numeric(self, name: str) -> bool:
@@ -324,13 +312,11 @@ def _read_parquet(source: Source) -> Frame:
 
 def _read_npz(source: Source) -> Frame:
     path = source.path
-    arrays: dict[str, NDArray[Any]] = {}
     try:
         # opened here, because np.load leaves a damaged file open
         with source.open() as file, np.load(file, allow_pickle=False) as archive:
             refuse_repeated(archive.files, path)
-            for name in archive.files:
-                arrays[name] = archive[name]
+            arrays = {name: archive[name] for name in archive.files}
     except _DAMAGE as error:
         why = "it holds pickled objects, which are never loaded" if "pickle" in str(error) else short(error)
         way_out = "save arrays of numbers or strings with numpy.savez"
@@ -386,7 +372,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_decisions(
-    path: Path, frame: Frame, decisions: NDArray[Any], *, block: str | None = None, block_names: Sequence[str] = ()
+    path: Path, frame: Frame, decisions: NDArray[Any], *, block: str | None = None, block_names: Sequence[Any] = ()
 ) -> list[str]:
     """Write the columns of ``frame`` and the column `DECISION`, in the format that the name of ``path`` says.
 
@@ -400,7 +386,7 @@ def write_decisions(
         One decision per row, as names.
     block : str or None
         The two-dimensional array that was decided on; its columns are called ``block_names`` in a table.
-    block_names : sequence of str
+    block_names : sequence
         Names of the block's columns.
 
     Returns
@@ -414,31 +400,27 @@ def write_decisions(
     left_out: list[str] = []
     table = frame.table
     if table is None and extension != ".npz":
-        named = {} if block is None else {block: list(block_names)}
-        table, left_out = _as_table(frame, len(decisions), named)
+        table, left_out = _as_table(frame, len(decisions), {block: list(map(str, block_names))})
         if DECISION in table.column_names:
             raise ValueError(f"a class is named {DECISION!r}, like the column of decisions; write .npz instead")
     if table is None:
-        data = _npz_bytes({**frame.arrays, DECISION: decisions})
-    elif extension == ".csv":
-        # the cells as they were read, not numbers written anew
-        separator = "\t" if path.suffix.lower() == ".tsv" else frame.separator or ","
-        data = csvs.csv_bytes(table.append_column(DECISION, pa.array(decisions)), separator)
+        write_whole(path, _npz_bytes({**frame.arrays, DECISION: decisions}))
+        return left_out
+    # CSV takes the cells as they were read, not numbers written anew; names stay as the file has them, spaces and all
+    if frame.is_text and extension != ".csv":
+        columns = map(csvs.typed_column, frame.columns.values())
+        table = pa.table(dict(zip(table.column_names, columns, strict=True))).combine_chunks()
+    table = table.append_column(DECISION, pa.array(decisions))
+    if extension == ".csv":
+        data = csvs.csv_bytes(table, "\t" if path.suffix.lower() == ".tsv" else frame.separator or ",")
+    elif extension == ".parquet":
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        data = buffer.getvalue()
     else:
-        if frame.is_text:
-            # names as the file has them, also with spaces around
-            columns = map(csvs.typed_column, frame.columns.values())
-            table = pa.table(dict(zip(table.column_names, columns, strict=True))).combine_chunks()
-        typed = table.append_column(DECISION, pa.array(decisions))
-        data = _parquet_bytes(typed) if extension == ".parquet" else _npz_bytes(_as_arrays(typed))
+        data = _npz_bytes(_as_arrays(table))
     write_whole(path, data)
     return left_out
-
-
-def _parquet_bytes(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()
 
 
 def _npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -453,7 +435,7 @@ def _npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _as_table(frame: Frame, n: int, named: Mapping[str, Sequence[str]]) -> tuple[pa.Table, list[str]]:
+def _as_table(frame: Frame, n: int, named: Mapping[str | None, Sequence[str]]) -> tuple[pa.Table, list[str]]:
     """Return the arrays of n rows as a table, and the names of the others."""
     columns: dict[str, Any] = {}
     left_out = []

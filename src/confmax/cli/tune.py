@@ -18,9 +18,9 @@ from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined, read_rows
 from confmax.cli.csvs import is_number
 from confmax.cli.large import SHARE, is_read_in_parts, rows_in_parts
-from confmax.cli.metrics import order_needed
+from confmax.cli.metrics import check_applies
 from confmax.cli.report import check_tune, write_cross_fitted_page
-from confmax.cli.show import Bar, Document, Page, finite, number, print_document, show_source, source_document
+from confmax.cli.show import Bar, Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import read_cells, read_frame, refuse_same
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
@@ -59,7 +59,9 @@ from confmax.tables.columns import find, table_order
     "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
 )
 @click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers.")
+@click.option(
+    "--seed", "random_state", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers."
+)
 @click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
               help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
                    "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
@@ -89,11 +91,11 @@ def tune(
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
     """
-    metric, params, costs = (more.pop(key) for key in ("metric", "params", "costs"))
-    if metric is None and costs is None:
+    name, params, costs, in_parts = (more.pop(key) for key in ("metric", "params", "costs", "in_parts"))
+    if name is None and costs is None:
         raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
     # whatever can be refused is refused before the file is read, which may take minutes
-    named_metric(metric or "linear", params, costs)
+    metric = named_metric(name or "linear", params, costs)
     read = [path for path in (file, costs) if path is not None]
     if out is not None:
         for path in read:
@@ -101,29 +103,24 @@ def tune(
     app.check_rule_output(out, force)
     app.one_result(as_json, out, report)
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
-    if not 0 <= more["seed"] < 2**63:
-        raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['seed']}")
+    if not 0 <= more["random_state"] < 2**63:
+        raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['random_state']}")
     if more["confusion"] in ("labels", "blend") and options.label is None:
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
     if more["calibration"] in ("temperature", "vector") and options.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
     check_tune(report, out, options.label, second, read)
-    settings = {
-        "confusion": more["confusion"],
-        "calibration": None if more["calibration"] == "none" else more["calibration"],
-        "solver": more["solver"],
-        "randomized": {"auto": "auto", "yes": True, "no": False}[more["randomized"]],
-        "tol": more["tol"],
-        "max_passes": more["max_passes"],
-        "random_state": more["seed"],
-    }
+    # what is left are the settings of `maximize`, by its names
+    calibration = None if more["calibration"] == "none" else more["calibration"]
+    randomized = {"auto": "auto", "yes": True, "no": False}[more["randomized"]]
+    settings = {**more, "calibration": calibration, "randomized": randomized}
     with Bar("tuning", "passes") as bar:
-        if is_read_in_parts(file, more["in_parts"]):
+        if is_read_in_parts(file, in_parts):
             rows = rows_in_parts(file, options, bar.rows)
         else:
             rows = read_rows(read_frame(file, options.sep), options)
-        solution = tune_rows(rows, metric or "linear", params, costs, callback=bar.step, **settings)
-    document = {**source_document(rows, options), **_solution_document(solution, costs)}
+        solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
+    document = {**source_document(rows), **_solution_document(solution, costs)}
     document["rule_file"] = app.save_rule(solution.rule, out, force)
     if report is not None:
         try:
@@ -140,22 +137,17 @@ def tune(
 # --- the work --------------------------------------------------------------------------------------------------------
 
 
-def tune_rows(rows: FileRows, metric: str, params: Mapping[str, Any], costs: Path | None, **settings: Any) -> Solution:
+def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: Any) -> Solution:
     """Return the solution that maximises a metric on a file's rows; ``settings`` are those of `maximize`."""
-    chosen = named_metric(metric, params, costs)
     extra: tuple[str, ...] = ()
-    order_known = rows.order_known
     if costs is not None:
         table, extra, by_name = read_costs(costs, rows.classes)
-        chosen, order_known = metrics.get("linear", cost=table), order_known or by_name
-    if chosen.binary:
-        chosen.check_table(len(rows.classes), len(rows.classes))  # with more classes no order helps
-    if chosen.ordered and not order_known:
-        raise ValueError(order_needed(chosen, rows))
+        metric, rows = metrics.get("linear", cost=table), replace(rows, order_known=rows.order_known or by_name)
+    check_applies(metric, rows)
     # only now: after an error nobody needs notes on the columns that were chosen
     for note in rows.notes:
         app.warn(note)
-    solution = maximize(chosen, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
+    solution = maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
     if extra:
         solution = replace(solution, rule=replace(solution.rule, class_names=(*rows.classes, *extra)))
     return solution
@@ -262,7 +254,6 @@ def _names(cells: Sequence[str], classes: Sequence[Any]) -> bool:
 
 def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print what `tune` found."""
-    on_labels = document["confusion"] == "labels"
     show_source(page, document)
     page.say()
     how = {
@@ -272,15 +263,12 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     }[document["confusion"]]
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
-    rows = [
-        (name, number(document[key]))
-        for name, key in (("argmax", "argmax"), ("p/prior", "p_prior"), ("tuned", "tuned"))
-    ]
-    if not on_labels and document["tuned_on_labels"] is not None:
-        rows.append(("on labels", number(document["tuned_on_labels"])))
+    items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
+    if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
+        items["on labels"] = number(document["tuned_on_labels"])
     if document["calibration"] is not None:
-        rows.append(("calibration", document["calibration"]["told"]))
-    page.items([*rows, ("guarantee", document["guarantee"]), ("passes", str(document["passes"]))])
+        items["calibration"] = document["calibration"]["told"]
+    page.items({**items, "guarantee": document["guarantee"], "passes": str(document["passes"])})
     page.say()
     page.block(str(rule))
     page.say()

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,37 +27,16 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array
+from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
-from confmax.estimators.steps import (
-    checked_labels,
-    fit_params_for,
-    fit_split,
-    in_order,
-    known_classes,
-    refuse_other_classes,
-    refuse_unknown,
-    rule_for,
-    splits_of,
-    warn_of_order,
-)
-from confmax.estimators.table import (
-    MeanOfModels,
-    OutOfFold,
-    all_columns,
-    collapsed,
-    is_repetitive,
-    refit_loss,
-    table_of,
-)
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
-from confmax.metrics.alignment import fit_metric
-from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
-from confmax.solution import Solution
-from confmax.solution.tuning import check_settings, tune, warn_of_trivial
+from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
 from confmax.tables import Table, here, make_table
+from confmax.tables.columns import warn
 from confmax.tables.folds import cross_fit, quietly
 from confmax.tables.seed import RandomState, as_seed
 
@@ -201,109 +179,78 @@ class MetricClassifierCV(RuleClassifier):
         # before anything is fitted
         seed = as_seed(self.random_state)
         check_settings(self.confusion, self.calibration, self.randomized)
-        for name in ("fold_rules", "ensemble"):
+        for name in ("fold_rules", "ensemble", "refit"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         model = self._model()
-        classes = known_classes(model, y)
+        classes = steps.known_classes(model, y)
         order = None if self._order is None else [name for name in self._order if name in classes]
         labels = order if self.labels is None and self.pos_label is None else self.labels
-        metric = in_order(resolve(self.metric), classes, labels, self.pos_label)
+        metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label)
         warn_of_trivial(metric)
         routed = self._routed(weight, params)
-        settings = {
-            "confusion": self.confusion,
-            "calibration": self.calibration,
-            "solver": self.solver,
-            "randomized": self.randomized,
-            "random_state": seed,
-        }
-        self.tuned_on_ = "given"
-        self.refit_loss_: float | None = None
-        self.fold_rules_: list[DecisionRule] = []
-        if self._is_prefit:
-            proba = model.predict_proba(X)
-            refuse_other_classes(model, classes)
-            raw = table_of(proba, y, weight, classes)
-            self.solution_ = tune(fit_metric(metric, raw, explicit=True), raw, **settings)
-            warn_of_order(raw)
-            self.rule_ = self.solution_.rule
-        else:
-            model, held_out = self._cross_fitted(model, X, y, weight, classes, routed)
-            refuse_other_classes(model, classes)
-            own = model.predict_proba(X) if self.refit or self.ensemble else None
-            self._tune_rules(metric, held_out, own, (y, weight, classes), settings)
-            proba, weight = held_out.proba, held_out.weight
-        self.estimator_ = model
-        mean = here(partial(np.average, axis=0, weights=weight), proba)
-        # only the rows of a model that was fitted before may be elsewhere
-        mean = raw.mean_probability() if mean is None else mean
-        thresholds = class_thresholds([self.rule_, *self.fold_rules_], mean)
-        self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
-
-    def _cross_fitted(
-        self, model: Any, X: Any, y: NDArray[Any], weight: Any, classes: list[Any], routed: Mapping[str, Any]
-    ) -> tuple[Any, OutOfFold]:
-        """Return the model that probabilities come from, and the out-of-fold probabilities."""
-        splits = self._splits(X, y, routed["splitter"]["split"])
-        fit_params = fit_params_for(self.estimator, routed["estimator"]["fit"])
-        keep = self.ensemble or not self.refit
-        found = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in splits
-        )
-        if self.ensemble:
-            model = MeanOfModels([each for _, _, each in found], np.array(classes))
-        else:
-            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
-        tests = tuple(np.arange(len(y))[test] for _, test in splits)
-        rows = np.concatenate(tests)
-        proba = np.concatenate([all_columns(part, own, classes) for part, own, _ in found])
-        return model, OutOfFold(proba, y[rows], None if weight is None else weight[rows], rows, tests)
-
-    def _tune_rules(
-        self,
-        metric: Metric,
-        held_out: OutOfFold,
-        own: Any,
-        given: tuple[NDArray[Any], Any, list[Any]],
-        settings: Mapping[str, Any],
-    ) -> None:
-        """Set the solution, the rules of the folds, and what they were tuned on.
-
-        ``own`` are the final model's probabilities of all rows of X, None where it was not fitted on them; ``given``
-        are labels, weights and classes of these rows.
-        """
-        y, weight, classes = given
-        few = False
-        if own is not None:
-            own, n_distinct = collapsed(own)
+        model, out, rows, tests = self._tables(model, X, y, weight, classes, routed)
+        own, few = None, False
+        if not self._is_prefit and (self.refit or self.ensemble):
+            proba, n_distinct = steps.collapsed(model.predict_proba(X))
+            own = make_table(proba, y, weight, classes).in_memory()
             # a metric whose best rule is deterministic has no mixture that the fold models could imitate
-            mixes = metric.structure.may_draw
-            few = mixes and is_repetitive(n_distinct, table_of(own, y, weight, classes).in_memory())
-        self.tuned_on_ = "refit" if few else "folds"
+            few = metric.structure.may_draw and steps.is_repetitive(n_distinct, own)
+        not_refitted = "given" if self._is_prefit else "folds"
+        self.tuned_on_ = "refit" if few else not_refitted
+        settings = {name: getattr(self, name) for name in ("confusion", "calibration", "solver", "randomized")}
 
         def tuned(test: NDArray[np.intp] | None = None) -> Solution:
-            raw: Table
-            raw = out = held_out.table(classes, None if test is None else ~np.isin(held_out.rows, test))
-            if few:
-                raw = table_of(own, y, weight, classes, None if test is None else ~np.isin(np.arange(len(y)), test))
-            return tune(fit_metric(metric, raw, explicit=True), raw, out_of_fold=out if few else None, **settings)
-
-        self.solution_ = tuned()
-        warn_of_order(held_out.table(classes))
-        self.rule_ = self.solution_.rule
-        if own is not None:
-            same_rows = table_of(own[held_out.rows], held_out.y, held_out.weight, classes).in_memory()
-            self.refit_loss_ = refit_loss(self.rule_, self.solution_.metric, held_out.table(classes), same_rows)
+            raw = held_out = out if test is None else out.in_memory().take(~np.isin(rows, test))
+            if own is not None and few:
+                raw = own if test is None else own.take(~np.isin(np.arange(len(y)), test))
+            fitted = fit_metric(metric, raw, explicit=True)
+            return tune(fitted, raw, out_of_fold=held_out if few else None, random_state=seed, **settings)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
-            # the whole table was fine: what goes wrong without a split is that classes are absent
-            with suppress(ValueError):
+            # the whole table was fine: what goes wrong without a split is that classes, or all weights, are absent
+            with suppress(ValueError), np.errstate(invalid="ignore"):
                 return tuned(test).rule
             return None
 
-        tests = held_out.tests if self.fold_rules and len(held_out.tests) > 1 else ()
-        self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), tests) if rule is not None]
+        self.solution_ = tuned()
+        self.rule_ = self.solution_.rule
+        # that the model is overconfident is no doubt of its columns
+        warn(doubt_of_order(out, calibrated=0.0))
+        self.refit_loss_ = None
+        if own is not None:
+            self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, out.in_memory(), own.take(rows))
+        parts = tests if self.fold_rules and len(tests) > 1 else []
+        self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), parts) if rule is not None]
+        self.estimator_ = model
+        thresholds = class_thresholds([self.rule_, *self.fold_rules_], out.mean_probability())
+        self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
+
+    def _tables(
+        self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], routed: Mapping[str, Any]
+    ) -> tuple[Any, Table, NDArray[np.intp], list[NDArray[np.intp]]]:
+        """Return the final model, the table to tune on, the row of X of each of its rows, and each split's test rows.
+
+        The table is out of fold; with a model that was fitted before, it holds all rows, and there are no splits.
+        """
+        if self._is_prefit:
+            return model, make_table(model.predict_proba(X), y, weight, classes), np.empty(0, np.intp), []
+        splits = self._splits(X, y, routed["splitter"]["split"])
+        fit_params = steps.fit_params_for(self.estimator, routed["estimator"]["fit"])
+        # models that are not used again need not come back from other processes
+        keep = self.ensemble or not self.refit
+        found = Parallel(n_jobs=self.n_jobs)(
+            delayed(steps.fit_split)(clone(model), X, y, split, fit_params, classes, keep=keep) for split in splits
+        )
+        if self.ensemble:
+            model = steps.MeanOfModels([fitted for _, fitted in found], np.array(classes))
+        else:
+            model = model.fit(X, y, **fit_params) if self.refit else found[0][1]
+        steps.refuse_other_classes(model, classes)
+        tests = [np.arange(len(y))[test] for _, test in splits]
+        rows, proba = np.concatenate(tests), np.concatenate([part for part, _ in found])
+        out = make_table(proba, y[rows], None if weight is None else weight[rows], classes)
+        return model, out, rows, tests
 
     @property
     def fold_spread_(self) -> Array:
@@ -321,8 +268,6 @@ class MetricClassifierCV(RuleClassifier):
 
     def _model(self) -> Any:
         """Return the estimator to work with: the fitted one itself, or a clone."""
-        if not isinstance(self.refit, (bool, np.bool_)):
-            raise ValueError(f"refit must be True or False; got {self.refit!r}")
         if not self._is_prefit:
             return clone(self.estimator)
         if self.ensemble:
@@ -343,7 +288,7 @@ class MetricClassifierCV(RuleClassifier):
             if not isinstance(state, np.random.RandomState):
                 state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
             cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
-        splits = splits_of(cv, X, y, params)
+        splits = steps.splits_of(cv, X, y, params)
         if not splits:
             raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
         if self.ensemble and len(splits) == 1:
@@ -362,20 +307,18 @@ class MetricClassifierCV(RuleClassifier):
         classes.
         """
         check_is_fitted(self, "estimator_")
-        metric, classes = self.solution_.metric, self.classes_.tolist()
+        classes = self.classes_.tolist()
         # labels that lie elsewhere are checked there
-        known = here(checked_labels, y)
+        known = here(steps.checked_labels, y)
         if known is not None:
-            refuse_unknown(known, classes)
+            steps.refuse_unknown(known, classes)
         table = make_table(self.estimator_.predict_proba(X), y if known is None else known, sample_weight, classes)
-        confusion = self.rule_.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
-        return float(metric.values(confusion))
+        return value_on_labels(self.rule_, self.solution_.metric, table)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""
-        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        if not self._is_prefit:
-            router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        router = MetadataRouter(owner=type(self).__name__) if self._is_prefit else super().get_metadata_routing()
+        router.add_self_request(self)
         return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
@@ -420,17 +363,8 @@ class FixedRuleClassifier(RuleClassifier):
 
     def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         model = clone(self.estimator)
-        classes = known_classes(model, y)
-        rule = rule_for(self.rule, classes)
+        classes = steps.known_classes(model, y)
+        rule = steps.rule_for(self.rule, classes)
         model.fit(X, y, **self._routed(weight, params)["estimator"]["fit"])
-        refuse_other_classes(model, classes)
+        steps.refuse_other_classes(model, classes)
         self.estimator_, self.rule_ = model, rule
-
-    @property
-    def _is_prefit(self) -> bool:
-        return False
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)

@@ -1,4 +1,15 @@
-"""Steps of the estimators' `fit`: checks of labels, one split, and the order of the classes."""
+"""Steps of the estimators' `fit`: one split, checks of labels, the tables to tune on, and the order of the classes.
+
+A model that is fitted again decides with other probabilities than those that its rule was tuned on. Where rows differ
+from each other this adds noise. Where rows repeat (categorical features, trees) it is an error that no number of rows
+removes: the fold models give one and the same row slightly different probabilities, a rule can tell them apart, and so
+imitates a mixture that it loses with the refitted model, to which these rows are equal. There the rule is tuned on the
+probabilities of the refitted model itself: on few distinct rows it can have learned little of single labels.
+
+Calibration, the share of the model and all shown values stay out of fold (`solution.tune` takes both tables). Averages
+and votes of fold models do not help there, because one deterministic model cannot imitate a draw
+(`benchmarks/RESULTS.md`, section estimator).
+"""
 
 from __future__ import annotations
 
@@ -20,13 +31,18 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
-from confmax.calibration.column_order import doubt_of_order
+from confmax.evaluate.uncertainty import Decided, compare
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule
-from confmax.tables import Table, here
-from confmax.tables.columns import find
+from confmax.solution import value_on_labels
+from confmax.tables import MemoryTable, given_hashes, here, host_array
+from confmax.tables.columns import find, warn
 from confmax.tables.labels import plain, refuse_masked
+
+ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
+REPLICATES = 200  # of the bootstrap of a loss on few rows
+LARGE, LOST_LARGE, LOST_SMALL = 1000, 0.01, 0.02  # rows from which on a loss above .01 is warned of, below .02
 
 
 def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -35,24 +51,39 @@ def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, An
     if get_config()["enable_metadata_routing"] or "sample_weight" not in params or takes:
         return params
     if not isinstance(estimator, FrozenEstimator):  # which fits nothing
-        warnings.warn(
+        warn(
             f"{type(estimator).__name__}.fit has no parameter sample_weight: it is fitted without weights, and they "
-            f"are used for tuning only; metadata routing can pass them to an inner estimator",
-            UserWarning,
-            stacklevel=5,
+            f"are used for tuning only; metadata routing can pass them to an inner estimator"
         )
     return {}
 
 
 def fit_split(
-    model: Any, X: Any, y: NDArray[Any], split: tuple[Any, Any], params: Mapping[str, Any], *, keep: bool
-) -> tuple[NDArray[Any], list[Any], Any]:
-    """Fit on the training rows; return probabilities on the test rows, their classes, and the model to ``keep``."""
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    split: tuple[Any, Any],
+    params: Mapping[str, Any],
+    classes: list[Any],
+    *,
+    keep: bool,
+) -> tuple[NDArray[Any], Any]:
+    """Fit on the training rows; return probabilities of ``classes`` (m, K) on the test rows, and a model to keep."""
     train, test = split
     X_train, y_train = _safe_split(model, X, y, train)
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
-    return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
+    return all_columns(model, X_test, classes), model if keep else None
+
+
+def all_columns(model: Any, X: Any, classes: list[Any]) -> NDArray[Any]:
+    """Return a model's probabilities (m, K) of all ``classes``; those that it was not fitted on get zero."""
+    proba, own = model.predict_proba(X), np.asarray(model.classes_).tolist()
+    if not set(own) < set(classes):
+        return proba  # all of them; other ones are refused with the final model
+    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
+    full[:, [classes.index(name) for name in own]] = proba
+    return full
 
 
 def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
@@ -79,11 +110,9 @@ def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> li
             f"or more rows"
         )
     if counts[few] < n_splits <= len(y):
-        warnings.warn(
+        warn(
             f"class {names[few]} has fewer rows ({counts[few]}) than there are folds ({n_splits}), so some folds have "
-            f"none of them; pass a smaller cv, or more rows of this class",
-            UserWarning,
-            stacklevel=6,
+            f"none of them; pass a smaller cv, or more rows of this class"
         )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # which names no class
@@ -141,11 +170,96 @@ def _shown(names: Sequence[Any], most: int = 6) -> str:
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 
-def warn_of_order(table: Table) -> None:
-    """Warn where the labels say that the model's columns are in another order than its classes."""
-    doubt = doubt_of_order(table, calibrated=0.0)  # that the model is overconfident is no doubt of its columns
-    if doubt:
-        warnings.warn(doubt, UserWarning, stacklevel=4)
+# --- the tables that are tuned on -------------------------------------------------------------------------------------
+
+
+def collapsed(proba: Any) -> tuple[NDArray[Any], int]:
+    """Return probabilities (n, K) in which rows that agree in float32 are equal, and how many are distinct.
+
+    A model may give copies of a row probabilities that differ in the last digit, by their place in a batch; no rule
+    must tell them apart.
+    """
+    P = host_array(proba)
+    _, first, place = np.unique(given_hashes(P), return_index=True, return_inverse=True)
+    return P[first][place.reshape(-1)], len(first)
+
+
+def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
+    """Return whether so few distinct rows are in the table that a model's probabilities of its training rows will do.
+
+    That is at most one in twenty rows, and no more than the rarest class has: where a model tells more rows apart than
+    that, it can have learned single labels of this class.
+    """
+    labels = table.labels
+    assert labels is not None
+    kept = slice(None) if table.weight is None else table.weight > 0
+    counts = np.bincount(labels[kept])
+    return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
+
+
+def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> float:
+    """Return the metric of a rule on labels with out-of-fold probabilities, minus that with the refitted model's.
+
+    The probabilities of a model on its own training rows flatter it, so that this is negative where all is well. What
+    a rule owes to differences between fold models it loses, and this is positive.
+
+    Warns
+    -----
+    UserWarning
+        If the loss is above .01 on 1000 rows or more, or above .02 on fewer rows with a 95 % interval above zero.
+    """
+    before, after = (value_on_labels(rule, metric, table) for table in (out_of_fold, refitted))
+    large = refitted.n_rows >= LARGE
+    doubtful = before - after > (LOST_LARGE if large else LOST_SMALL)
+    if doubtful and not large:
+        # on few rows chance alone loses as much: the same rows decide twice, so their difference is resampled
+        rules = {"before": Decided(*rule.decided(out_of_fold)), "after": Decided(*rule.decided(refitted))}
+        found = compare(out_of_fold, {"metric": metric}, rules, n_replicates=REPLICATES, stratified=True)
+        low = found.difference("before", "after").low
+        doubtful = low is not None and low > 0.0
+    if doubtful:
+        warn(
+            f"{metric!r} of the rule is {before:.4g} on out-of-fold probabilities and {after:.4g} on those of the "
+            f"final model: the rule does not suit that model; use one model for tuning and deciding: cv=0.25 with "
+            f"refit=False, or cv='prefit' with rows that the model was not fitted on"
+        )
+    return before - after
+
+
+class MeanOfModels:
+    """A classifier that averages the probabilities of the fold models.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        Fitted classifiers.
+    classes : ndarray (K,)
+        Class labels, sorted. A model that was not fitted on a class gives it probability zero.
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+        The models.
+    classes_ : ndarray (K,)
+        Class labels.
+    """
+
+    def __init__(self, models: Sequence[Any], classes: NDArray[Any]) -> None:
+        self.estimators_, self.classes_ = list(models), classes
+        # what a model knows of its features; not every model counts or names them
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(models[0], name):
+                setattr(self, name, getattr(models[0], name))
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the mean of the models' probabilities (n, K)."""
+        names = self.classes_.tolist()
+        return np.asarray(np.mean([all_columns(each, X, names) for each in self.estimators_], axis=0))
+
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Return the logarithms of `predict_proba` (n, K)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
 
 # --- the order of the classes ----------------------------------------------------------------------------------------
@@ -154,7 +268,7 @@ def warn_of_order(table: Table) -> None:
 def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, pos_label: Any) -> Metric:
     """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
     K = len(classes)
-    order = None
+    order = list(range(K))
     metric = aligned(metric, classes)
     if labels is not None:
         names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
@@ -162,24 +276,11 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
         if len(names) != K or sorted(order) != list(range(K)):
             raise ValueError(f"labels must hold each of the classes ({_shown(classes)}) once, in order; got {labels!r}")
     if pos_label is None:
-        metric = in_given_order(metric, range(K) if order is None else order)
+        metric = in_given_order(metric, order)
     else:
         metric = with_positive(metric, classes, pos_label)
-        if order is not None and classes[order[-1]] != pos_label:
+        if labels is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
-    _refuse_further_decisions(metric, K)
-    metric.check_table(K, K)
-    stated = order is not None or pos_label is not None
-    if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
-        raise ValueError(
-            f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
-            f"with the names in order, or pos_label= with the positive one of two{or_its_name(metric, classes)}"
-        )
-    return metric
-
-
-def _refuse_further_decisions(metric: Metric, K: int) -> None:
-    """Refuse a table of gains with decisions beyond the classes: an estimator predicts classes."""
     M = metric.n_decisions(K)
     if metric.gain is not None and len(metric.gain) == K < M:
         raise ValueError(
@@ -187,6 +288,14 @@ def _refuse_further_decisions(metric: Metric, K: int) -> None:
             f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
             f"confmax.maximize"
         )
+    metric.check_table(K, K)
+    stated = labels is not None or pos_label is not None
+    if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
+            f"with the names in order, or pos_label= with the positive one of two{or_its_name(metric, classes)}"
+        )
+    return metric
 
 
 def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) -> DecisionRule:

@@ -77,36 +77,21 @@ def tally(
         The number of classes K, and the number of decisions M of each rule.
     """
     K, Ms = sizes[0], tuple(map(int, sizes[1]))
-    values, columns, spans = None, [labels, *decisions], [K, *Ms]
-    if weight is not None:
-        values, rank = np.unique(weight, return_inverse=True)
-        columns, spans = [*columns, rank.reshape(-1)], [*spans, len(values)]
-    first, count = _alike(columns, spans)
-    place = np.arange(len(first))
-    cell = place
-    if values is not None:
-        # lots come sorted by cell, then by weight
-        new = np.ones(len(first), dtype=bool)
-        new[1:] = (labels[first[1:]] != labels[first[:-1]]) | (decisions[:, first[1:]] != decisions[:, first[:-1]]).any(
-            axis=0
-        )
-        cell = np.cumsum(new) - 1
-        place = np.flatnonzero(new)
-    rows = first[place]
-    lot_weight = None if weight is None else weight[first]
-    return Cells(labels[rows], decisions[:, rows].astype(np.int64), cell, count, lot_weight, K, Ms)
-
-
-def _alike(columns: Sequence[NDArray[np.integer]], spans: Sequence[int]) -> tuple[Index, Index]:
-    """Return a row of every distinct combination of the columns, in lexicographic order, and how many rows it has."""
-    code, span = columns[0].astype(np.int64), spans[0]
-    for column, size in zip(columns[1:], spans[1:], strict=True):
-        if span * size >= 1 << 62:
+    code, span = labels.astype(np.int64), K
+    for decision, M in zip(decisions, Ms, strict=True):
+        # many rules of many classes have more combinations than an integer has: those that occur are renumbered
+        if span * M >= 1 << 62:
             code = np.unique(code, return_inverse=True)[1].reshape(-1)
             span = int(code.max()) + 1
-        code, span = code * size + column, span * size
-    _, first, count = np.unique(code, return_index=True, return_counts=True)
-    return first, count
+        code, span = code * M + decision, span * M
+    _, first, cell = np.unique(code, return_index=True, return_inverse=True)
+    cells, cell = decisions[:, first].astype(np.int64), cell.reshape(-1)
+    if weight is None:
+        return Cells(labels[first], cells, np.arange(len(first)), np.bincount(cell), None, K, Ms)
+    values, rank = np.unique(weight, return_inverse=True)
+    # sums over the lots of a cell run over neighbours: lots come sorted by cell, then by weight
+    lots, count = np.unique(cell * len(values) + rank.reshape(-1), return_counts=True)
+    return Cells(labels[first], cells, lots // len(values), count, values[lots % len(values)], K, Ms)
 
 
 # --- draws -----------------------------------------------------------------------------------------------------------
@@ -124,6 +109,7 @@ class _Stratum:
         self.weight = None if cells.weight is None else cells.weight[many]
         self.row_cell = np.repeat(cells.cell[few], cells.count[few])
         self.row_weight = None if cells.weight is None else np.repeat(cells.weight[few], cells.count[few])
+        # the last share is that of all rows that are drawn one by one
         rest = [len(self.row_cell)] if len(self.row_cell) else []
         self.share = np.concatenate([cells.count[many], rest]) / self.n_rows
 
@@ -150,6 +136,7 @@ def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, str
     groups = [np.flatnonzero(label == k) for k in np.unique(label)] if stratified else [np.arange(len(label))]
     strata = [_Stratum(cells, lots) for lots in groups]
     n_few = sum(len(stratum.row_cell) for stratum in strata)
+    # the size of the chunks decides in which order random numbers are used: another size gives other replicates
     at_once = max(1, AT_ONCE // max(len(cells.label), n_few))
     for start in range(0, n_replicates, at_once):
         out = np.zeros((min(at_once, n_replicates - start), len(cells.label)))
@@ -203,9 +190,8 @@ class Counter:
         """Return the confusions of every rule, as a batch, for weights of the cells (B, D)."""
         K, B = self.cells.n_classes, len(weights)
         sums = np.asarray((self.sums @ np.ascontiguousarray(weights.T)).T)
-        rows = sums[:, :K]
-        total = rows.sum(axis=1, keepdims=True)
-        sums = sums / total
+        # replicates of weighted rows differ in their total weight, and metrics read fractions of it
+        sums = sums / sums[:, :K].sum(axis=1, keepdims=True)
         rows, place, atom, confusions = sums[:, :K], K, 0, []
         for mixture in self.mixtures:
             M = self.cells.n_decisions[atom]

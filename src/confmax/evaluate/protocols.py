@@ -42,6 +42,7 @@ class Decides(Protocol):
         """Return the same rule for columns in the order ``class_names``."""
 
 
+@runtime_checkable
 class Rule(Decides, AppliedRule, Protocol):
     """A rule that is evaluated, see `confmax.DecisionRule`: it is applied to tables of all kinds, too."""
 
@@ -53,6 +54,7 @@ class Rule(Decides, AppliedRule, Protocol):
     def to_json(self) -> str: ...
 
 
+@runtime_checkable
 class Tuned(Protocol):
     """How a rule was found, see `confmax.Solution`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +120,7 @@ class Score:
         """
         m, r, base = self._metric(metric), self._rule(rule), self._rule(to)
         drawn = self.replicates[m, r] - self.replicates[m, base]
+        # a difference of two infinite values, or of replicates that lack a class, says nothing of either rule
         known = drawn[np.isfinite(drawn)]
         better = float(np.mean(known > 0)) if len(known) else None
         value, other = float(self.values[m, r]), float(self.values[m, base])
@@ -127,14 +129,10 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the replicates as plain values that JSON can hold; None for non-finite numbers."""
-        by_metric: dict[str, Any] = {}
-        for metric in self.metrics:
-            by_metric[metric] = {}
-            for rule in self.rules:
-                minus = {
-                    base: _plain(self.difference(rule, base, metric)) for base in self._references() if base != rule
-                }
-                by_metric[metric][rule] = {**_plain(self.estimate(rule, metric)), "minus": minus}
+        by_metric: dict[str, Any] = {metric: {} for metric in self.metrics}
+        for metric, rule in product(self.metrics, self.rules):
+            minus = {base: _plain(self.difference(rule, base, metric)) for base in self._references() if base != rule}
+            by_metric[metric][rule] = {**_plain(self.estimate(rule, metric)), "minus": minus}
         return {
             "method": self.method if self.n_replicates else None,
             "level": self.level,
@@ -174,15 +172,14 @@ class Score:
         references = self._references()
         widths = [max(len(text) for text in ("rule", *self.rules)) + 4, 27, *(41 for _ in references)]
         for metric in self.metrics:
-            header = [metric, "value", *(f"minus {base}" for base in references)]
-            widths[0] = max(widths[0], len(metric) + 2)
-            lines.append("  " + "".join(text.ljust(width) for text, width in zip(header, widths, strict=True)).rstrip())
+            table = [[metric, "value", *(f"minus {base}" for base in references)]]
             for rule in self.rules:
-                cells = ["  " + rule, _shown(self.estimate(rule, metric))]
-                cells += ["" if base == rule else _shown(self.difference(rule, base, metric)) for base in references]
-                lines.append(
-                    "  " + "".join(text.ljust(width) for text, width in zip(cells, widths, strict=True)).rstrip()
-                )
+                minus = ["" if base == rule else _shown(self.difference(rule, base, metric)) for base in references]
+                table.append(["  " + rule, _shown(self.estimate(rule, metric)), *minus])
+            widths[0] = max(widths[0], len(metric) + 2)
+            for cells in table:
+                line = "".join(text.ljust(width) for text, width in zip(cells, widths, strict=True))
+                lines.append("  " + line.rstrip())
         return "\n".join(lines)
 
     def _references(self) -> tuple[str, ...]:
@@ -200,6 +197,12 @@ class Score:
         if rule not in self.rules:
             raise ValueError(f"the rules are {', '.join(self.rules)}; got {rule!r}")
         return self.rules.index(rule)
+
+
+def lacking(result: Score) -> list[tuple[Any, float]]:
+    """Return the classes that more replicates lack than lie beyond an end of an interval, with shares, rarest first."""
+    rare = [item for item in result.absent.items() if item[1] > (1 - result.level) / 2]
+    return sorted(rare, key=lambda item: -item[1])
 
 
 def _interval(drawn: Array, level: float) -> tuple[float | None, float | None]:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion
 from confmax.evaluate.applicable import positive_class
 from confmax.evaluate.protocols import Rule, plain_rule, with_gain
-from confmax.evaluate.uncertainty import values_at
+from confmax.evaluate.uncertainty import by_prior, values_at
 from confmax.metrics import Metric
 from confmax.tables import MemoryTable, apply_calibrator
 
@@ -151,7 +151,8 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
     # without labels a row counts for the class by its probability, as the rule calibrates it
     truth = apply_calibrator(rule.calibrator, table.proba)[:, k] if table.labels is None else table.labels == k
     truth = np.asarray(truth, dtype=np.float64)
-    prior = np.array([1.0 - np.average(truth, weights=weight), np.average(truth, weights=weight)])
+    frequency = float(np.average(truth, weights=weight))
+    prior = np.where(np.arange(2) == k, frequency, 1.0 - frequency)
     order = np.argsort(p, kind="stable")
     at = np.union1d(np.linspace(0.0, 1.0, EVEN), np.quantile(p, np.linspace(0.0, 1.0, BY_RANK)))
     # rows may have a probability of 1, and yet the last threshold decides none of them
@@ -167,11 +168,10 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
 
     # in order of p the rows above a threshold are the last ones: one running sum serves all thresholds
     above = [np.append(0.0, np.cumsum((weight * share)[order[::-1]]))[::-1][below] for share in (1.0 - truth, truth)]
-    inverse = np.divide(1.0, prior, out=np.zeros(2), where=prior > 0)
     plain = plain_rule(rule)
     named = [
         ("argmax", plain, 0.5, 1.0),
-        ("p/prior", with_gain(plain, Gains.reduced(inverse if k == 1 else inverse[::-1])), float(prior[1]), 1.0),
+        ("p/prior", with_gain(plain, by_prior(prior)), frequency, 1.0),
         *(("tuned rule", *part) for part in parts),
     ]
     marks = []

@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
+from confmax.evaluate.applicable import named
 from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.protocols import Decides, Tuned
-from confmax.evaluate.scores import PLAIN, Score
+from confmax.evaluate.scores import PLAIN, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
@@ -142,7 +143,7 @@ def score(
     >>> result.estimate("rule").value, result.difference("rule", "argmax").better
     (1.0, 1.0)
     """
-    chosen = _distinct([catalogue.resolve(one) for one in _listed(metric)])
+    chosen = _by_repr(metric)
     check_bootstrap(n_replicates, level)
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
@@ -157,27 +158,16 @@ def score(
     order = (_column_order(tuned_rules) or stated) if classes is None else classes
     table = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     # who tuned a rule for a metric of ordered classes has said what the order is
-    tuned_for = [one.metric.split("(")[0] for one in tuned_rules]
-    known = [catalogue.get(name) for name in tuned_for if name in catalogue.names() and name != "linear"]
-    known += [one.metric for one in (rule, *(rules or {}).values()) if _is_tuned(one)]
-    explicit = classes is not None or any(one.depends_on_order(table.n_classes) for one in known)
-    explicit = explicit or (stated is not None and order == stated) or pos_label is not None
+    tuned_for = [named(one.metric) for one in tuned_rules]
+    tuned_for += [one.metric for one in (rule, *(rules or {}).values()) if _is_tuned(one)]
+    explicit = classes is not None or pos_label is not None or (stated is not None and order == stated)
+    explicit = explicit or any(one is not None and one.depends_on_order(table.n_classes) for one in tuned_for)
     chosen = {
         name: fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
         for name, one in chosen.items()
     }
-    aligned = {
-        name: _aligned(name, one, table.classes) if isinstance(one, Decides) else one for name, one in judged.items()
-    }
-    result = compare(
-        table,
-        chosen,
-        {**plain_rules(table), **aligned},
-        n_replicates=int(n_replicates),
-        level=float(level),
-        stratified=bool(stratified),
-        seed=seed,
-    )
+    result = compare(table, chosen, {**plain_rules(table), **judged}, n_replicates=int(n_replicates),
+                     level=float(level), stratified=bool(stratified), seed=seed)  # fmt: skip
     doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
     for sentence in [*([doubt] if doubt else []), *doubts(result, chosen)]:
         warnings.warn(sentence, UserWarning, stacklevel=2)
@@ -200,18 +190,15 @@ def compare(
     ``stratified`` and ``seed`` are the bootstrap's. Decisions that are no classes are a ValueError."""
     assert table.labels is not None
     labels, weight = table.labels, table.weight
-    decided, mixtures, sizes = [], [], []
-    for name, rule in rules.items():
-        decisions, shares, M = _decisions(name, rule, table)
-        decided.append(decisions)
-        mixtures.append(shares)
-        sizes += [M] * len(shares)
-    decisions = np.concatenate(decided)
+    decided = [_decided(name, rule, table) for name, rule in rules.items()]
+    decisions = np.concatenate([one.decisions for one in decided])
+    sizes = [one.n_decisions for one in decided for _ in one.shares]
     if weight is not None and not weight.all():
         kept = weight > 0
         labels, weight, decisions = labels[kept], weight[kept], decisions[:, kept]
     cells = tally(labels, decisions, weight, (table.n_classes, sizes))
-    counter = Counter(cells, mixtures, matrix=any(one.statistics == "matrix" for one in metrics.values()))
+    whole = any(metric.statistics == "matrix" for metric in metrics.values())
+    counter = Counter(cells, [one.shares for one in decided], matrix=whole)
     values = _values(counter.confusions(cells.sums[None]), metrics)[:, :, 0]
     drawn = np.full((*values.shape, n_replicates), np.nan)
     absent, start = np.zeros(table.n_classes), 0
@@ -230,10 +217,14 @@ def compare(
 
 def plain_rules(table: MemoryTable) -> dict[str, Decided]:
     """Return what is decided without tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
-    prior = table.label_weight()
-    inverse = np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0)
-    decisions = decide(table.proba, Gains.reduced([np.ones(len(prior)), inverse]))
+    gains = (Gains.reduced(np.ones(table.n_classes)), by_prior(table.label_weight()))
+    decisions = decide(table.proba, Gains.concatenate(gains))
     return {name: Decided(line[None], np.ones(1), table.n_classes) for name, line in zip(PLAIN, decisions, strict=True)}
+
+
+def by_prior(prior: Array) -> Gains:
+    """Return the gain of p / ``prior`` (K,), which never decides a class without weight."""
+    return Gains.reduced(np.divide(1.0, prior, out=np.zeros(len(prior)), where=prior > 0))
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -259,34 +250,29 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     if metric.one_class:
         return np.where(present[:, 0], metric.values(S), np.nan)
     values = np.full(len(S), np.nan)
-    patterns, which = present[:1], np.zeros(len(S), np.intp)  # the same classes everywhere is the usual case
-    if (present != present[0]).any():
-        patterns, which = np.unique(present, axis=0, return_inverse=True)
+    patterns, which = np.unique(present, axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
+        # of one class alone, a metric of the recalls is no mean: `Metric.over` wants two
         if pattern.sum() >= 2:
-            same = which.reshape(-1) == k
-            matrix = None if S.matrix is None else S.matrix[same]
-            part = Confusion(S.rows[same], S.diagonal[same], S.columns[same], matrix)
-            values[same] = replace(metric, classes=tuple(used[pattern].tolist())).values(part)
+            same = np.flatnonzero(which.reshape(-1) == k)
+            values[same] = replace(metric, classes=tuple(used[pattern].tolist())).values(S[same])
     return values
 
 
 # --- rules and checks ------------------------------------------------------------------------------------------------
 
 
-def _decisions(
-    name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable
-) -> tuple[NDArray[np.integer], Array, int]:
-    """Return the decisions (A, n) of a rule's atoms on raw probabilities, their weights (A,), and M."""
+def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable) -> Decided:
+    """Return what a rule decides on raw probabilities."""
     if isinstance(rule, Decided):
         return rule
     if isinstance(rule, Decides):
-        return rule.decided(table)
+        return Decided(*_aligned(name, rule, table.classes).decided(table))
     try:
         codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
     except ValueError as error:
         raise ValueError(f"the decisions of {name!r} are not class labels: {error}") from None
-    return codes[None], np.ones(1), table.n_classes
+    return Decided(codes[None], np.ones(1), table.n_classes)
 
 
 def _is_tuned(value: Any) -> TypeGuard[Tuned]:
@@ -332,21 +318,18 @@ def _aligned(name: str, rule: Decides, classes: tuple[Any, ...]) -> Decides:
     return rule.reordered((*(names[k] for k in match.places), *rule.class_names[K:]))
 
 
-def _listed(metric: Any) -> list[Any]:
+def _by_repr(metric: Any) -> dict[str, Metric]:
+    """Return one metric, or several, by the names that results have for them."""
     if isinstance(metric, (str, Metric)) or callable(metric):
-        return [metric]
+        metric = [metric]
     if not isinstance(metric, Sequence) or not len(metric):
         raise ValueError(f"metric is a name, a Metric, a function, or a list of these; got {metric!r}")
-    return list(metric)
-
-
-def _distinct(chosen: Sequence[Metric]) -> dict[str, Metric]:
-    by_name: dict[str, Metric] = {}
-    for metric in chosen:
-        if repr(metric) in by_name:
-            raise ValueError(f"two metrics are called {metric!r}; drop one, or name it with from_function(name=)")
-        by_name[repr(metric)] = metric
-    return by_name
+    chosen: dict[str, Metric] = {}
+    for one in [catalogue.resolve(given) for given in metric]:
+        if repr(one) in chosen:
+            raise ValueError(f"two metrics are called {one!r}; drop one, or name it with from_function(name=)")
+        chosen[repr(one)] = one
+    return chosen
 
 
 def check_bootstrap(n_replicates: Any, level: Any) -> None:
@@ -366,13 +349,10 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
 def doubts(result: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
     """Return warnings about ``result`` for ``metrics``; with ``undefined`` also about values that do not exist."""
     sentences = []
-    tail, sizes_matter = (
-        (1 - result.level) / 2,
-        any(not isinstance(m.structure, Linear) or m.divides_by_prior for m in metrics.values()),
-    )
-    rare = {name: share for name, share in result.absent.items() if share > tail}
-    if rare and sizes_matter:
-        name, share = max(rare.items(), key=lambda item: item[1])
+    rare = lacking(result)
+    # a metric such as accuracy counts rows: a class that a replicate lacks changes nothing about the others
+    if rare and any(not isinstance(m.structure, Linear) or m.divides_by_prior for m in metrics.values()):
+        name, share = rare[0]
         others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
         sentences.append(
             f"{share:.0%} of replicates have no row of class {name}{others}, which distorts the intervals; collect "

@@ -35,25 +35,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def run_parts(work: Callable[[int], Any], n_parts: int) -> None:
-    """Call ``work(part)`` for every part; each thread takes the next part that nobody has taken."""
+def run_parts(work: Callable[[int], Any], n_parts: int) -> list[Any]:
+    """Return what ``work(part)`` makes of every part; each thread takes the next part that nobody has taken."""
     global _pool
     threads = min(numba.get_num_threads(), n_parts)
     parts = iter(range(n_parts))  # its next() is atomic
+    made: list[Any] = [None] * n_parts
 
     def take() -> None:
         for part in parts:
-            work(part)
+            made[part] = work(part)
 
     if threads == 1:
         take()
-        return
+        return made
     if _pool is None:
         _pool = ThreadPoolExecutor(numba.get_num_threads(), thread_name_prefix="confmax")
     helpers = [_pool.submit(take) for _ in range(threads - 1)]
     take()
     for helper in helpers:
         helper.result()
+    return made
+
+
+def over_rows(work: Callable[[int, int, int], Any], n_rows: int, chunk: int) -> list[Any]:
+    """Return what ``work(part, start, stop)`` gives for all rows, ``chunk`` of them at a time, in their order."""
+    starts = range(0, n_rows, chunk)
+    return run_parts(lambda k: work(k, starts[k], min(starts[k] + chunk, n_rows)), len(starts))
 
 
 def block_rows(n_classes: int) -> int:

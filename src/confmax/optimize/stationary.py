@@ -76,7 +76,7 @@ class Levels:
         """Return what the answers to `gains` leave."""
         B, low, high, denominators = len(self.low), self.low, self.high, self.denominators
         for k, levels in enumerate(self.asked(tol)):
-            part = answers.part(k * B, (k + 1) * B)
+            part = answers[k * B : (k + 1) * B]
             bounds = self.parts.bounds(levels, self.parts.excess(levels, part), self.parts.doubts(levels, part))
             values = self.parts.values(part)
             better = values > low
@@ -155,11 +155,11 @@ class Stationary(Solver):
         answers = problem.ask(asked)
         n_rules = len(moving) + (0 if state.waiting is None else len(state.waiting))
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
-        best_met = best_answer(problem, asked[:n_rules], answers.part(0, n_rules)) if n_rules else state.best
+        best_met = best_answer(problem, asked[:n_rules], answers[:n_rules]) if n_rules else state.best
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
         levels, waiting, bound = None, None, None
         if state.levels is not None:
-            levels = state.levels.answered(answers.part(n_rules, len(asked)), problem.tol)
+            levels = state.levels.answered(answers[n_rules:], problem.tol)
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, state.levels.low):
                 waiting, levels = levels.compromise(), None

@@ -17,7 +17,6 @@ from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
 from confmax.evaluate.figures import Figures, labels, metric_name
 from confmax.evaluate.palette import STEPS
-from confmax.evaluate.reliability import Reliability
 from confmax.evaluate.thresholds import ThresholdCurve
 from confmax.evaluate.trade_off import TradeOff
 from confmax.page.format import capital
@@ -56,8 +55,8 @@ RULES = (Series("argmax", "quiet"), Series("p/prior", "second", "■"), Series("
 
 def charts(figures: Figures) -> dict[str, Chart]:
     """Return the charts that the figures allow, by name."""
-    made = {"changes": _changes(figures), "recalls": _recalls(figures), **_matrices(figures)}
-    made["calibration"] = _calibration(figures)
+    made = {"changes": _changes(figures), "recalls": _recalls(figures), **_matrices(figures),
+            "calibration": _calibration(figures)}  # fmt: skip
     # a rule that decides as argmax has a way of length zero
     if figures.trade is not None and figures.changed:
         made["trade"] = _trade(figures, figures.trade)
@@ -119,19 +118,19 @@ def _tall(n_lines: int, line: int = 22) -> int:
     return n_lines * line + 48
 
 
-def _series(key: tuple[Series, ...], channel: str) -> Spec:
-    """Return series by "color" or "shape"; the key stands in the page, not in the chart."""
+def _series(key: tuple[Series, ...], *channels: str) -> Spec:
+    """Return series by "color", "shape" or both; the key stands in the page, not in the chart."""
+    looks = {"color": [f"var(--{one.colour})" for one in key], "shape": [MARKS[one.mark] for one in key]}
     # both channels name all series, so that a series without points changes no colour
-    looks = [f"var(--{one.colour})" if channel == "color" else MARKS[one.mark] for one in key]
-    return {channel: {"field": "what", "type": "nominal", "scale": {"domain": [one.name for one in key],
-                                                                    "range": looks}}}  # fmt: skip
+    scales = {channel: {"domain": [one.name for one in key], "range": looks[channel]} for channel in channels}
+    return {channel: {"field": "what", "type": "nominal", "scale": scale} for channel, scale in scales.items()}
 
 
-def _tips(fields: Mapping[str, str]) -> Spec:
-    """Return what is shown of a mark when it is pointed at: titles by field, numbers with four decimals."""
-    names = ("name", "what", "true", "decided")
+def _tips(fields: Mapping[str, str], form: str = ".4f") -> Spec:
+    """Return what is shown of a mark when it is pointed at: titles by field, numbers in a format."""
+    plain = ("name", "what", "true", "decided", "passes")
     return {"tooltip": [
-        {"field": field, "title": title, **({} if field in names else {"format": ".4f"})}
+        {"field": field, "title": title, **({} if field in plain else {"format": form})}
         for field, title in fields.items()
     ]}  # fmt: skip
 
@@ -151,13 +150,13 @@ def _changes(figures: Figures) -> Chart:
         what = row.verdict if row.verdict in ("better", "worse") else "could be noise"
         what = what if key is CHANGES else key[0].name
         rows.append({"name": name, "what": what, "value": minus.value, "low": low, "high": high})
-    y, x, colour = _down(names), "tuned rule minus argmax", _series(key, "color")
+    y, x = _down(names), "tuned rule minus argmax"
     tips = _tips({"name": "metric", "value": "change", "low": "from", "high": "to"})
     layers = [
         _layer("rule", {"x": {"datum": 0}}, color="var(--line-strong)"),
-        _layer("rule", {"y": y, "x": _along("low", x), "x2": {"field": "high"}, **colour}, strokeWidth=3, opacity=0.45,
-               strokeCap="round"),
-        _points({"y": y, "x": _along("value", x), **colour, **_series(key, "shape"), **tips}),
+        _layer("rule", {"y": y, "x": _along("low", x), "x2": {"field": "high"}, **_series(key, "color")},
+               strokeWidth=3, opacity=0.45, strokeCap="round"),
+        _points({"y": y, "x": _along("value", x), **_series(key, "color", "shape"), **tips}),
     ]  # fmt: skip
     spans = ", with intervals" if key is CHANGES else ""
     description = f"Change of {len(shown)} metrics from argmax to the tuned rule{spans}."
@@ -181,7 +180,7 @@ def _recalls(figures: Figures) -> Chart:
     before, value = (_along(field, "recall", domain=[0, 1]) for field in ("before", "value"))
     layers = [
         _layer("rule", {"y": y, "x": before, "x2": {"field": "after"}}, lines, strokeWidth=3, color="var(--line)"),
-        _points({"y": y, "x": value, **_series(key, "color"), **_series(key, "shape"), **tips}),
+        _points({"y": y, "x": value, **_series(key, "color", "shape"), **tips}),
     ]
     description = f"Recall of {len(kept)} classes, with argmax and with the tuned rule."
     return _chart(description, layers, rows, _tall(len(kept)), key)
@@ -217,13 +216,11 @@ def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
         "domain": [-most if signed else 0.0, most],
         "range": [f"var(--{kind}-{k})" for k in range(STEPS)],
     }
-    tips = _tips({"true": "true", "decided": "decided", "value": "share of the true class"})
-    tips["tooltip"][2]["format"] = f"{plus}.4f"
+    tips = _tips({"true": "true", "decided": "decided", "value": "share of the true class"}, f"{plus}.4f")
     place = {"x": _names_axis("decided", across), "y": _names_axis("true", down)}
     colour = {"color": {"field": field, "type": "quantitative", "scale": scale}}
     layers = [_layer("rect", {**place, **colour, **tips}, stroke="var(--card)", strokeWidth=1)]
-    few = len(columns) <= MOST_WRITTEN
-    if few:
+    if len(columns) <= MOST_WRITTEN:
         # the upper steps of a scale are dark on light pages and light on dark ones: their text is turned
         strong = {"test": f"abs(datum.{field}) > {0.56 * most:.6g}", "value": "var(--on-strong)"}
         text = {"field": "value", "type": "quantitative", "format": f"{plus}.2f"}
@@ -246,11 +243,14 @@ def _names_axis(field: str, names: list[str]) -> Spec:
 
 def _calibration(figures: Figures) -> Chart:
     # probabilities that are not calibrated further are one series
-    key: tuple[Series, ...] = (Series("as given", "quiet"),)
-    rows = _bins(figures.raw, "as given")
-    if figures.calibrated is not figures.raw:
-        key = (*key, Series("after calibration", "accent"))
-        rows += _bins(figures.calibrated, "after calibration")
+    measured = [figures.raw] if figures.calibrated is figures.raw else [figures.raw, figures.calibrated]
+    key = (Series("as given", "quiet"), Series("after calibration", "accent"))[: len(measured)]
+    rows = [
+        {"what": one.name, "stated": stated, "observed": observed, "share": share,
+         "low": max(0.0, observed - 2 * error), "high": min(1.0, observed + 2 * error)}
+        for one, bins in zip(key, measured, strict=True)
+        for stated, observed, share, error in zip(bins.stated, bins.observed, bins.share, bins.error, strict=True)
+    ]  # fmt: skip
     colour, title = _series(key, "color"), "observed frequency"
     x = _along("stated", "stated probability of the most probable class", domain=[0, 1])
     tips = _tips({"what": "probabilities", "stated": "stated", "observed": "observed", "share": "share of rows"})
@@ -266,18 +266,10 @@ def _calibration(figures: Figures) -> Chart:
     return _chart(description, layers, rows, 320, key)
 
 
-def _bins(bins: Reliability, what: str) -> list[Spec]:
-    return [
-        {"what": what, "stated": stated, "observed": observed, "share": share, "low": max(0.0, observed - 2 * error),
-         "high": min(1.0, observed + 2 * error)}
-        for stated, observed, share, error in zip(bins.stated, bins.observed, bins.share, bins.error, strict=True)
-    ]  # fmt: skip
-
-
 def _line_with_rules(description: str, place: Spec, tips: Spec, line: Spec, marks: list[Spec], path: list[Spec],
                      height: int) -> Chart:  # fmt: skip
     """Return a line with the points of argmax, p/prior and the tuned rule on it, or beside it."""
-    looks = {**place, **_series(RULES, "color"), **_series(RULES, "shape"), **tips}
+    looks = {**place, **_series(RULES, "color", "shape"), **tips}
     layers = [
         _layer("line", {**place, **line}, color="var(--line-strong)", strokeWidth=2),
         _points(looks, marks, size=140),
@@ -290,10 +282,7 @@ def _trade(figures: Figures, trade: TradeOff) -> Chart:
     path = [{"t": t, "x": x, "y": y} for t, x, y in zip(trade.steps, trade.other, trade.tuned, strict=True)]
     values = ((second.argmax, main.argmax), (second.prior, main.prior), (second.tuned, main.tuned))
     marks = [{"what": rule.name, "x": x.value, "y": y.value} for rule, (x, y) in zip(RULES, values, strict=True)]
-    place = {
-        "x": _along("x", other, zero=False, padding=14),
-        "y": _along("y", main.label, zero=False, padding=14),
-    }
+    place = {"x": _along("x", other, zero=False, padding=14), "y": _along("y", main.label, zero=False, padding=14)}
     # the way may turn back in either metric: its points are joined by step, not from left to right
     order = {"order": {"field": "t", "type": "quantitative"}}
     description = f"{main.label} against {other}, from argmax to the tuned rule and beyond."
@@ -316,28 +305,25 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
 def _convergence(figures: Figures) -> Chart:
     solution, run = figures.evidence.solution, figures.convergence
     assert solution is not None and run is not None
-    key: tuple[Series, ...] = (Series("best rule so far", "accent"),)
-    if solution.upper_bound is not None:
-        key = (*key, Series("upper bound", "second"))
-    rows = []
-    for n, value, bound in zip(*run, strict=True):
-        rows.append({"passes": n, "value": value, "what": key[0].name})
-        if np.isfinite(bound):
-            rows.append({"passes": n, "value": bound, "what": key[1].name})
+    best, bound = Series("best rule so far", "accent"), Series("upper bound", "second")
+    key = (best,) if solution.upper_bound is None else (best, bound)
+    rows = [
+        {"passes": n, "value": value, "what": one.name}
+        for n, *values in zip(*run, strict=True)
+        for one, value in zip((best, bound), values, strict=True)
+        if one is best or np.isfinite(value)
+    ]
     x = _along("passes", "scans of the table", zero=False, nice=False)
     # scans are whole numbers
     x["axis"] = {"tickMinStep": 1, "format": "d", "tickCount": 5}
     y = _along("value", metric_name(repr(solution.metric)), zero=False)
     tips = _tips({"what": "what", "passes": "scans", "value": "value"})
-    del tips["tooltip"][1]["format"]
-    layers = [
-        _layer("line", {"x": x, "y": y, **_series(key, "color"), **tips}, interpolate="step-after",
-               point={"filled": True, "size": 40})
-    ]  # fmt: skip
+    line = _layer("line", {"x": x, "y": y, **_series(key, "color"), **tips}, interpolate="step-after",
+                  point={"filled": True, "size": 40})  # fmt: skip
     description = (
         "Convergence: the best rule's value and, where one is proved, the upper bound, after each step of the search."
     )
-    return _chart(description, layers, rows, 220, key)
+    return _chart(description, [line], rows, 220, key)
 
 
 def _thresholds(figures: Figures) -> Chart:
@@ -352,17 +338,14 @@ def _thresholds(figures: Figures) -> Chart:
         rows.append({"name": row.name, "low": low, "high": high, "tuned": tuned, "plain": plain})
     y = _down([row.name for row in shown])
     x_plain, x_low, x_tuned = (_along(field, "threshold", domain=[0, 1]) for field in ("plain", "low", "tuned"))
-    tips = _tips(
-        {"name": "class", "tuned": "threshold", "low": "lowest fold", "high": "highest fold", "plain": "argmax"}
-    )
+    tips = _tips({"name": "class", "tuned": "threshold", "low": "lowest fold", "high": "highest fold",
+                  "plain": "argmax"})  # fmt: skip
     layers = [
         _points({"y": y, "x": x_plain}, size=60, color="var(--quiet)"),
         _layer("rule", {"y": y, "x": x_low, "x2": {"field": "high"}}, strokeWidth=6, opacity=0.35,
                color="var(--accent)", strokeCap="round"),
         _points({"y": y, "x": x_tuned, **tips}, color="var(--accent)", shape="diamond"),
     ]  # fmt: skip
-    description = (
-        f"Thresholds of {len(shown)} classes: of the rule, of argmax, and the range of the rules of the folds."
-    )
+    description = f"Thresholds of {len(rows)} classes: of the rule, of argmax, and the range of the rules of the folds."
     key = (RULES[0], RULES[2], Series("rules of the folds", "accent", "▬"))
     return _chart(description, layers, rows, _tall(len(shown)), key)

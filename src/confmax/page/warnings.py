@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from confmax.evaluate.figures import Figures, labels
+from confmax.evaluate.scores import lacking
 from confmax.optimize import Status
 from confmax.page.format import capital, listed, number, percent, rows, threshold
 
@@ -73,15 +74,15 @@ def few_rows(figures: Figures) -> str:
 
 def lost_classes(figures: Figures) -> str:
     """Classes that bootstrap replicates lack."""
-    tail = (1 - figures.score.level) / 2
-    lost = {str(name): share for name, share in figures.score.absent.items() if share > tail}
+    lost = lacking(figures.score)
     if not lost:
         return ""
-    name, share = max(lost.items(), key=lambda item: item[1])
+    name, share = lost[0]
     return (
-        f"Class {labels([name])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of it. "
-        f"In these replicates, means of recalls and the smallest recall leave the class out, and macro F1 and similar "
-        f"metrics count it as zero. The intervals of these metrics are unreliable and may not contain the value itself."
+        f"Class {labels([str(name)])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of "
+        f"it. In these replicates, means of recalls and the smallest recall leave the class out, and macro F1 and "
+        f"similar metrics count it as zero. The intervals of these metrics are unreliable and may not contain the "
+        f"value itself."
     )
 
 

@@ -1,6 +1,9 @@
-"""From a rule and rows to the file of a page: the checks, and the writing.
+"""From a rule and rows to the file of a page: the checks, the template, and the writing.
 
-The functions read a rule and a solution by their protocols, so that `Solution.report` can call them.
+The functions read a rule and a solution by their protocols, so that `Solution.report` can call them. The page is one
+HTML document that holds its own style, script, charts and numbers, and loads nothing. The template `page.html.jinja`
+holds the structure and the sentences that are always true. `words` and `warnings` write the sentences that depend on
+the figures.
 """
 
 from __future__ import annotations
@@ -9,6 +12,9 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +22,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax._version import __version__
+from confmax.calibration.words import printable
 from confmax.confusion import MAX_MATRIX_CLASSES, Array
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of
-from confmax.evaluate.figures import figures
+from confmax.evaluate.figures import AS_GOOD, CLASS_INTERVALS, Figures, figures
+from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.uncertainty import check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.page import Made, check_installed, page
+from confmax.page import format as form
+from confmax.page import words
+from confmax.page.charts import charts
+from confmax.page.warnings import warnings_of
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.seed import RandomState, as_seed
 
 AnyMetric = str | Metric | Callable[[Array], float]
 AnyPath = str | os.PathLike[str]
+# nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
+MOST_TEXT = 10_000  # characters of a line
+NEEDED = {
+    "vl_convert": "vl-convert-python, which holds the charts' library",
+    "jinja2": "jinja2, which fills in the page's template",
+}
 
 
 @dataclass(frozen=True)
@@ -53,32 +71,86 @@ class Settings:
         return replace(self, random_state=as_seed(self.random_state))
 
 
-def write_evaluated(
+def write(
     path: AnyPath,
-    rule: Rule,
+    rule: Rule | Tuned,
     proba: ArrayLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
-    solution: Tuned | None = None,
     metric: AnyMetric | None = None,
-    **settings: Any,
+    second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    random_state: RandomState = 0,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
 ) -> None:
-    """Write a report of a finished rule; `confmax.report.write` describes the arguments.
+    """Write a report of a finished rule on labelled rows that it was not tuned on.
 
-    ``solution`` is what the rule was found as, if that is known.
+    Parameters
+    ----------
+    path : path
+        Where to write the HTML page. It is written whole or not at all.
+    rule : DecisionRule or Solution
+        The rule to evaluate. With a solution, the page also shows gap and convergence, and it warns if the rows are
+        the tuning rows.
+    proba : array-like (n, K)
+        Raw class probabilities, columns in the order of ``rule.classes``.
+    y : array-like (n,)
+        True classes: names or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    metric : str, Metric, callable or None
+        The metric to evaluate; by default the one that the rule was tuned for.
+    second : str, Metric or callable
+        The metric of the trade-off.
+    n_replicates : int
+        Number of bootstrap replicates, as in `confmax.score`.
+    random_state : int, RandomState, Generator or None
+        Seed of the bootstrap, as there.
+    level : float
+        Level of the intervals, as there.
+    source : str
+        What the page calls the rows, such as the name of a file.
+    again : str or None
+        The command that makes the page again, as the page shows it; by default this call.
+    order_known : bool or None
+        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
+        depends on it, too, or if the classes are numbers.
+
+    Raises
+    ------
+    ValueError
+        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
+    ImportError
+        If the extra ``confmax[report]`` is not installed.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
+    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
     """
-    how = Settings(**settings).checked(path)
-    chosen, other = _metric_of(rule, solution, metric), resolve(how.second)
-    table = table_of(proba, y, sample_weight, rule.class_names[: rule.n_classes], stated=False)
+    solution = rule if isinstance(rule, Tuned) else None
+    evaluated = rule.rule if isinstance(rule, Tuned) else rule
+    if not isinstance(evaluated, Rule):
+        raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
+    how = Settings(second, n_replicates, level, random_state, source, again, order_known).checked(path)
+    chosen, other = _metric_of(evaluated, solution, metric), resolve(how.second)
+    table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
-    tuned_for = named(rule.metric) if solution is None else solution.metric
+    tuned_for = named(evaluated.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
-    evidence = evidence_of(table, chosen, rule, solution)
+    evidence = evidence_of(table, chosen, evaluated, solution)
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
-    pairs = [("rule", f"tuned for {rule.metric or 'a metric it does not name'}")]
+    pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path)))
 
 
@@ -88,15 +160,10 @@ def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | Non
     if solution is not None:
         return solution.metric
     metric = named(rule.metric)
-    if metric is None and rule.metric == "linear":
-        raise ValueError(
-            "the rule was tuned for costs, which a rule does not store; pass metric=, what to evaluate it by"
-        )
     if metric is None:
-        raise ValueError(
-            f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which is not in the "
-            f"catalogue; pass metric=, what to evaluate it by"
-        )
+        unknown = f"{rule.metric or 'a metric that it does not name'!r}, which is not in the catalogue"
+        what = "costs, which a rule does not store" if rule.metric == "linear" else unknown
+        raise ValueError(f"the rule was tuned for {what}; pass metric=, what to evaluate it by")
     return metric
 
 
@@ -164,11 +231,82 @@ def finish(
     numbers = figures(
         evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=seed
     )
-    shown = [
+    settings = [
         *pairs,
         ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
         ("seed", str(seed)),
         ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
     ]
-    made = Made(how.source, __version__, shown, how.again or call, evidence.rule.to_json())
+    made = {"source": how.source, "version": __version__, "settings": settings, "again": how.again or call,
+            "rule": evidence.rule.to_json()}  # fmt: skip
     write_whole(Path(path), page(numbers, made).encode())
+
+
+# --- the document -----------------------------------------------------------------------------------------------------
+
+
+def check_installed() -> None:
+    """Refuse, by an ImportError, to write a page without the packages of the extra ``confmax[report]``."""
+    for name, what in NEEDED.items():
+        if find_spec(name) is None:
+            raise ImportError(f"a report needs {what}; install it with: pip install 'confmax[report]'")
+
+
+def page(figures: Figures, made: dict[str, Any]) -> str:
+    """Return the document; the same figures give the same text.
+
+    ``made`` says how: ``source``, what the rows are, the ``version`` of confmax, ``settings``, pairs of names and
+    values that the figures depend on, ``again``, the call that makes the page again, and the ``rule`` as JSON.
+    """
+    from markupsafe import Markup
+
+    drawn, shown = charts(figures), figures.change.shown()
+    columns = figures.change.columns(shown)
+    share, change = figures.change.limits()
+    # what the template may use; only the texts of this package are Markup, all else is escaped
+    values = {
+        "figures": figures, "made": made, "words": words, "warnings": warnings_of(figures), "charts": drawn,
+        "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
+        "largest_share": share, "largest_change": change, "class_intervals": CLASS_INTERVALS, "as_good": AS_GOOD,
+        "policy": Markup(POLICY), "style": Markup(f"{style_variables()}\n{_resource('page.css')}"),
+        "specs": {name: chart.spec for name, chart in drawn.items()}, "bundle": Markup(bundle()),
+        "script": Markup(_resource("page.js")),
+    }  # fmt: skip
+    text: str = environment().from_string(_resource("page.html.jinja")).render(values)
+    return text
+
+
+def environment() -> Any:
+    """Return the environment of the template: values are escaped, and control characters in them are shown."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    def shown(value: Any) -> Any:
+        # lines may break; any other control character, those of writing direction included, could disguise a name
+        return value if isinstance(value, Markup) else "\n".join(
+            printable(line, MOST_TEXT) for line in str(value).split("\n")
+        )  # fmt: skip
+
+    # a name that is missing is an error, not an empty place on the page
+    made = Environment(
+        autoescape=True, finalize=shown, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    # JSON cannot hold what is not finite: better no page than one that does not draw
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    filters = ("capital", "count", "interval", "number", "percent", "rows", "threshold")
+    made.filters |= {name: getattr(form, name) for name in filters}
+    return made
+
+
+@cache
+def bundle() -> str:
+    """Return Vega, Vega-Lite and their embedding as one script."""
+    import vl_convert
+
+    # a script element ends at the first of these, wherever it stands
+    text: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _resource(name: str) -> str:
+    return (files("confmax") / "page" / name).read_text(encoding="utf-8")

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confmax.confusion import Array, Gains
+from confmax.confusion import Array
 from confmax.evaluate.confusion_change import ConfusionChange, goodness, limits_of
 from confmax.evaluate.palette import scale
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.trade_off import trade_off
+from confmax.evaluate.uncertainty import by_prior
 from confmax.metrics import Metric, resolve
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import RULES, OfRows, axes_of, is_dark, names_of, palette, weights_of
+from confmax.plotting.shared import RULES, OfRows, axes_of, palette, weights_of
 from confmax.solution import Solution
 from confmax.tables import make_table
 
@@ -81,15 +82,16 @@ class ConfusionChangeDisplay(OfRows):
         assert before is not None and after is not None
         # argmax decides classes only, the rule may have further decisions
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))
-        return cls(before=before, after=after, names=names_of(rule), normalize=normalize).plot(ax=ax)
+        names = [str(name) for name in rule.class_names]
+        return cls(before=before, after=after, names=names, normalize=normalize).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
         """Draw three matrices into three axes ``ax``."""
         from matplotlib.colors import ListedColormap
 
         self.figure_, self.ax_ = axes_of(ax, 3)
-        colours, dark = palette(self.ax_[0]), is_dark(self.ax_[0])
-        shares, changes = (ListedColormap(scale(kind, dark=dark)) for kind in ("share", "change"))
+        colours = palette(self.ax_[0])
+        shares, changes = (ListedColormap(scale(colours, kind)) for kind in ("share", "change"))
         before, after = self.before, self.after
         if self.normalize == "true":
             before, after = map(np.nan_to_num, ConfusionChange(before, after).shares())
@@ -179,9 +181,8 @@ class TradeOffDisplay(OfRows):
         # p/prior stands on the probabilities that the way is drawn on
         calibrated = table.calibrated(rule.calibrator)
         prior = table.label_weight() if table.has_labels else calibrated.mean_probability()
-        inverse = Gains.reduced(np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0))
         matrix = any(metric.statistics == "matrix" for metric in metrics)
-        plain = make_oracle(calibrated, mode).maximize(inverse, matrix=matrix)
+        plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
         at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
         return cls(steps=way.steps, tuned=way.tuned, other=way.other, plain=(at_plain[0], at_plain[1]),
                    labels=(repr(metrics[0]), repr(second))).plot(ax=ax)  # fmt: skip

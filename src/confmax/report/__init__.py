@@ -17,86 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.evaluate.evidence import cross_fitted
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.writing import AnyMetric, AnyPath, Settings, check_order, finish, table_of, write_evaluated
-from confmax.rule import DecisionRule
+from confmax.page.writing import AnyMetric, AnyPath, Settings, check_order, finish, table_of, write
 from confmax.solution import Solution, maximize
 from confmax.tables.seed import RandomState, as_seed
 
 __all__ = ["write", "write_cross_fitted"]
-
-
-def write(
-    path: AnyPath,
-    rule: DecisionRule | Solution,
-    proba: ArrayLike,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    *,
-    metric: AnyMetric | None = None,
-    second: AnyMetric = "accuracy",
-    n_replicates: int = 1000,
-    level: float = 0.95,
-    random_state: RandomState = 0,
-    source: str = "rows given",
-    again: str | None = None,
-    order_known: bool | None = None,
-) -> None:
-    """Write a report of a finished rule on labelled rows that it was not tuned on.
-
-    Parameters
-    ----------
-    path : path
-        Where to write the HTML page. It is written whole or not at all.
-    rule : DecisionRule or Solution
-        The rule to evaluate. With a solution, the page also shows gap and convergence, and it warns if the rows are
-        the tuning rows.
-    proba : array-like (n, K)
-        Raw class probabilities, columns in the order of ``rule.classes``.
-    y : array-like (n,)
-        True classes: names or column numbers.
-    sample_weight : array-like (n,) or None
-        Non-negative weights.
-    metric : str, Metric, callable or None
-        The metric to evaluate; by default the one that the rule was tuned for.
-    second : str, Metric or callable
-        The metric of the trade-off.
-    n_replicates : int
-        Number of bootstrap replicates, as in `confmax.score`.
-    random_state : int, RandomState, Generator or None
-        Seed of the bootstrap, as there.
-    level : float
-        Level of the intervals, as there.
-    source : str
-        What the page calls the rows, such as the name of a file.
-    again : str or None
-        The command that makes the page again, as the page shows it; by default this call.
-    order_known : bool or None
-        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
-        depends on it, too, or if the classes are numbers.
-
-    Raises
-    ------
-    ValueError
-        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
-    ImportError
-        If the extra ``confmax[report]`` is not installed.
-    OSError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> import confmax
-    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
-    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
-    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
-    """
-    solution = rule if isinstance(rule, Solution) else None
-    evaluated = rule.rule if isinstance(rule, Solution) else rule
-    if not isinstance(evaluated, DecisionRule):
-        raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
-    write_evaluated(path, evaluated, proba, y, sample_weight, solution=solution, metric=metric, second=second,
-                    n_replicates=n_replicates, level=level, random_state=random_state, source=source, again=again,
-                    order_known=order_known)  # fmt: skip
 
 
 def write_cross_fitted(

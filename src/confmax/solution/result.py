@@ -12,11 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
-from confmax.metrics.structure import MinOfLinear
+from confmax.metrics.structure import General, MinOfLinear, Quasiconvex
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
 from confmax.rule.html import solution_table
-from confmax.solution.guarantee import guarantee
+
+EXACT = 1e-12  # a gap of rounding size
+WORTH_SAYING = 1e-4  # what a mixture adds
+ENDINGS = {
+    Status.STOPPED: "the callback stopped the search",
+    Status.TRUNCATED: "max_passes cut the search short",
+    Status.OPTIMAL: "the search compared all rules of its kind",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,8 +107,30 @@ class Solution:
 
     @property
     def guarantee(self) -> str:
-        """What is proved about the rule, or why nothing is proved, in a sentence."""
-        return guarantee(self)
+        """What is proved about the rule, or why nothing is proved, in a sentence.
+
+        The bound is one on the metric of the expected confusion matrix, psi(E C). The expected metric E psi(C) of a
+        finite table is another number, which a rule can raise above the bound.
+        """
+        name, gap = repr(self.metric), self.gap
+        ending = ENDINGS.get(self.status, "search finished")
+        if gap is None and self.mode == "model":
+            return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
+        if gap is None:
+            structure = self.metric.structure
+            bounded = structure.fractions is not None or not isinstance(structure, (General, Quasiconvex))
+            way_out = ", confusion='model' gives one" if bounded else ""
+            return f"{ending}; no optimality guarantee on labels{way_out}"
+        within = "" if gap <= EXACT else f" by more than {gap:.2g}"
+        of = "of the confusion matrix expected from these probabilities"
+        proved = f"proved: no rule has a higher {name} {of}{within}"
+        loss = self.randomization_loss or 0.0
+        if loss > 0.5 * gap and loss >= WORTH_SAYING:
+            mixture = self.value + loss
+            return f"{proved}; a rule that decides at random reaches {mixture:.6g}, randomized=True returns it"
+        if self.status is Status.MAX_PASSES:
+            return f"{proved}; the search used all its passes, a larger max_passes may narrow this"
+        return proved
 
     @property
     def gain(self) -> Array | None:
@@ -186,9 +215,9 @@ class Solution:
         >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
         >>> solution.report("report.html", P[1::2], y[1::2])  # doctest: +SKIP
         """
-        from confmax.page.writing import write_evaluated  # which loads much that tuning does not need
+        from confmax.page.writing import write  # which loads much that tuning does not need
 
-        write_evaluated(path, self.rule, proba, y, sample_weight, solution=self, **settings)
+        write(path, self, proba, y, sample_weight, **settings)
 
     def _repr_html_(self) -> str:
         return solution_table(self)

@@ -1,8 +1,8 @@
 """`maximize`: from a table of probabilities to the best rule for a metric, with what is known about its optimality.
 
-`maximize` checks what it is given and fits the metric to the table. `tune` then takes three steps: a plan (calibration,
-confusion estimate and its oracle, solver), the run of the solver from its starting rules, and the solution, which is
-what the rule is worth once it is built. Estimators and reports enter at `tune`.
+`maximize` checks what it is given and fits the metric to the table. `tune` then takes three steps: the problem
+(calibration, confusion estimate and its oracle, solver, starting rules), the run of the solver, and the solution, which
+is what the rule is worth once it is built. Estimators and reports enter at `tune`.
 
 A solution is never worse than the plain rules, ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities, which
 people use without confmax. Their decisions on raw rows are evaluated on the calibrated estimate. If one
@@ -12,12 +12,13 @@ of them is better than the solver's rule, it is returned without a calibrator.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confmax import optimize
 from confmax.calibration import Calibration, check_calibration
 from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
@@ -26,25 +27,14 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
-from confmax.optimize import (
-    Mixture,
-    Outcome,
-    Problem,
-    Progress,
-    Solver,
-    Status,
-    baselines,
-    best_cut,
-    choose,
-    passes_allowed,
-    run,
-    warm_start,
-)
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
+from confmax.optimize.loop import WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import Table, TransferredDecisions, make_table
+from confmax.tables import Oracle, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
+from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
 from confmax.tables.seed import RandomState, as_seed
 
@@ -159,9 +149,12 @@ def maximize(
         fitted, raw, confusion=confusion, calibration=calibration, solver=solver,
         randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
-    # the order of an ordered categorical need not be that of the columns, which scikit-learn sorts
-    by_category = classes is None and order is not None and column_names(proba) is None
-    _warn_of_order(raw, solution.calibration, maybe_sorted=by_category)
+    likely = None
+    if classes is None and order is not None and column_names(proba) is None:
+        # the order of an ordered categorical need not be that of the columns, which scikit-learn sorts
+        likely = [sorted(raw.classes).index(name) for name in raw.classes]
+    calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
+    warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
     return solution
 
 
@@ -187,17 +180,40 @@ def tune(
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
     """
+    # what a solver prescribes takes the place of "auto"
+    settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
+    prescribed = getattr(solver, "settings", {})
+    settings |= {name: value for name, value in prescribed.items() if _is_auto(settings[name])}
+    mode, calibration, randomized = settings.values()
     labelled = raw.in_memory() if out_of_fold is None else out_of_fold
-    plan = _plan(
-        metric.finite(raw.n_rows), raw, labelled, solver=solver, confusion=confusion, calibration=calibration,
-        randomized=randomized, seed=random_state,
+    fitted = choose_calibration(labelled, calibration, seed=random_state)
+    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
+    if mode == "auto":
+        mode = WITH_LABELS if table.has_labels else "model"
+    share = None
+    if mode == "blend" and raw.has_labels:
+        # on probabilities that were calibrated on the same rows, the model would look better than it is
+        honest = labelled if fitted is None else held_out(labelled, fitted, seed=random_state, given=calibration)[0]
+        share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
+    oracle = CountingOracle(make_oracle(table, mode, model_share=share))
+    metric = metric.finite(raw.n_rows)
+    n_decisions = metric.n_decisions(table.n_classes)
+    method = optimize.choose(
+        solver, metric, table.n_classes, n_decisions, exact=oracle.exact,
+        blended=mode == "blend", in_parts=not table.is_whole,
     )  # fmt: skip
-    problem, plain = _problem(plan, tol, max_passes)
-    outcome = run(plan.solver, problem, callback)
-    solution = _solution(plan, outcome, plain, tol)
+    method.check(metric, table.n_classes, table.n_rows)
+    starts, plain, sample = _starts(method, metric, raw, oracle, tol, automatic=_is_auto(solver))
+    # the final evaluation is counted too, on labels once more where they are not the estimate
+    reserved = 2 if mode != "labels" and table.has_labels else 1
+    budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
+    problem = Problem(metric, oracle, n_decisions, tuple(starts), budget, tol, sample)
+    outcome = optimize.run(method, problem, callback)
+    best, base = _best(problem, outcome, plain, randomized, random_state)
+    solution = _solution(problem, outcome, best, base, mode, fitted)
     if out_of_fold is None:
         return solution
-    value = value_on_labels(solution.rule, plan.metric, out_of_fold)
+    value = value_on_labels(solution.rule, metric, out_of_fold)
     return replace(solution, label_value=value, tuned_on="refit")
 
 
@@ -221,17 +237,8 @@ def check_settings(
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
     if max_passes is not None and not (whole and max_passes >= 1):
         raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
-
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
-
-
-def _warn_of_order(raw: Table, fitted: Calibration | None, *, maybe_sorted: bool) -> None:
-    """Warn where the labels of a table speak against the order of its columns, which ``maybe_sorted`` doubts."""
-    likely = None
-    if maybe_sorted and tuple(sorted(raw.classes)) != raw.classes:
-        likely = [sorted(raw.classes).index(name) for name in raw.classes]
-    warn(doubt_of_order(raw, likely=likely, calibrated=None if fitted is None else fitted.log_loss_after))
 
 
 def warn_of_trivial(metric: Metric) -> None:
@@ -245,93 +252,6 @@ def warn_of_trivial(metric: Metric) -> None:
     )
 
 
-# --- the plan --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What is maximised, on what, and how.
-
-    Attributes
-    ----------
-    metric : Metric
-        Fitted to the table, and finite on it.
-    raw : Table
-        As it was passed. The table of the oracle is calibrated.
-    oracle : CountingOracle
-        Scans the table for the confusion estimate ``mode``.
-    mode : {"model", "labels", "blend"}
-        The estimate.
-    calibration : Calibration or None
-        What was chosen.
-    solver : Solver
-        What was chosen, ``automatic`` if by confmax.
-    randomized : {"auto", True, False}
-        Whether the rule may draw.
-    seed : int
-        Of the rule's draws.
-    """
-
-    metric: Metric
-    raw: Table
-    oracle: CountingOracle
-    mode: str
-    calibration: Calibration | None
-    solver: Solver
-    automatic: bool
-    randomized: bool | str
-    seed: int
-
-    @property
-    def table(self) -> Table:
-        return self.oracle.table
-
-    @property
-    def matrix(self) -> bool:
-        return self.metric.statistics == "matrix"
-
-    @property
-    def n_decisions(self) -> int:
-        return self.metric.n_decisions(self.table.n_classes)
-
-    def value(self, confusion: Confusion) -> float:
-        return float(self.metric.values(confusion))
-
-
-def _plan(
-    metric: Metric,
-    raw: Table,
-    labelled: Table,
-    *,
-    solver: Any,
-    confusion: Any,
-    calibration: Any,
-    randomized: Any,
-    seed: int,
-) -> _Plan:
-    """Choose calibration, confusion estimate and solver; the first two on the rows ``labelled``."""
-    settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
-    # what a solver prescribes takes the place of "auto"
-    prescribed = getattr(solver, "settings", {})
-    settings |= {name: value for name, value in prescribed.items() if _is_auto(settings[name])}
-    confusion, calibration = settings["confusion"], settings["calibration"]
-    fitted = choose_calibration(labelled, calibration, seed=seed)
-    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
-    mode = confusion if confusion != "auto" else (WITH_LABELS if table.has_labels else "model")
-    share = None
-    if mode == "blend" and raw.has_labels:
-        # on probabilities that were calibrated on the same rows, the model would look better than it is
-        honest = labelled if fitted is None else held_out(labelled, fitted, seed=seed, given=calibration)[0]
-        share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
-    oracle = CountingOracle(make_oracle(table, mode, model_share=share))
-    method = choose(
-        solver, metric, table.n_classes, metric.n_decisions(table.n_classes), exact=oracle.exact,
-        blended=mode == "blend", in_parts=not table.is_whole,
-    )  # fmt: skip
-    method.check(metric, table.n_classes, table.n_rows)
-    return _Plan(metric, raw, oracle, mode, fitted, method, _is_auto(solver), settings["randomized"], seed)
-
-
 def _is_auto(setting: Any) -> bool:
     return isinstance(setting, str) and setting == "auto"
 
@@ -339,25 +259,29 @@ def _is_auto(setting: Any) -> bool:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def _problem(plan: _Plan, tol: float, max_passes: int | None) -> tuple[Problem, list[Mixture]]:
-    """Return the problem with its starting rules and its budget, and argmax and p / prior on the raw probabilities."""
-    metric, table, oracle, method = plan.metric, plan.table, plan.oracle, plan.solver
-    n_decisions, priors = plan.n_decisions, _priors(table)
-    sample = warm_start(method, metric, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=plan.matrix, more=None if sample is None else sample.rules)
+def _starts(
+    method: Solver, metric: Metric, raw: Table, oracle: CountingOracle, tol: float, *, automatic: bool
+) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:
+    """Return the starting rules, argmax and p / prior on the raw probabilities, and the result of a sample of rows.
+
+    ``automatic`` says that confmax chose the solver.
+    """
+    table, matrix = oracle.table, metric.statistics == "matrix"
+    n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
+    sample = optimize.warm_start(method, metric, oracle, n_decisions, tol)
+    starts = optimize.baselines(
+        oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules
+    )
     plain = starts[: 1 + len(priors)]
-    if table is not plan.raw:
+    if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
-        on_raw = CountingOracle(TransferredDecisions(plan.raw, oracle))
-        plain = baselines(on_raw, _priors(plan.raw), n_decisions, matrix=plan.matrix)
-    automatic_for_two = plan.automatic and table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
+        on_raw = CountingOracle(TransferredDecisions(raw, oracle))
+        plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
+    automatic_for_two = automatic and table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
     if automatic_for_two and (not table.is_whole or metric.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
-        starts[:0] = [rule for rule in best_cut(metric, oracle)[:2] if rule is not None]
-    # the final evaluation is counted too, on labels once more where they are not the estimate
-    reserved = 2 if plan.mode != "labels" and table.has_labels else 1
-    budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    return Problem(metric, oracle, n_decisions, tuple(starts), budget, tol, sample), plain
+        starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
+    return starts, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample
 
 
 def _priors(table: Table) -> list[Array]:
@@ -369,90 +293,93 @@ def _priors(table: Table) -> list[Array]:
 
 
 class _Evaluated(NamedTuple):
-    """A rule as it is returned, and what it is worth on the table."""
+    """A rule as it is returned, what it is worth on the table, and how much less than the best mixture."""
 
     rule: DecisionRule
     statistics: Confusion
     value: float
+    loss: float = 0.0
 
 
-def _solution(plan: _Plan, outcome: Outcome, plain: Sequence[Mixture], tol: float) -> Solution:
-    """Choose between mixture, single rule and ``plain`` rules, build the rule, and evaluate what was built."""
-    names = ["argmax", "p/prior", "p/mean(p)"]
-    base = dict(zip(names, [plan.value(rule.confusion) for rule in plain], strict=False))
-    if outcome.prescribed:
-        best, mixed, loss = _evaluated(plan, plan.table, outcome.mixture), True, 0.0
-    else:
-        best, mixed, loss = _best(plan, outcome, plain, base)
-    label_value = _label_value(plan, best)
+def _solution(
+    problem: Problem, outcome: Outcome, best: _Evaluated, base: dict[str, float], mode: str, fitted: Calibration | None
+) -> Solution:
+    """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
+    metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
+    label_value = best.value if table.has_labels else None
+    if table.has_labels and oracle.model_share > 0.0:
+        # the labels are not the estimate, or not all of it: they take one more scan
+        label_value = _value(best.rule, metric, oracle.second_estimate(0.0))
     # the last digit of a closed gap is rounding
     upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
-    paid = None if not outcome.mixed else 0.0 if mixed else loss
+    paid = best.loss if outcome.mixed else None
     status = outcome.status
-    if status is Status.CONVERGED and upper is not None and upper - best.value - (paid or 0.0) > tol + 1e-12:
+    if status is Status.CONVERGED and upper is not None and upper - best.value - (paid or 0.0) > problem.tol + 1e-12:
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
-    if plan.mode == "blend":
+    if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
         upper, status = None, Status.FINISHED if status is Status.CONVERGED else status
     multipliers = outcome.multipliers
-    if multipliers is not None and plan.metric.classes is not None:
-        multipliers = np.zeros(plan.table.n_classes)
-        multipliers[list(plan.metric.classes)] = outcome.multipliers
+    if multipliers is not None and metric.classes is not None:
+        # the solver has one per class of the metric, the solution one per class of the table
+        multipliers = np.zeros(table.n_classes)
+        multipliers[list(metric.classes)] = outcome.multipliers
     return Solution(
-        best.rule, best.value, upper, paid, status, plan.oracle.n_passes, outcome.history, best.statistics,
-        label_value, base, plan.metric, plan.mode, plan.oracle.model_share, plan.calibration, multipliers=multipliers,
+        best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, best.statistics,
+        label_value, base, metric, mode, oracle.model_share, fitted, multipliers=multipliers,
     )  # fmt: skip
 
 
 def _best(
-    plan: _Plan, outcome: Outcome, plain: Sequence[Mixture], base: dict[str, float]
-) -> tuple[_Evaluated, bool, float]:
-    """Return the best rule, whether it is the mixture, and what it loses to it.
+    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], randomized: bool | str, seed: int
+) -> tuple[_Evaluated, dict[str, float]]:
+    """Choose between mixture, single rule and ``plain`` rules; return the best one, and the values of the plain ones.
 
-    ``base`` are the values of ``plain``, which are set to those of one kind of scan where rounding could matter.
+    These are of one kind of scan where rounding could matter.
     """
-    single_value = plan.value(outcome.single.confusion)
-    loss = max(0.0, plan.value(outcome.mixture.confusion) - single_value)
-    mixed = loss > 0.0 and (plan.randomized is True or (plan.randomized == "auto" and loss > RANDOMIZED_ABOVE))
-    best = _evaluated(plan, plan.table, outcome.mixture if mixed else outcome.single)
+    metric, table = problem.metric, problem.oracle.table
+    base = {name: float(metric.values(rule.confusion)) for name, rule in plain.items()}
+    if outcome.prescribed:
+        # the algorithm as printed returns its last rule, even where a plain one is better
+        return _evaluated(problem, table, outcome.mixture, seed), base
+    single_value = float(metric.values(outcome.single.confusion))
+    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
+    mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
+    chosen = outcome.mixture if mixed else outcome.single
+    best = _evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss)
     if mixed and best.value < single_value:
         # the mixture lived on weights of rounding size, which a rule does not keep
-        best, mixed, loss = _evaluated(plan, plan.table, outcome.single), False, 0.0
-    for name, rule in zip(base, plain, strict=False):
+        best, loss = _evaluated(problem, table, outcome.single, seed), 0.0
+    for name, rule in plain.items():
         if base[name] <= best.value + 1e-13 * max(1.0, abs(best.value)):
             continue
         # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(plan, plan.table.calibrated(None), rule)
+        again = _evaluated(problem, table.calibrated(None), rule, seed)
         base[name] = again.value
         if again.value > best.value:
-            best, mixed, loss = again, False, max(loss + single_value - again.value, 0.0)
-    return best, mixed, loss
+            best = again._replace(loss=max(loss + single_value - again.value, 0.0))
+    return best, base
 
 
-def _evaluated(plan: _Plan, table: Table, mixture: Mixture) -> _Evaluated:
+def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _Evaluated:
     """Build the rule of a mixture that decides on ``table``, and evaluate it."""
-    metric, (gains, weights) = plan.metric, mixture.gathered()
+    metric, (gains, weights) = problem.metric, mixture.gathered()
     gains = metric.with_ties_broken(gains)
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     names = names or (*table.classes, *extra_names(table.classes, gains.n_decisions))
-    rule = DecisionRule(held(gains), weights, names, repr(metric), plan.seed, table.calibrator)
+    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
     few = table.n_classes <= MAX_MATRIX_CLASSES
-    statistics = rule.evaluate(plan.oracle, matrix=few or plan.matrix)
-    value = plan.value(statistics)
+    statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)
+    value = float(metric.values(statistics))
     return _Evaluated(rule, statistics if few else replace(statistics, matrix=None), value)
 
 
-def _label_value(plan: _Plan, best: _Evaluated) -> float | None:
-    """Return the metric of the best rule on the labels, if there are any; a scan where they are not the estimate."""
-    if not plan.table.has_labels:
-        return None
-    if not plan.oracle.model_share > 0.0:
-        return best.value
-    return plan.value(best.rule.evaluate(plan.oracle.second_estimate(0.0), matrix=plan.matrix))
+def _value(rule: DecisionRule, metric: Metric, oracle: Oracle) -> float:
+    """Return the ``metric`` of a ``rule`` under the estimate of an ``oracle``."""
+    return float(metric.values(rule.evaluate(oracle, matrix=metric.statistics == "matrix")))
 
 
 def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
     """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
-    confusion = rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")
-    return float(metric.values(confusion))
+    return _value(rule, metric, make_oracle(table, "labels"))

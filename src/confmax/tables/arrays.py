@@ -14,25 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
 from confmax.tables.check import check_rows, normalised
-from confmax.tables.columns import column_names, matched, warn
 from confmax.tables.kinds import refuse_name
 from confmax.tables.labels import refuse_masked, vector
 
 ROW_SUM_TOLERANCE = 1e-3
 
 
-def as_array(
-    proba: ArrayLike, classes: Sequence[Any] | None = None, *, order: Sequence[int] | None = None
-) -> NDArray[Any]:
-    """Return a table as a C-contiguous array (n, K) of floats, its rows unchecked.
-
-    A frame's columns are put in the order of ``classes`` by their names, or all columns in the ``order`` given.
-    """
+def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray[Any]:
+    """Return a table as a C-contiguous array (n, K) of floats, its columns in ``order``, its rows unchecked."""
     refuse_masked(proba, "proba")
     P = np.asarray(proba)
-    if classes is not None:
-        order, note = matched(column_names(proba), classes)
-        warn(note)
     if order is not None and P.ndim == 2:
         P = P[:, list(order)]
     if P.ndim == 1:

@@ -33,12 +33,20 @@ GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of splitmix64's finaliser
 
 
-def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64-bit words, one to one: splitmix64's output for the state ``word * GOLDEN``."""
-    z = words * np.uint64(GOLDEN)
+def _scrambled(word: Any) -> Any:
+    z = word * np.uint64(GOLDEN)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
-    return np.asarray(z ^ (z >> np.uint64(31)))
+    return z ^ (z >> np.uint64(31))
+
+
+# for one word in a kernel; the same lines serve both, so that they cannot drift apart
+mix = njit(cache=True, nogil=True)(_scrambled)
+
+
+def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit words, one to one: splitmix64's output for the state ``word * GOLDEN``."""
+    return np.asarray(_scrambled(words))
 
 
 def column_factors(columns: int | NDArray[Any]) -> NDArray[np.uint64]:
@@ -91,15 +99,6 @@ def _words(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def mix(word):  # type: ignore[no-untyped-def]
-    """Scramble one word, as `mixed`."""
-    z = word * np.uint64(GOLDEN)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
-    return z ^ (z >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)

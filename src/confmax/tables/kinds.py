@@ -78,17 +78,9 @@ class Kind(ABC):
         """How checked rows of this kind are held; ValueError for what is read in parts only."""
 
     @abstractmethod
-    def check(
-        self,
-        proba: Any,
-        classes: Sequence[Any] | None = None,
-        *,
-        order: Sequence[int] | None = None,
-        hashed: bool = False,
-    ) -> Checked:
-        """Return given probabilities (n, K) as checked rows, hashed if asked.
+    def check(self, proba: Any, *, order: Sequence[int] | None = None, hashed: bool = False) -> Checked:
+        """Return given probabilities (n, K) as checked rows, hashed if asked, the columns of a frame in ``order``.
 
-        The columns of a frame are put in the order of ``classes`` by their names, or in an ``order`` of places.
         ValueError, with the first row that is no distribution.
         """
 
@@ -100,9 +92,10 @@ class Kind(ABC):
     def host(self, values: Any) -> NDArray[Any]:
         """Return values of this kind as an array in host memory."""
 
-    @abstractmethod
     def floats(self, values: Any) -> Any:
-        """Return given probabilities as numbers that `Storage.scaled` takes."""
+        """Return given probabilities as float32 or float64, dense: a calibrator knows no zeros that are left out."""
+        P = self.host(values)
+        return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
 
     @abstractmethod
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
@@ -121,19 +114,51 @@ class Kind(ABC):
         """Return the names (n,) of decisions (n,) from `predict_index`, in the dtype of ``names`` (M,)."""
 
 
+@final
+@dataclass(frozen=True)
+class Converted:
+    """A kind whose values are turned into those of another kind before anything is done with them.
+
+    Attributes
+    ----------
+    convert : callable
+        Returns the probabilities (n, K) of values, as a kind that is known.
+
+    Examples
+    --------
+    Counts of votes, as shares:
+
+    >>> from dataclasses import dataclass
+    >>> import confmax, numpy
+    >>> from confmax.tables.kinds import REGISTRY, Converted, register
+    >>> @dataclass
+    ... class Votes:
+    ...     counts: numpy.ndarray
+    >>> shares = Converted(lambda votes: votes.counts / votes.counts.sum(axis=1, keepdims=True))
+    >>> register("votes", lambda values: isinstance(values, Votes), lambda: shares)
+    >>> votes = Votes(numpy.array([[3, 1], [1, 4], [2, 2]]))
+    >>> confmax.maximize("balanced_accuracy", votes).rule.predict(votes).tolist()
+    [0, 1, 0]
+    >>> del REGISTRY[0]
+    """
+
+    convert: Callable[[Any], Any]
+    in_memory = True
+
+
 @dataclass(frozen=True)
 class Entry:
     """A kind in the registry."""
 
     name: str
     recognises: Callable[[Any], bool]
-    load: Callable[[], Kind]
+    load: Callable[[], Kind | Converted]
 
 
 REGISTRY: list[Entry] = []
 
 
-def register(name: str, recognises: Callable[[Any], bool], load: Callable[[], Kind]) -> None:
+def register(name: str, recognises: Callable[[Any], bool], load: Callable[[], Kind | Converted]) -> None:
     """Add a kind of values, or replace the one of this name; kinds that are registered later are tried first.
 
     Parameters
@@ -148,14 +173,22 @@ def register(name: str, recognises: Callable[[Any], bool], load: Callable[[], Ki
     REGISTRY[:] = [Entry(name, recognises, load), *(entry for entry in REGISTRY if entry.name != name)]
 
 
-def kind_for(values: Any) -> Kind:
+def kind_for(values: Any) -> Kind | Converted:
     """Return the kind of ``values``: arrays, which are registered first, take whatever nobody else recognises."""
     return next(entry for entry in REGISTRY if entry.recognises(values)).load()
 
 
-def kind_named(name: str) -> Kind:
-    """Return the kind that was registered under this ``name``."""
-    return next(entry for entry in REGISTRY if entry.name == name).load()
+def known(values: Any) -> tuple[Kind, Any]:
+    """Return a kind that acts on ``values`` itself, and these: converted, where their own kind does no more."""
+    kind = kind_for(values)
+    return known(kind.convert(values)) if isinstance(kind, Converted) else (kind, values)
+
+
+def storage_named(name: str) -> Storage:
+    """Return how the rows of the kind that was registered under this ``name`` are held."""
+    kind = next(entry for entry in REGISTRY if entry.name == name).load()
+    assert not isinstance(kind, Converted)
+    return kind.storage
 
 
 # --- verbs ------------------------------------------------------------------------------------------------------------
@@ -210,36 +243,8 @@ def make_table(
     (('no', 'yes'), [0, 1])
     """
     refuse_name(proba)
-    return kind_for(proba).table(proba, y, sample_weight, classes, stated=stated)
-
-
-def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
-    """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
-
-    A frame's columns are put in the order of ``classes`` by their names. A scipy.sparse matrix becomes
-    a csr_array, a torch tensor stays one.
-
-    Parameters
-    ----------
-    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        The table to check.
-    classes : sequence or None
-        Names of the columns of a frame, in the order that you want.
-
-    Raises
-    ------
-    ValueError
-        For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
-        else than one.
-
-    Examples
-    --------
-    >>> from confmax.tables import checked_probabilities
-    >>> checked_probabilities([[1, 0], [0.5, 0.5]])
-    array([[1. , 0. ],
-           [0.5, 0.5]])
-    """
-    return kind_for(proba).check(proba, classes).proba
+    kind, rows = known(proba)
+    return kind.table(rows, y, sample_weight, classes, stated=stated)
 
 
 def given_hashes(proba: Any) -> Any:
@@ -262,12 +267,13 @@ def given_hashes(proba: Any) -> Any:
     >>> bool((given_hashes([[0.25, 0.75]]) == given_hashes(np.array([[0.25, 0.75]], np.float32))).all())
     True
     """
-    return kind_for(proba).given_hashes(proba)
+    kind, rows = known(proba)
+    return kind.given_hashes(rows)
 
 
 def calibrated_rows(calibrator: Calibrator | None, proba: Any) -> Checked:
     """Return what a calibrator makes of checked ``proba`` (n, K), and how it is held."""
-    storage = kind_for(proba).storage
+    storage = known(proba)[0].storage
     return Checked(storage, proba) if calibrator is None else storage.calibrated(calibrator, proba)
 
 
@@ -300,7 +306,7 @@ def decide(proba: Any, gains: Gains) -> NDArray[Any]:
     >>> decide(np.array([[0.7, 0.3], [0.2, 0.8]]), Gains.reduced([[1.0, 1.0], [1.0, 3.0]])).tolist()
     [[0, 1], [1, 1]]
     """
-    return kind_for(proba).storage.decide(proba, gains)
+    return known(proba)[0].storage.decide(proba, gains)
 
 
 def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: float, *, identity: bool) -> Any:
@@ -308,10 +314,11 @@ def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: 
 
     ``parameters`` takes K and returns a and b (K,), or refuses it. With ``identity`` the numbers stay as they are.
     """
-    kind = kind_for(proba)
-    P = kind.floats(proba)
+    kind, rows = known(proba)
+    P = kind.floats(rows)
     a, b = parameters(P.shape[1])
-    return P if identity else kind.storage.scaled(P, a, b, floor)
+    # dense rows of a sparse matrix are an array's
+    return P if identity else known(P)[0].storage.scaled(P, a, b, floor)
 
 
 def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
@@ -319,12 +326,14 @@ def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
 
     A randomised rule draws from ``keys`` (n,), or from the rows where there are none.
     """
-    return kind_for(proba).predict_index(rule, proba, keys)
+    kind, rows = known(proba)
+    return kind.predict_index(rule, rows, keys)
 
 
 def decision_probabilities(rule: Rule, proba: Any) -> Any:
     """Return the probability of every decision (n, M) of a ``rule`` on ``proba`` (n, K), where `predict_index` does."""
-    return kind_for(proba).decision_probabilities(rule, proba)
+    kind, rows = known(proba)
+    return kind.decision_probabilities(rule, rows)
 
 
 def named(names: NDArray[Any], decisions: Any) -> Any:
@@ -337,12 +346,14 @@ def named(names: NDArray[Any], decisions: Any) -> Any:
     """
     if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
         return decisions  # every name is its own index: nothing to look up, and no second array
-    return kind_for(decisions).named(names, decisions)
+    kind, decided = known(decisions)
+    return kind.named(names, decided)
 
 
 def host_array(values: Any) -> NDArray[Any]:
     """Return ``values`` (n,) or (n, K) of any kind as an array in host memory, a tensor's half precision as float32."""
-    return kind_for(values).host(values)
+    kind, held = known(values)
+    return kind.host(held)
 
 
 def here(work: Callable[..., T], *values: Any) -> T | None:
@@ -375,81 +386,3 @@ def refuse_name(proba: Any) -> None:
             f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "
             f"with label= and weight= instead of y and sample_weight"
         )
-
-
-@final
-@dataclass(frozen=True)
-class Converted(Kind):
-    """A kind whose values are turned into those of another kind before anything is done with them.
-
-    Attributes
-    ----------
-    convert : callable
-        Returns the probabilities (n, K) of values, as a kind that is known.
-
-    Examples
-    --------
-    Counts of votes, as shares:
-
-    >>> from dataclasses import dataclass
-    >>> import confmax, numpy
-    >>> from confmax.tables.kinds import REGISTRY, Converted, register
-    >>> @dataclass
-    ... class Votes:
-    ...     counts: numpy.ndarray
-    >>> shares = Converted(lambda votes: votes.counts / votes.counts.sum(axis=1, keepdims=True))
-    >>> register("votes", lambda values: isinstance(values, Votes), lambda: shares)
-    >>> votes = Votes(numpy.array([[3, 1], [1, 4], [2, 2]]))
-    >>> confmax.maximize("balanced_accuracy", votes).rule.predict(votes).tolist()
-    [0, 1, 0]
-    >>> del REGISTRY[0]
-    """
-
-    convert: Callable[[Any], Any]
-    in_memory = True
-
-    @property
-    def storage(self) -> Storage:
-        """How rows are held after their check: as arrays."""
-        return kind_for(np.empty(0)).storage
-
-    def check(
-        self,
-        proba: Any,
-        classes: Sequence[Any] | None = None,
-        *,
-        order: Sequence[int] | None = None,
-        hashed: bool = False,
-    ) -> Checked:
-        """Return given values as checked rows."""
-        values = self.convert(proba)
-        return kind_for(values).check(values, classes, order=order, hashed=hashed)
-
-    def given_hashes(self, proba: Any) -> Any:
-        """Return the hashes of given rows (n,)."""
-        return given_hashes(self.convert(proba))
-
-    def host(self, values: Any) -> NDArray[Any]:
-        """Return values as an array in host memory."""
-        return host_array(self.convert(values))
-
-    def floats(self, values: Any) -> Any:
-        """Return given probabilities as numbers."""
-        values = self.convert(values)
-        return kind_for(values).floats(values)
-
-    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        """Return `make_table`."""
-        return make_table(self.convert(proba), y, sample_weight, classes, stated=stated)
-
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
-        """Return the decisions (n,) of a rule."""
-        return predict_index(rule, self.convert(proba), keys)
-
-    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
-        """Return the probability of every decision of a rule (n, M)."""
-        return decision_probabilities(rule, self.convert(proba))
-
-    def named(self, names: NDArray[Any], decisions: Any) -> Any:
-        """Return the names (n,) of decisions (n,)."""
-        return named(names, self.convert(decisions))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
-from confmax.tables.columns import arranged, column_names, warn
+from confmax.tables.columns import arranged, column_names, order_of, warn
 from confmax.tables.draws import given_keys, uniform
-from confmax.tables.kinds import Kind, Rule, calibrated_rows, host_array
+from confmax.tables.kinds import Kind, Rule, calibrated_rows, host_array, known
 from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
@@ -71,6 +72,10 @@ class MemoryKind(Kind, Storage):
             warn_of_duplicates(found, rule.gains, host_array(used).view(np.uint64))
         return decisions
 
+    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Any:
+        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
+        return scaled_rows(proba, a, b, floor)
+
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,)."""
         return names.take(decisions)
@@ -111,6 +116,37 @@ class MemoryKind(Kind, Storage):
                 f"{tuple(proba.shape)}; return the same shape"
             )
         return out
+
+
+def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
+    """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
+
+    A frame's columns are put in the order of ``classes`` by their names. A scipy.sparse matrix becomes
+    a csr_array, a torch tensor stays one.
+
+    Parameters
+    ----------
+    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
+        The table to check.
+    classes : sequence or None
+        Names of the columns of a frame, in the order that you want.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
+        else than one.
+
+    Examples
+    --------
+    >>> from confmax.tables import checked_probabilities
+    >>> checked_probabilities([[1, 0], [0.5, 0.5]])
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+    kind, rows = known(proba)
+    order = None if classes is None else order_of(column_names(rows), classes)
+    return kind.check(rows, order=order).proba
 
 
 # --- rows that share a draw -------------------------------------------------------------------------------------------

@@ -113,24 +113,23 @@ def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
     return out
 
 
-def decided(gains: Gains, dtype: Any, by: Callable[[Gains, bool], Any]) -> Any:
-    """Return the decisions (B, n): ``by(part, wide)`` decides some of the gains, in float64 where ``wide`` is true."""
+def decided(
+    gains: Gains, dtype: Any, by: Callable[[Gains, bool], Any], join: Callable[[Any], Any] = np.concatenate
+) -> Any:
+    """Return the decisions (B, n): ``by(part, wide)`` decides some of the gains, in float64 where ``wide`` is true.
+
+    ``join`` makes one batch of two.
+    """
     wide = is_wide(gains, dtype)
     if wide.all() or not wide.any():
+        # the usual case: no gain is split off, and nothing is copied
         return by(gains, bool(wide.any()))
-    narrow = by(gains[np.flatnonzero(~wide)], False)
-    out = narrow[np.zeros(len(gains), dtype=np.intp)]
-    out[np.flatnonzero(~wide)], out[np.flatnonzero(wide)] = narrow, by(gains[np.flatnonzero(wide)], True)
-    return out
+    order = [np.flatnonzero(~wide), np.flatnonzero(wide)]
+    joined = join([by(gains[index], bool(wide[index[0]])) for index in order])
+    return joined[np.argsort(np.concatenate(order))]
 
 
 def answered(gains: Gains, dtype: Any, by: Callable[[Gains, bool], Confusion]) -> Confusion:
     """Return an oracle's answers (batch of B): ``by(part, wide)`` answers some of the gains."""
-    wide = is_wide(gains, dtype)
-    if wide.all() or not wide.any():
-        return by(gains, bool(wide.any()))
-    order = [np.flatnonzero(~wide), np.flatnonzero(wide)]
-    joined = Confusion.concatenate([by(gains[index], bool(wide[index[0]])) for index in order])
-    back = np.argsort(np.concatenate(order))
-    matrix = None if joined.matrix is None else joined.matrix[back]
-    return Confusion(joined.rows, joined.diagonal[back], joined.columns[back], matrix)
+    answers: Confusion = decided(gains, dtype, by, Confusion.concatenate)
+    return answers

@@ -3,8 +3,8 @@
 `Table` is what all tables do. There are two: `MemoryTable`, whose rows are in the memory of this process or of a
 device, in one of several storages, and `PartitionedTable` of `partitioned/`. A *storage* knows one way to hold checked
 rows (an array, a sparse matrix, a tensor). A table in memory is its rows, labels and weights, and leaves to the storage
-all that depends on how rows are held. So kinds are composed, not derived from each other: every class here is abstract
-or final.
+all that depends on how rows are held. So kinds are composed, not derived from each other: every class here is a
+protocol, abstract, or final.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Oracle(Protocol):
         """Return, for each of ``gains``, the confusion of ``argmax_j score_j``, its ``matrix`` if asked; one scan."""
 
 
-class Table(ABC):
+class Table(Protocol):
     """A checked table of class probabilities.
 
     Attributes
@@ -77,57 +77,53 @@ class Table(ABC):
     calibrator: Calibrator | None
 
     @property
-    @abstractmethod
     def backend(self) -> str:
         """Name of the oracle that `make_oracle` takes for it."""
 
     @property
-    @abstractmethod
     def dtype(self) -> np.dtype[Any]:
         """The type that scores are computed in."""
 
     @property
-    @abstractmethod
     def n_rows(self) -> int:
         """Number of rows."""
 
     @property
-    @abstractmethod
     def has_labels(self) -> bool:
         """Whether there are true classes."""
 
     @property
-    @abstractmethod
     def weight_total(self) -> float:
         """Sum of the weights; the number of rows where all are equal."""
 
     @property
-    @abstractmethod
     def n_weighted(self) -> int:
         """Number of rows whose weight is not zero."""
 
     @property
-    @abstractmethod
     def is_truncated(self) -> bool:
         """Whether zeros are probabilities that were left out, from which nothing about the model can be learned."""
 
-    @abstractmethod
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
 
-    @abstractmethod
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
 
-    @abstractmethod
+    def class_shares(self, model_share: float) -> Array:
+        """Return the row sums (K,) of every confusion with this ``model_share``, fractions of all weight."""
+        if model_share == 1.0:
+            return self.mean_probability()
+        # without a share of the model no column is added up: a table in parts would be read for it
+        shares = (1.0 - model_share) * self.label_weight()
+        return model_share * self.mean_probability() + shares if model_share > 0 else shares
+
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
 
-    @abstractmethod
     def in_memory(self) -> MemoryTable:
         """Return the rows that are in one place: all of them, or a sample."""
 
-    @abstractmethod
     def dense(self, what: str) -> MemoryTable:
         """Return the table with ``proba`` as an array in host memory, which ``what`` needs.
 
@@ -137,11 +133,9 @@ class Table(ABC):
             If that would be large, or rows are elsewhere.
         """
 
-    @abstractmethod
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``."""
 
-    @abstractmethod
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
         """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with.
 
@@ -149,13 +143,11 @@ class Table(ABC):
         """
 
     @property
-    @final
     def n_classes(self) -> int:
         """Number of classes K."""
         return len(self.classes)
 
     @property
-    @final
     def is_whole(self) -> bool:
         """Whether all rows are in one place, so that they can be sorted and searched."""
         return self.in_memory() is self
@@ -182,6 +174,28 @@ class Checked:
     totals: Array | None = None
     hashes: NDArray[np.uint64] | None = None
     unordered: NDArray[np.uint64] | None = None
+
+
+class TableOracle(ABC):
+    """What oracles that read a table share: which estimate they count by, and its row sums.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        self.rows = table.class_shares(model_share)
+
+    @abstractmethod
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return `Oracle.maximize`."""
 
 
 class Storage(ABC):

@@ -113,10 +113,13 @@ def smoothing_constants(name: str, rho: float, priors: ArrayLike, *, form: Form 
     if tightened:
         return exact
     printed = _printed(name, rho, pi)
-    parts = [("theta", printed.theta < exact.theta * (1 - 1e-12))]
-    parts += [("lipschitz", printed.lipschitz < exact.lipschitz * (1 - 1e-12))]
-    parts += [("smoothness", printed.smoothness < exact.smoothness * (1 - 1e-12))]
-    return printed._replace(false=tuple(part for part, below in parts if below))
+    # an exact constant is a supremum: a printed one below it is no bound, unless it is below by rounding only
+    false = [
+        part
+        for part in ("theta", "lipschitz", "smoothness")
+        if getattr(printed, part) < getattr(exact, part) * (1 - 1e-12)
+    ]
+    return printed._replace(false=tuple(false))
 
 
 def _exact(name: str, rho: float, pi: Array) -> SmoothingConstants:
@@ -132,8 +135,7 @@ def _exact(name: str, rho: float, pi: Array) -> SmoothingConstants:
         return SmoothingConstants(theta, L, beta, L / 2, min(4 * beta, 2 / (3 * math.sqrt(3) * root * rho * floor)))
     theta = (rho / floor) ** (1 / K)
     L, beta = 1 / (K * rho), (K + 1) / (K * K * rho**2)
-    ratio = theta  # (rho / (pi_min + rho)) ** (1 / K)
-    curved = max((K - 1) * ratio, ratio**2) / (K * K * rho**2)
+    curved = max((K - 1) * theta, theta**2) / (K * K * rho**2)
     return SmoothingConstants(theta, L, beta, L / 2, min(4 * beta, curved))
 
 

@@ -23,11 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confmax.theory.constants import (
-    Form,
-    SmoothingConstants,
-    checked_form,
-)
+from confmax.theory.constants import Form, SmoothingConstants, checked_form
 from confmax.theory.sampling import Constant, confusion_radius, split_sizes
 
 

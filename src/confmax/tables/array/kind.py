@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.kernels.softmax import scaled_rows
 from confmax.tables.array.oracle import NumbaOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, checked_array, rounding_of
 from confmax.tables.check import check_rows, gathered, weighted_totals
-from confmax.tables.columns import column_names
+from confmax.tables.columns import column_names, order_of
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
 from confmax.tables.kinds import Rule, register
@@ -28,9 +27,9 @@ class Arrays(MemoryKind):
 
     backend = "numba"
 
-    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+    def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
-        given = as_array(proba, classes, order=order)
+        given = as_array(proba, order=order)
         checked, totals, hashes = checked_array(given, hashed=hashed)
         # rows that were not divided are hashed when somebody needs it
         unordered = unordered_hashes(given) if hashed and checked is not given else None
@@ -43,15 +42,6 @@ class Arrays(MemoryKind):
     def host(self, values: Any) -> NDArray[Any]:
         """Return values as an array."""
         return np.asarray(values)
-
-    def floats(self, values: Any) -> NDArray[Any]:
-        """Return given probabilities as float32 or float64."""
-        P = np.asarray(values)
-        return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
-
-    def scaled(self, proba: NDArray[Any], a: Array, b: Array, floor: float) -> NDArray[Any]:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
-        return scaled_rows(proba, a, b, floor)
 
     def calibrated(self, calibrator: Calibrator, proba: NDArray[Any]) -> Checked:
         """Return what a calibrator makes of the rows, in the same dtype."""
@@ -104,10 +94,10 @@ class Arrays(MemoryKind):
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""
-        names = rule.class_names[: rule.n_classes]
-        if column_names(proba) is not None:
+        names = column_names(proba)
+        if names is not None:
             # names are matched, and warned of, once
-            proba = as_array(proba, names)
+            proba = as_array(proba, order=order_of(names, rule.class_names[: rule.n_classes]))
         decisions = None if rule.calibrator is not None else _decided_at_once(self, rule, proba, keys)
         return super().predict_index(rule, proba, keys) if decisions is None else decisions
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from confmax.tables.kinds import Kind, register
-
-
-def _is_opened(values: Any) -> bool:
-    return getattr(values, "is_confmax_source", False) is True
+from confmax.tables.partitioned.spark import SPARK
+from confmax.tables.partitioned.table import OPENED
 
 
 def is_dask(values: Any) -> bool:
@@ -23,24 +21,12 @@ def is_spark(values: Any) -> bool:
     )
 
 
-def _opened() -> Kind:
-    from confmax.tables.partitioned.opened import OPENED
-
-    return OPENED
-
-
 def _dask() -> Kind:
-    from confmax.tables.partitioned.dask_kind import DASK
+    from confmax.tables.partitioned.dask import DASK
 
     return DASK
 
 
-def _spark() -> Kind:
-    from confmax.tables.partitioned.spark_kind import SPARK
-
-    return SPARK
-
-
-register("opened", _is_opened, _opened)
+register("opened", lambda values: getattr(values, "is_confmax_source", False) is True, lambda: OPENED)
 register("dask", is_dask, _dask)
-register("spark", is_spark, _spark)
+register("spark", is_spark, lambda: SPARK)

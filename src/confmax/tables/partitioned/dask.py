@@ -1,31 +1,45 @@
-"""Tables in Dask collections: parts are checked and held on the workers; a pass sends gains and brings back sums.
+"""Dask collections: parts are checked and held on the workers; a pass sends gains and brings back sums.
 
 One block of an array, or one partition of a frame, is one part. Its rows stay on the worker that has them, and Dask
-makes them anew from their own graph if that worker dies. dask is imported by those who have a collection only.
+makes them anew from their own graph if that worker dies. A rule decides every block where it is, lazily: a block gets
+what the rule decides on it as an array, so no decision depends on how the rows are divided. dask is imported by those
+who have a collection only.
 """
 
 from __future__ import annotations
 
 import pickle
 import sys
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.columns import column_names, order_of
+from confmax.tables.kinds import Kind, Rule, given_hashes, here
 from confmax.tables.labels import vector
-from confmax.tables.partitioned.table import Part
+from confmax.tables.partitioned.table import (
+    Heard,
+    Part,
+    attempted,
+    naming,
+    on_threads,
+    partitioned_table,
+    refuse_first,
+    refuse_missing,
+)
+from confmax.tables.table import Table
 
 LARGE_WORK = 1 << 16  # bytes of work beyond which it is sent to a worker once, not with every part
 MESSAGE_BYTES = 4 << 20  # of labels in memory that are sent at once: Dask warns of graphs beyond 10 MB
 
 T = TypeVar("T")
-Heard = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +92,7 @@ class DaskSource:
         import dask
 
         found = dask.compute(*self._tasks(work, labels_only=labels_only))
-        for each in found:
-            if isinstance(each, Refused):
-                raise ValueError(each.message)
+        refuse_first(found)
         if self.progress is not None and not labels_only:
             self.progress(self.n_rows, self.n_rows)
         yield from found
@@ -89,15 +101,13 @@ class DaskSource:
         """Return one delayed call of ``work`` per part."""
         from dask import delayed
 
-        n_parts = len(self.blocks if self.held is None else self.held)
-        task = delayed(_attempted, pure=False, traverse=False)
-        sent = _sent(work)
+        task = partial(delayed(_on_worker, pure=False, traverse=False), _sent(work))
         if self.held is not None:
-            return [task(sent, threads_for(n_parts), part) for part in self.held]
+            return [task(threads_for(len(self.held)), part) for part in self.held]
         part = delayed(_part, pure=False, traverse=False)
         shape = (self.n_classes, self.order)
         return [
-            task(sent, threads_for(n_parts), part(f"partition {k}", shape, None if labels_only else x, y, w))
+            task(threads_for(len(self.blocks)), part(f"partition {k}", shape, None if labels_only else x, y, w))
             for k, (x, y, w) in enumerate(self.blocks)
         ]
 
@@ -161,9 +171,7 @@ def _of_frame(frame: Any, y: Any, weight: Any, columns: Sequence[str] | None) ->
     there = list(frame.columns)
     named = [each for each in (y, weight) if isinstance(each, str)]
     chosen = [name for name in there if name not in named] if columns is None else list(columns)
-    for name in (*named, *chosen):
-        if name not in there:
-            raise ValueError(f"the Dask DataFrame has no column {name!r}; its columns are {', '.join(map(str, there))}")
+    refuse_missing("the Dask DataFrame", (*named, *chosen), there)
     y, weight = (frame[each] if isinstance(each, str) else each for each in (y, weight))
     if len(chosen) < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got the columns {chosen}")
@@ -232,23 +240,32 @@ def _beside(values: Any, name: str, each: str, lengths: list[int]) -> list[Any]:
     """Return labels or weights as one delayed object per part."""
     if values is None:
         return [None] * len(lengths)
-    n = sum(lengths)
     if not (is_frame(values) or _is_array(values)):
-        given = vector(values, name, each)
-        if len(given) != n:
-            raise ValueError(f"{name} must hold {each} per row of proba: {n}; got shape {given.shape}")
-        return _divided(given, lengths)
-    if _is_array(values) and not np.isnan(values.shape[0]) and values.chunks[0] != tuple(lengths):
-        if values.shape[0] != n:
-            raise ValueError(f"{name} must hold {each} per row of proba: {n}; got shape {values.shape}")
-        values = values.rechunk({0: tuple(lengths)})
-    blocks = _blocks(values)
-    if len(blocks) != len(lengths):
-        raise ValueError(
-            f"{name} has {len(blocks)} partitions and proba has {len(lengths)}; make them equal with "
-            f"repartition() or compute_chunk_sizes()"
-        )
+        return _divided(_of_length(vector(values, name, each), name, each, sum(lengths)), lengths)
+    blocks = _blocks(_in_chunks(values, name, each, tuple(lengths)) if _is_array(values) else values)
+    _refuse_other_partitions(name, len(blocks), len(lengths))
     return blocks
+
+
+def _in_chunks(values: Any, name: str, each: str, rows: tuple[float, ...]) -> Any:
+    """Return a Dask array (n,) in the chunks of ``rows`` of the probabilities, as it is where sizes are unknown."""
+    if values.chunks[0] == rows or np.isnan([values.shape[0], sum(rows)]).any():
+        return values
+    return _of_length(values, name, each, sum(rows)).rechunk({0: rows})
+
+
+def _of_length(values: Any, name: str, each: str, n: float) -> Any:
+    if values.shape[0] != n:
+        raise ValueError(f"{name} must hold {each} per row of proba: {n}; got shape {values.shape}")
+    return values
+
+
+def _refuse_other_partitions(name: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(
+            f"{name} has {found} partitions and proba has {expected}; make them equal with repartition() or "
+            f"compute_chunk_sizes()"
+        )
 
 
 def _divided(given: Any, lengths: list[int]) -> list[Any]:
@@ -257,22 +274,23 @@ def _divided(given: Any, lengths: list[int]) -> list[Any]:
 
     bytes_given = len(pickle.dumps(given, pickle.HIGHEST_PROTOCOL)) if given.dtype.hasobject else given.nbytes
     rows = max(1, len(given) * MESSAGE_BYTES // max(1, bytes_given))
-    edges = np.cumsum([0, *lengths]).tolist()
-    cuts = sorted({*edges, *range(0, len(given), rows)})
-    sent: dict[int, Any] = {}
-    for start in range(0, len(given), rows):
-        pieces = list(pairwise(cuts[bisect_left(cuts, start) : bisect_left(cuts, start + rows) + 1]))
-        delayed = [dask.delayed(given[low:high], pure=False, traverse=False) for low, high in pieces]
-        sent.update(zip((low for low, _ in pieces), dask.persist(*delayed), strict=True))
+    # one message each: all in one graph would be the large message that Dask warns of
+    pieces = [
+        dask.delayed(given[low : low + rows], pure=False, traverse=False).persist()
+        for low in range(0, len(given), rows)
+    ]
+    join = dask.delayed(_joined, pure=False, traverse=False)
     # Dask lets go of what it holds if it is passed in a list
-    join, empty = dask.delayed(_joined, pure=False, traverse=False), given[:0]
-    places = pairwise(bisect_left(cuts, edge) for edge in edges)
-    parts = [[sent[low] for low in cuts[first:last]] for first, last in places]
-    return [part[0] if len(part) == 1 else join(*part, empty) for part in parts]
+    return [
+        join(low % rows, high - low, *(pieces[low // rows : -(-high // rows)] or [given[:0]]))
+        for low, high in pairwise(np.cumsum([0, *lengths]).tolist())
+    ]
 
 
-def _joined(*pieces: Any) -> Any:
-    return np.concatenate(pieces)
+def _joined(start: int, n: int, *pieces: Any) -> Any:
+    """Return ``n`` entries of the joined pieces, from ``start`` on."""
+    whole = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    return whole[start : start + n]
 
 
 # --- what runs on a worker -------------------------------------------------------------------------------------------
@@ -285,46 +303,26 @@ def _part(name: str, shape: tuple[int, tuple[int, ...] | None], x: Any, y: Any, 
     return Part(proba if order is None or x is None else proba[:, order], y, weight, name)
 
 
-@dataclass(frozen=True)
-class Refused:
-    """What was wrong with a part: it comes back as a result, so that the first of several is named, always."""
+def _on_worker(work: Callable[[Any], Any], threads: int, part: Any) -> Any:
+    """Return what ``work`` makes of a part, or that the part was refused, now or when it was checked.
 
-    message: str
-
-
-def _attempted(work: Callable[[Any], Any], threads: int, part: Any) -> Any:
-    """Return what `limited` does, or that the part was refused, now or when it was checked."""
-    if isinstance(part, Refused):
-        return part
-    try:
-        return limited(work, threads, part)
-    except ValueError as error:
-        return Refused(str(error))
+    A refusal is a result to Dask, so that the first part of several is named, always.
+    """
+    return limited(attempted, threads, work, part)
 
 
 def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
-    """Return ``work(*args)``, run on the threads that are this task's share."""
-    with _share(threads):
+    """Return ``work(*args)``, run on so many threads; on a worker on its own, shared by the tasks it runs now."""
+    worker = _worker()
+    if worker is not None:
+        threads = worker.state.nthreads // max(1, worker.state.executing_count)
+    with on_threads(threads):
         return work(*args)
 
 
 def threads_for(n_parts: int) -> int:
     """Return how many threads a task has where all parts run side by side on this machine."""
     return max(1, numba.get_num_threads() // max(1, n_parts))
-
-
-@contextmanager
-def _share(threads: int) -> Iterator[None]:
-    """Give compiled scans of this thread ``threads`` threads; on a worker, its own, shared by the tasks it runs now."""
-    worker = _worker()
-    if worker is not None:
-        threads = worker.state.nthreads // max(1, worker.state.executing_count)
-    before = numba.get_num_threads()
-    numba.set_num_threads(max(1, min(threads, numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
 
 
 def _worker() -> Any:
@@ -342,3 +340,175 @@ def _sent(work: Callable[..., Any]) -> Any:
     from dask import delayed
 
     return work if len(cloudpickle.dumps(work)) <= LARGE_WORK else delayed(work, pure=False, traverse=False)
+
+
+# --- decisions of a rule, block by block -----------------------------------------------------------------------------
+
+
+@final
+class DaskCollections(Kind):
+    """Dask arrays and frames."""
+
+    in_memory = False
+
+    # what needs the rows computes them, as NumPy does with whatever is given as an array
+    storage = ARRAYS
+    check = ARRAYS.check
+    given_hashes = ARRAYS.given_hashes
+    host = ARRAYS.host
+
+    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`."""
+        return partitioned_table(dask_source(proba, y, sample_weight), classes, stated=stated)
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
+        """Return the decisions of a rule: lazy, int64 (n,)."""
+        return _lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), keys)
+
+    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
+        """Return the probability of every decision (n, M): lazy, float64."""
+        names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
+        work = partial(_probabilities, rule, _order(rule, proba))
+        return _lazily(work, one_column_chunk(proba), names=names, dtype=np.float64)
+
+    def named(self, names: NDArray[Any], decisions: Any) -> Any:
+        """Return the names (n,) of decisions (n,): lazy."""
+        return _lazily(partial(_names, names), decisions, dtype=names.dtype)
+
+
+DASK = DaskCollections()
+
+
+def _order(rule: Rule, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
+    """Return the places of the rule's classes among a frame's columns, where they are not in the same order.
+
+    Names are matched here, once: a block that is decided on a worker has no one to warn.
+    """
+    names = [name for name in column_names(proba) or () if not (isinstance(keys, str) and name == keys)]
+    return order_of(names or None, rule.class_names[: rule.n_classes])
+
+
+def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:
+    """Return the columns of a block in the order of the rule's classes, without their names."""
+    values = np.asanyarray(block)
+    return values if order is None else values[:, list(order)]
+
+
+def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, keys: Any) -> NDArray[np.int64]:
+    block = _in_order(block, order)
+    if rule.is_randomized and keys is None:
+        # what the rule would draw from; given, so that no block is judged by its duplicates
+        keys = given_hashes(block)
+    return np.asarray(rule.predict_index(block, keys=keys))
+
+
+def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, _: Any) -> NDArray[Any]:
+    return np.asarray(rule.decision_probabilities(_in_order(block, order)))
+
+
+def _names(names: NDArray[Any], block: Any, _: Any) -> NDArray[Any]:
+    return names.take(np.asarray(block))
+
+
+def _lazily(
+    work: Callable[..., Any], proba: Any, keys: Any = None, *, names: Sequence[Any] | None = None, dtype: Any = np.int64
+) -> Any:
+    """Return what ``work(block, keys of the block)`` makes of every block, as a lazy Dask collection.
+
+    Parameters
+    ----------
+    work : callable
+        Takes a block (m, K) or (m,) and its keys (m,) or None; returns an array (m,), or (m, M) where there are names.
+    proba : Dask array, DataFrame or Series
+        Whatever is to be mapped, block by block.
+    keys : Dask array or Series, array-like, str or None
+        Of every row, in the same partitions; array-like beside arrays of known chunks only; the name of a frame's
+        column that is no probability.
+    names : sequence or None
+        Names of the result's columns.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    Dask array (n,) or (n, M) with the same chunks, or a Series or DataFrame with the same index.
+    """
+    empty = np.empty(0 if names is None else (0, len(names)), dtype)
+    if is_frame(proba):
+        return _over_partitions(work, proba, keys, names, empty)
+    import dask.array as da
+
+    given = [] if keys is None else [_keys_beside(keys, proba)]
+    decide = partial(_decided, work, empty, threads_for(proba.numblocks[0]))
+    shape: dict[str, Any] = {"dtype": dtype, "meta": empty}
+    if names is not None:
+        shape["chunks"] = (proba.chunks[0], (len(names),))
+    elif proba.ndim == 2:
+        shape["drop_axis"] = 1
+    return da.map_blocks(_on_block, proba, *given, decide=decide, **shape)
+
+
+def _keys_beside(keys: Any, proba: Any) -> Any:
+    """Return keys as a Dask array (n, 1) in the chunks of an array of probabilities."""
+    import dask.array as da
+
+    rows = proba.chunks[0]
+    if here(len, keys) is not None:
+        if np.isnan(proba.shape[0]):
+            raise ValueError("proba has chunks of unknown sizes; pass keys as a Dask array in the same chunks")
+        keys = _of_length(vector(keys, "keys", "one key"), "keys", "one key", proba.shape[0])
+        return da.from_array(keys, chunks=(rows,))[:, None]
+    keys = _in_chunks(keys.to_dask_array() if is_frame(keys) else keys, "keys", "one key", rows)
+    _refuse_other_partitions("keys", keys.numblocks[0], len(rows))
+    # blocks lie beside each other; that their lengths agree is checked where they are
+    return da.Array(keys.dask, keys.name, (rows,), meta=keys._meta)[:, None]
+
+
+def _decided(work: Callable[..., Any], empty: NDArray[Any], threads: int, block: Any, keys: Any, number: int) -> Any:
+    # a rule refuses a table without rows, and a partition may be one
+    if len(block) == 0:
+        return empty
+    with naming(f"partition {number}"):
+        return limited(work, threads, block, keys)
+
+
+def _on_block(block: Any, keys: Any = None, *, decide: Callable[..., Any], block_id: tuple[int, ...] = (0,)) -> Any:
+    return decide(block, None if keys is None else keys[:, 0], block_id[0])
+
+
+def _over_partitions(
+    work: Callable[..., Any], frame: Any, keys: Any, names: Sequence[Any] | None, empty: NDArray[Any]
+) -> Any:
+    """Return the lazy Series, or frame with columns ``names``, of what ``work`` makes of every partition."""
+    import pandas as pd
+
+    if isinstance(keys, str):
+        keys, frame = frame[keys], frame[[name for name in frame.columns if name != keys]]
+    if keys is not None:
+        if not is_frame(keys):
+            raise ValueError(
+                "keys beside a Dask DataFrame must be a Dask Series in the same partitions, or a column's name"
+            )
+        _refuse_other_partitions("keys", keys.npartitions, frame.npartitions)
+        # partitions are taken as they lie: Dask would refuse, or divide anew, those of other divisions
+        if keys.divisions != frame.divisions:
+            frame, keys = frame.clear_divisions(), keys.clear_divisions()
+    index = frame._meta.index[:0]
+    meta = pd.Series(empty, index=index) if names is None else pd.DataFrame(empty, index=index, columns=list(names))
+    return frame.map_partitions(
+        _on_partition, *([] if keys is None else [keys]), meta=meta, align_dataframes=False, like=meta,
+        decide=partial(_decided, work, empty, threads_for(frame.npartitions)),
+    )  # fmt: skip
+
+
+def _on_partition(
+    frame: Any, keys: Any = None, *, decide: Callable[..., Any], like: Any, partition_info: Any = None
+) -> Any:
+    import pandas as pd
+
+    number = 0 if partition_info is None else partition_info["number"]
+    found = decide(frame, None if keys is None else np.asarray(keys), number)
+    if like.ndim == 1:
+        # stated: pandas would give names of one partition another type than those of the next
+        return pd.Series(found, index=frame.index, dtype=like.dtype)
+    return pd.DataFrame(found, index=frame.index, columns=like.columns)

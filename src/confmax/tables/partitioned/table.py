@@ -14,28 +14,32 @@ that the message names the first part rather than the fastest, and no engine tri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, NoReturn, Protocol, TypeVar, final
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import Any, ClassVar, NoReturn, Protocol, TypeVar, final
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.oracle import NumbaOracle
-from confmax.tables.arrays import as_array, checked_array, checked_weight
-from confmax.tables.columns import arranged, warn
-from confmax.tables.fingerprints import column_factors, unordered_hashes
+from confmax.tables.arrays import as_array, checked_weight
+from confmax.tables.columns import arranged, order_of, warn
+from confmax.tables.fingerprints import column_factors
+from confmax.tables.kinds import Kind, Rule
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
-from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table, TableOracle
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
 MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # and no fewer than these, however many
 
 T = TypeVar("T")
-Sums = tuple[float, Confusion]
+Heard = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,21 +125,26 @@ class Summary:
         Sum of the weights.
     totals : ndarray (K,)
         Weighted sum of each column.
-    label_weight : ndarray (K,) or None
-        Weight of each true class.
+    label_weight : ndarray (K,) or (0,)
+        Weight of each true class; empty without labels.
     sample : tuple of MemoryTable
         The chosen rows of each part.
-    renormalised : bool
-        Whether some row was divided by its sum.
+    renormalised : int
+        Number of parts in which some row was divided by its sum.
     """
 
     n_rows: int
     n_weighted: int
     weight: float
     totals: Array
-    label_weight: Array | None
+    label_weight: Array
     sample: tuple[MemoryTable, ...]
-    renormalised: bool
+    renormalised: int
+
+    def __add__(self, other: Summary) -> Summary:
+        """Return the summary of the rows of both."""
+        # parts are added one by one: a table of very many parts and classes never holds a summary of each
+        return Summary(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Summary)))
 
 
 @final
@@ -149,25 +158,19 @@ class PartitionedTable(Table):
         The parts, as tables of raw probabilities.
     classes : tuple
         Names of the columns.
-    score_type : dtype
-        The type of the probabilities.
     known : Summary
         What the first pass has added up.
     sample : MemoryTable
         The rows in memory: about as many as `SAMPLE_CELLS` entries, chosen by a hash of their content.
     calibrator : Calibrator or None
         What every pass applies to each part.
-    raw : PartitionedTable or None
-        The table as it was given, where this one is calibrated.
     """
 
     source: Any
     classes: tuple[Any, ...]
-    score_type: np.dtype[Any]
     known: Summary
     sample: MemoryTable
     calibrator: Calibrator | None = None
-    raw: PartitionedTable | None = None
 
     @property
     def backend(self) -> str:
@@ -177,7 +180,8 @@ class PartitionedTable(Table):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type that scores are computed in."""
-        return self.score_type
+        # the sample is joined from rows of all parts, the widest type of which it has
+        return self.sample.dtype
 
     @property
     def is_truncated(self) -> bool:
@@ -192,7 +196,7 @@ class PartitionedTable(Table):
     @property
     def has_labels(self) -> bool:
         """Whether there are true classes."""
-        return self.known.label_weight is not None
+        return self.sample.has_labels
 
     @property
     def n_weighted(self) -> int:
@@ -210,10 +214,9 @@ class PartitionedTable(Table):
 
     def calibrated(self, calibrator: Calibrator | None) -> PartitionedTable:
         """Return the table of the raw probabilities under a calibrator, which every pass applies to each part."""
-        raw = self if self.raw is None else self.raw
-        if calibrator is None:
-            return raw
-        return replace(raw, calibrator=calibrator, raw=raw, sample=self.sample.calibrated(calibrator))
+        if calibrator is self.calibrator:
+            return self
+        return replace(self, calibrator=calibrator, sample=self.sample.calibrated(calibrator))
 
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle that scans every part where it lies."""
@@ -221,8 +224,8 @@ class PartitionedTable(Table):
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
         """Return the confusions of decisions on this calibration of the rows, by another one's truth."""
-        truth = in_parts(oracle.table)
-        return PartsOracle(truth, oracle.model_share).maximize_on(self, gains, matrix=matrix)
+        work = partial(_answers_on, gains=gains, share=oracle.model_share, matrix=matrix, decides_on=self.calibrator)
+        return PartsOracle(in_parts(oracle.table), oracle.model_share).summed(work)
 
     def dense(self, what: str) -> NoReturn:
         """Refuse: ``what`` needs all rows in one place.
@@ -239,9 +242,7 @@ class PartitionedTable(Table):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
-        own = self.known.label_weight
-        assert own is not None
-        return np.asarray(own / own.sum())
+        return np.asarray(self.known.label_weight / self.known.label_weight.sum())
 
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
@@ -273,28 +274,21 @@ def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: 
         source = source.with_columns(found.order)
     resolved = resolve_classes(found.classes, labels, source.n_classes)
     warn(found.note)
-    if source.n_rows == 0:
+    cells = SAMPLE_CELLS if source.has_labels else SAMPLE_CELLS_UNLABELLED
+    K = source.n_classes
+    wanted = max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
+    tables = source.kept(partial(as_table, classes=resolved, fraction=min(1.0, wanted / max(1, source.n_rows))))
+    summaries = (summary for summary in tables.run(_summary_of) if summary is not None)
+    first = next(summaries, None)
+    if first is None:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
-    wanted = _sample_size(source.n_classes, labelled=source.has_labels)
-    tables = source.kept(partial(as_table, classes=resolved, fraction=min(1.0, wanted / source.n_rows)))
-    known, dtype = None, np.dtype(np.float32)
-    for summary, kind in tables.run(_summaryed):
-        if summary is not None:
-            known, dtype = (summary if known is None else _together(known, summary)), np.promote_types(dtype, kind)
-    if known is None:
-        raise ValueError("proba is empty: at least one row of probabilities is needed")
+    known = reduce(add, summaries, first)
     if known.weight <= 0 or not np.isfinite(known.weight):
         raise ValueError("sample_weight sums to zero, or to more than a float can hold; give usable weights")
     if not source.holds and not known.renormalised:
         # the source itself sees to it that rows do not change
         tables = source.kept(partial(as_table, classes=resolved, fraction=0.0))
-    return PartitionedTable(tables, resolved, dtype, replace(known, sample=()), _ordered(known.sample))
-
-
-def _sample_size(K: int, *, labelled: bool) -> int:
-    """Return about how many rows are brought to one place."""
-    cells = SAMPLE_CELLS if labelled else SAMPLE_CELLS_UNLABELLED
-    return max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
+    return PartitionedTable(tables, resolved, replace(known, sample=()), _ordered(known.sample))
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,70 +307,97 @@ def in_parts(table: Table) -> PartitionedTable:
         return table
     given = table.dense("backend='parts'")
     raw = given.calibrated(None)
-    own = None if raw.labels is None else raw.label_weight() * raw.weight_total
+    labelled = raw.label_weight() * raw.weight_total if raw.has_labels else np.empty(0)
     totals = raw.mean_probability() * raw.weight_total
-    known = Summary(raw.n_rows, raw.n_weighted, raw.weight_total, totals, own, (), False)
-    whole = PartitionedTable(_OnePart(raw), raw.classes, raw.dtype, known, raw)
-    return whole.calibrated(given.calibrator)
+    known = Summary(raw.n_rows, raw.n_weighted, raw.weight_total, totals, labelled, (), 0)
+    return PartitionedTable(_OnePart(raw), raw.classes, known, raw).calibrated(given.calibrator)
 
 
 # --- the oracle: each part is scanned where it lies, sums are added in the order of parts -----------------------------
 
 
-class PartsOracle:
-    """Oracle on a table whose rows lie in parts.
+class PartsOracle(TableOracle):
+    """Oracle on a table whose rows lie in parts."""
 
-    Parameters
-    ----------
-    table : PartitionedTable
-        The checked table.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    """
-
-    def __init__(self, table: PartitionedTable, model_share: float) -> None:
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
-        rows = np.zeros(table.n_classes)
-        if model_share > 0:
-            rows = model_share * table.mean_probability()
-        if not self.exact:
-            rows = rows + (1.0 - model_share) * table.label_weight()
-        self.rows: Array = rows
+    table: PartitionedTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
-        work = partial(_answers, gains=gains, share=self.model_share, matrix=matrix)
-        return self._joined(self.table.over_parts(work))
+        return self.summed(partial(_answers, gains=gains, share=self.model_share, matrix=matrix))
 
-    def maximize_on(self, table: PartitionedTable, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of decisions on another calibration of the same rows, counted by this one's truth."""
-        work = partial(
-            _answers_on, gains=gains, share=self.model_share, matrix=matrix, truth=self.table.calibrator,
-            decides_on=table.calibrator,
-        )  # fmt: skip
-        return self._joined(self.table.calibrated(None).over_parts(work))
-
-    def _joined(self, parts: Iterable[Sums | None]) -> Confusion:
-        total: Any = None
-        for part in parts:
-            if part is not None:
-                weight, found = part
-                sums = [weight * found.diagonal, weight * found.columns]
-                sums += [] if found.matrix is None else [weight * found.matrix]
-                total = sums if total is None else [one + other for one, other in zip(total, sums, strict=True)]
-        diagonal, columns, *matrix = (each / self.table.weight_total for each in total)
-        return Confusion(self.rows, diagonal, columns, matrix[0] if matrix else None)
+    def summed(self, work: Callable[[MemoryTable], list[Array]]) -> Confusion:
+        """Return the confusions whose statistics, times the weight of a part, ``work`` gives for the part's table."""
+        parts = (part for part in self.table.over_parts(work) if part is not None)
+        sums = reduce(lambda one, other: [a + b for a, b in zip(one, other, strict=True)], parts)
+        return Confusion(self.rows, *(each / self.table.weight_total for each in sums))
 
 
-def _answers(table: MemoryTable, *, gains: Gains, share: float, matrix: bool) -> Sums:
-    return table.weight_total, NumbaOracle(table, share).maximize(gains, matrix=matrix)
+def _answers(table: MemoryTable, *, gains: Gains, share: float, matrix: bool) -> list[Array]:
+    return _times_weight(table, NumbaOracle(table, share).maximize(gains, matrix=matrix))
 
 
-def _answers_on(table: MemoryTable, *, gains: Gains, share: float, matrix: bool, truth: Any, decides_on: Any) -> Sums:
-    oracle = NumbaOracle(table.calibrated(truth), share)
-    return table.weight_total, table.calibrated(decides_on).counted_by(oracle, gains, matrix=matrix)
+def _answers_on(table: MemoryTable, *, gains: Gains, share: float, matrix: bool, decides_on: Any) -> list[Array]:
+    """Return the sums of what is decided under another calibrator, counted by this one's truth."""
+    oracle = NumbaOracle(table, share)
+    return _times_weight(table, table.calibrated(decides_on).counted_by(oracle, gains, matrix=matrix))
+
+
+def _times_weight(table: MemoryTable, found: Confusion) -> list[Array]:
+    sums = [found.diagonal, found.columns, *([] if found.matrix is None else [found.matrix])]
+    return [table.weight_total * each for each in sums]
+
+
+# --- what engines share ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A sentence about bad rows that takes the place of a part's result."""
+
+    sentence: str
+
+
+def attempted(work: Callable[[Any], Any], part: Any) -> Any:
+    """Return ``work(part)``, or that the part was refused, now or before."""
+    if isinstance(part, Refused):
+        return part
+    try:
+        return work(part)
+    except ValueError as error:
+        return Refused(str(error))
+
+
+def refuse_first(found: Iterable[Any]) -> None:
+    """Raise the sentence of the first part that was refused.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    for each in found:
+        if isinstance(each, Refused):
+            raise ValueError(each.sentence)
+
+
+@contextmanager
+def naming(part: str) -> Iterator[None]:
+    """Put the name of a part before the sentence of a ValueError about its rows."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{part}: {error}") from None
+
+
+@contextmanager
+def on_threads(wanted: int) -> Iterator[None]:
+    """Give compiled scans of this task so many threads, as far as there are; others find the process as it was."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(max(1, min(wanted, numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
 # --- what is run on a part -------------------------------------------------------------------------------------------
@@ -404,37 +425,31 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
     """
     if len(part.proba) == 0:
         return CheckedPart(None, fraction)
-    try:
+    with naming(part.name):
         P = as_array(part.proba)
         if P.shape[1] != len(classes):
             raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} classes; give every part the same")
-        proba, totals, hashes = checked_array(P, hashed=True) if fraction > 0 else (P, None, None)
-        unordered = unordered_hashes(P) if fraction > 0 and proba is not P else None
+        found = ARRAYS.check(P, hashed=True) if fraction > 0 else Checked(ARRAYS, P)
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
-    except ValueError as error:
-        raise ValueError(f"{part.name}: {error}") from None
-    table = MemoryTable(ARRAYS, proba, labels, weight, classes, totals=totals, hashes=hashes, unordered=unordered)
-    return CheckedPart(table, fraction, proba is not P)
+    table = MemoryTable(ARRAYS, found.proba, labels, weight, classes, totals=found.totals, hashes=found.hashes,
+                        unordered=found.unordered)  # fmt: skip
+    return CheckedPart(table, fraction, found.proba is not P)
 
 
 def _given(labels: Any) -> Any:
     return labels if isinstance(labels, Coded) else vector(labels, "y", "one label")
 
 
-def _summaryed(checked: CheckedPart) -> tuple[Summary | None, np.dtype[Any]]:
+def _summary_of(checked: CheckedPart) -> Summary | None:
     table = checked.table
     if table is None:
-        return None, np.dtype(np.float32)
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    own = None
+        return None
+    labelled = np.empty(0)
     if table.labels is not None:
-        own = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
-    sample = table.sampled(checked.fraction)
-    n_weighted = int(np.count_nonzero(weight))
-    found = Summary(table.n_rows, n_weighted, float(weight.sum()), table.column_sums(table.weight), own, (sample,),
-                   checked.renormalised)  # fmt: skip
-    return found, table.dtype
+        labelled = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
+    return Summary(table.n_rows, table.n_weighted, table.weight_total, table.column_sums(table.weight), labelled,
+                   (table.sampled(checked.fraction),), int(checked.renormalised))  # fmt: skip
 
 
 def _on_table(work: Callable[[MemoryTable], T], calibrator: Calibrator | None, checked: CheckedPart) -> T | None:
@@ -460,10 +475,8 @@ def distinct_labels(source: Source) -> NDArray[Any]:
 
 
 def _distinct_of(part: Part) -> list[Any]:
-    try:
+    with naming(part.name):
         return distinct(_given(part.labels))
-    except ValueError as error:
-        raise ValueError(f"{part.name}: {error}") from None
 
 
 def distinct_array(values: list[Any]) -> NDArray[Any]:
@@ -473,27 +486,88 @@ def distinct_array(values: list[Any]) -> NDArray[Any]:
     return out
 
 
-def _together(one: Summary, other: Summary) -> Summary:
-    own = None
-    if one.label_weight is not None and other.label_weight is not None:
-        own = one.label_weight + other.label_weight
-    return Summary(one.n_rows + other.n_rows, one.n_weighted + other.n_weighted, one.weight + other.weight,
-                  one.totals + other.totals, own, one.sample + other.sample,
-                  one.renormalised or other.renormalised)  # fmt: skip
-
-
 def _ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
-    proba = np.concatenate([part.proba for part in parts])
-    labels, weight, hashes = (
-        None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in ("labels", "weight", "hashes")
+    proba, hashes, unordered = (
+        np.concatenate(arrays)
+        for arrays in zip(*((part.proba, part.row_hashes(), part.unordered_hashes()) for part in parts), strict=True)
     )
-    unordered = np.concatenate([part.unordered_hashes() for part in parts])
+    labels, weight = (
+        None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in ("labels", "weight")
+    )
     # rows of one hash are equal in float32; in float64 the last digits may differ
     digits = (proba * column_factors(proba.shape[1]).astype(np.float64)).sum(axis=1)
-    keys = [key for key in (weight, labels, digits, hashes) if key is not None]
-    order = np.lexsort(keys)
-    picked = [None if part is None else part[order] for part in (labels, weight, hashes, unordered)]
-    return MemoryTable(ARRAYS, np.ascontiguousarray(proba[order]), picked[0], picked[1], parts[0].classes,
-                       hashes=picked[2], unordered=picked[3])  # fmt: skip
+    order = np.lexsort([key for key in (weight, labels, digits, hashes) if key is not None])
+    whole = MemoryTable(ARRAYS, proba, labels, weight, parts[0].classes, hashes=hashes, unordered=unordered)
+    return whole.take(order)
+
+
+# --- columns, as a caller states them ---------------------------------------------------------------------------------
+
+
+def stated_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of probabilities that a caller names, one or several; a ValueError for none."""
+    chosen = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not chosen:
+        raise ValueError("columns is empty; name at least one column of probabilities")
+    return chosen
+
+
+def refuse_missing(table: str, names: Iterable[Any], there: Iterable[Any]) -> None:
+    """Refuse, by a ValueError, a ``table`` without one of the columns ``names``, of which None are none."""
+    known = list(there)
+    for name in names:
+        if name is not None and name not in known:
+            raise ValueError(f"{table} has no column {name!r}; its columns are {', '.join(map(str, known[:12]))}")
+
+
+# --- opened tables, as values that are given -------------------------------------------------------------------------
+
+
+class ReadInParts(Kind):
+    """A kind whose rows are never in one place, so that only a table or a rule can be asked about them."""
+
+    in_memory = False
+    refusal: ClassVar[str]
+
+    @final
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise ValueError(self.refusal)
+
+    storage = property(_refuse)
+    check = given_hashes = host = floats = decision_probabilities = named = _refuse
+
+
+@final
+class Opened(ReadInParts):
+    """A table from `open_table`, or whatever else is a `Source` and says so by ``is_confmax_source``."""
+
+    refusal = (
+        "an opened table is not an array of rows; rule.predict(table) decides it, everything else needs its rows "
+        "in memory"
+    )
+
+    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`; labels and weights are named where the table is opened."""
+        if y is not None or sample_weight is not None:
+            raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
+        return partitioned_table(proba, classes, stated=stated)
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
+        """Return the decisions (n,) of a rule, read part by part."""
+        if keys is not None:
+            raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
+        order = order_of(proba.names, rule.class_names[: rule.n_classes])
+        source = proba if order is None else proba.with_columns(order)
+        return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
+
+
+def _decide_part(rule: Rule, part: Part) -> NDArray[np.int64]:
+    if len(part.proba) == 0:
+        return np.empty(0, np.int64)
+    with naming(part.name):
+        return rule.predict_index(part.proba)
+
+
+OPENED = Opened()

@@ -39,7 +39,7 @@ class SparseRows(MemoryKind):
     # a truncated table's zeros carry no information, and a floor would make the table dense: it is never calibrated
     is_truncated = True
 
-    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+    def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; what is canonical already is not copied."""
         given = canonical(proba)
         checked = divided(given)
@@ -54,14 +54,6 @@ class SparseRows(MemoryKind):
     def host(self, values: Any) -> NDArray[Any]:
         """Return values as a dense array."""
         return np.asarray(values.toarray())
-
-    def floats(self, values: Any) -> NDArray[Any]:
-        """Return given probabilities as a dense array: a calibrator knows no zeros that are left out."""
-        return ARRAYS.floats(self.host(values))
-
-    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> NDArray[Any]:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), dense."""
-        return ARRAYS.scaled(self.floats(proba), a, b, floor)
 
     def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
         """Return what a calibrator makes of the dense rows, for which the rule was tuned."""

@@ -123,14 +123,7 @@ def _csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape:
 
 def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
     """Call ``work(low, high)`` for all rows, part by part; return the results in order."""
-    n_parts = -(-n // ROWS)
-    found: list[Any] = [None] * n_parts
-
-    def one(part: int) -> None:
-        found[part] = work(part * ROWS, min((part + 1) * ROWS, n))
-
-    run_parts(one, n_parts)
-    return found
+    return run_parts(lambda part: work(part * ROWS, min((part + 1) * ROWS, n)), -(-n // ROWS))
 
 
 def canonical(proba: Any) -> Any:

@@ -46,7 +46,7 @@ class Tensors(MemoryKind):
 
     backend = "torch"
 
-    def check(self, proba: Any, classes: Any = None, *, order: Any = None, hashed: bool = False) -> Checked:
+    def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows on their device."""
         given, checked = proba.detach(), checked_tensor(proba)
         # rows are hashed by what they become, unless that is another number: an integer, or divided by the row's sum
