@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -95,6 +95,11 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
     def _is_prefit(self) -> bool:
         """Whether the estimator is used as it is, fitted by its owner."""
         return False
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
 
     def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""

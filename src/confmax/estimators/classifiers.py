@@ -317,9 +317,8 @@ class MetricClassifierCV(RuleClassifier):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""
-        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        if not self._is_prefit:
-            router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        router = MetadataRouter(owner=type(self).__name__) if self._is_prefit else super().get_metadata_routing()
+        router.add_self_request(self)
         return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
@@ -369,8 +368,3 @@ class FixedRuleClassifier(RuleClassifier):
         model.fit(X, y, **self._routed(weight, params)["estimator"]["fit"])
         steps.refuse_other_classes(model, classes)
         self.estimator_, self.rule_ = model, rule
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)

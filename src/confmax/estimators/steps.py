@@ -246,6 +246,10 @@ class MeanOfModels:
 
     def __init__(self, models: Sequence[Any], classes: NDArray[Any]) -> None:
         self.estimators_, self.classes_ = list(models), classes
+        # what a model knows of its features; not every model counts or names them
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(models[0], name):
+                setattr(self, name, getattr(models[0], name))
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the mean of the models' probabilities (n, K)."""
@@ -257,15 +261,6 @@ class MeanOfModels:
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        # what the models know of their features
-        if name not in ("n_features_in_", "feature_names_in_"):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(self.__dict__["estimators_"][0], name)
-
 
 # --- the order of the classes ----------------------------------------------------------------------------------------
 
@@ -273,7 +268,7 @@ class MeanOfModels:
 def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, pos_label: Any) -> Metric:
     """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
     K = len(classes)
-    order = None
+    order = list(range(K))
     metric = aligned(metric, classes)
     if labels is not None:
         names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
@@ -281,10 +276,10 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
         if len(names) != K or sorted(order) != list(range(K)):
             raise ValueError(f"labels must hold each of the classes ({_shown(classes)}) once, in order; got {labels!r}")
     if pos_label is None:
-        metric = in_given_order(metric, range(K) if order is None else order)
+        metric = in_given_order(metric, order)
     else:
         metric = with_positive(metric, classes, pos_label)
-        if order is not None and classes[order[-1]] != pos_label:
+        if labels is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
     M = metric.n_decisions(K)
     if metric.gain is not None and len(metric.gain) == K < M:
@@ -294,7 +289,7 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
             f"confmax.maximize"
         )
     metric.check_table(K, K)
-    stated = order is not None or pos_label is not None
+    stated = labels is not None or pos_label is not None
     if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "

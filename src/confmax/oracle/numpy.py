@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from confmax.tables.precision import decided, features, gain_coefficients
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
-    return np.asarray(decided(gains, proba.dtype, lambda part, wide: _decide(_widened(proba, wide=wide), part)))
 
+    def by(part: Gains, wide: bool) -> NDArray[np.int32]:
+        return _decide(proba.astype(np.float64) if wide else proba, part)
 
-def _widened(proba: NDArray[Any], *, wide: bool) -> NDArray[Any]:
-    return proba.astype(np.float64) if wide else proba
+    return np.asarray(decided(gains, proba.dtype, by))
 
 
 def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
@@ -66,14 +67,12 @@ class NumpyOracle:
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
         K, M = self.table.n_classes, gains.n_decisions
-        diagonals, sums, matrices = [], [], []
+        weight = np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
+        parts = []
         for decision in decide(self.table.proba, gains):
             C = np.zeros((K, M))
             np.add.at(C.T, decision, self._truth)
             # the whole weight of a row goes to its decision; a row's truth sums to one only up to rounding
-            weight = np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
             columns = np.bincount(decision, weights=weight, minlength=M) / weight.sum()
-            diagonals.append(np.diagonal(C))
-            sums.append(columns)
-            matrices.append(C)
-        return Confusion(self.rows, np.array(diagonals), np.array(sums), np.array(matrices) if matrix else None)
+            parts.append(Confusion(self.rows, np.diagonal(C), columns, C if matrix else None))
+        return replace(Confusion.stack(parts), rows=self.rows)

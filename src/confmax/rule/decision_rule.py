@@ -27,7 +27,7 @@ from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilitie
 from confmax.tables.columns import width
 from confmax.tables.kinds import decision_probabilities, named, predict_index
 from confmax.tables.memory import TransferredDecisions
-from confmax.tables.partitioned.spark_kind import with_decisions
+from confmax.tables.partitioned.spark import with_decisions
 from confmax.tables.precision import refuse_unheld
 
 
@@ -230,7 +230,7 @@ class DecisionRule:
         ValueError
             If columns are missing. Rows that are not probabilities are refused when the column is computed.
         """
-        return with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns, keys=keys)
+        return with_decisions(self, frame, output, columns=columns, keys=keys)
 
     def to_spark_thresholds(self) -> list[float]:
         """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, except for ties.
@@ -348,10 +348,7 @@ class DecisionRule:
             If a class name is neither a string nor a finite number, if two classes have the same name, or if the
             calibrator is an object that confmax does not provide.
         """
-        return self._written(self.calibrator)
-
-    def _written(self, calibrator: Calibrator | None) -> str:
-        return file.dump(self.gains, self.weights, self.class_names, self.metric, self.seed, calibrator)
+        return file.dump(self, self.calibrator)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DecisionRule:
@@ -390,7 +387,9 @@ class DecisionRule:
             If it cannot be read.
         """
         try:
-            return cls.from_json(file.read(Path(path)))
+            with Path(path).open("rb") as stored:
+                # one byte more than a rule may have tells that a file is too large, however large it is
+                return cls.from_json(stored.read(file.MAX_BYTES + 1))
         except ValueError as error:
             raise ValueError(f"{path} is not a rule that can be used: {error}") from None
 
@@ -401,10 +400,11 @@ class DecisionRule:
         """Rules are equal if their files are."""
         if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
             return False
-        return self._written(None) == other._written(None)
+        # calibrators are compared already; those that are objects have no place in a file
+        return file.dump(self, None) == file.dump(other, None)
 
     def __hash__(self) -> int:
-        return hash(self._written(None))
+        return hash(file.dump(self, None))
 
     def __repr__(self) -> str:
         return describe(self)

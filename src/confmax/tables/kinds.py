@@ -92,9 +92,10 @@ class Kind(ABC):
     def host(self, values: Any) -> NDArray[Any]:
         """Return values of this kind as an array in host memory."""
 
-    @abstractmethod
     def floats(self, values: Any) -> Any:
-        """Return given probabilities as numbers that `Storage.scaled` takes."""
+        """Return given probabilities as float32 or float64, dense: a calibrator knows no zeros that are left out."""
+        P = self.host(values)
+        return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
 
     @abstractmethod
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
@@ -316,7 +317,8 @@ def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: 
     kind, rows = known(proba)
     P = kind.floats(rows)
     a, b = parameters(P.shape[1])
-    return P if identity else kind.storage.scaled(P, a, b, floor)
+    # dense rows of a sparse matrix are an array's
+    return P if identity else known(P)[0].storage.scaled(P, a, b, floor)
 
 
 def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import arranged, column_names, order_of, warn
 from confmax.tables.draws import given_keys, uniform
@@ -70,6 +71,10 @@ class MemoryKind(Kind, Storage):
         if keys is None:
             warn_of_duplicates(found, rule.gains, host_array(used).view(np.uint64))
         return decisions
+
+    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Any:
+        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
+        return scaled_rows(proba, a, b, floor)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,)."""

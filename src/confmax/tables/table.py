@@ -110,6 +110,14 @@ class Table(Protocol):
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
 
+    def class_shares(self, model_share: float) -> Array:
+        """Return the row sums (K,) of every confusion with this ``model_share``, fractions of all weight."""
+        if model_share == 1.0:
+            return self.mean_probability()
+        # without a share of the model no column is added up: a table in parts would be read for it
+        shares = (1.0 - model_share) * self.label_weight()
+        return model_share * self.mean_probability() + shares if model_share > 0 else shares
+
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
 
@@ -166,6 +174,28 @@ class Checked:
     totals: Array | None = None
     hashes: NDArray[np.uint64] | None = None
     unordered: NDArray[np.uint64] | None = None
+
+
+class TableOracle(ABC):
+    """What oracles that read a table share: which estimate they count by, and its row sums.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        self.rows = table.class_shares(model_share)
+
+    @abstractmethod
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return `Oracle.maximize`."""
 
 
 class Storage(ABC):

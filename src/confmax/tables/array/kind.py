@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.kernels.softmax import scaled_rows
 from confmax.tables.array.oracle import NumbaOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, checked_array, rounding_of
@@ -43,15 +42,6 @@ class Arrays(MemoryKind):
     def host(self, values: Any) -> NDArray[Any]:
         """Return values as an array."""
         return np.asarray(values)
-
-    def floats(self, values: Any) -> NDArray[Any]:
-        """Return given probabilities as float32 or float64."""
-        P = np.asarray(values)
-        return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
-
-    def scaled(self, proba: NDArray[Any], a: Array, b: Array, floor: float) -> NDArray[Any]:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
-        return scaled_rows(proba, a, b, floor)
 
     def calibrated(self, calibrator: Calibrator, proba: NDArray[Any]) -> Checked:
         """Return what a calibrator makes of the rows, in the same dtype."""

@@ -55,14 +55,6 @@ class SparseRows(MemoryKind):
         """Return values as a dense array."""
         return np.asarray(values.toarray())
 
-    def floats(self, values: Any) -> NDArray[Any]:
-        """Return given probabilities as a dense array: a calibrator knows no zeros that are left out."""
-        return ARRAYS.floats(self.host(values))
-
-    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> NDArray[Any]:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), dense."""
-        return ARRAYS.scaled(self.floats(proba), a, b, floor)
-
     def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
         """Return what a calibrator makes of the dense rows, for which the rule was tuned."""
         return ARRAYS.calibrated(calibrator, self.dense(proba, "the calibration of this rule").proba)
