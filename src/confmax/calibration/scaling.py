@@ -75,7 +75,7 @@ def _losses(z, y, use, start, stop, a, b, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-untyped-def]
-    """Add first and second derivative by the common power (2,)."""
+    """Add loss, first and second derivative by the common power (3,)."""
     K = z.shape[1]
     q, log_total, rows, a = np.empty((ROWS, K)), np.empty(ROWS), np.empty(ROWS, np.int64), np.full(K, power)
     low = start
@@ -85,8 +85,9 @@ def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-unty
         for r in range(n):
             i = rows[r]
             mean = weighted_sum(q[r], z[i], 0.0, 1)
-            out[0] += w[i] * (mean - z[i, y[i]])
-            out[1] += w[i] * weighted_sum(q[r], z[i], mean, 2)
+            out[0] += w[i] * (log_total[r] - power * z[i, y[i]])
+            out[1] += w[i] * (mean - z[i, y[i]])
+            out[2] += w[i] * weighted_sum(q[r], z[i], mean, 2)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -238,7 +239,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
 
     slope = np.concatenate(_in_parts(n, slopes))
     if common:
-        inverse = np.array([[1.0 / _power_derivatives(rows, float(a[0]))[1]]])
+        inverse = np.array([[1.0 / _power_derivatives(rows, float(a[0]))[2]]])
     else:
         free = np.append(a > 0, np.ones(K, dtype=np.bool_))  # a power that the fit holds at zero stays there
         inverse = np.zeros((2 * K, 2 * K))
@@ -296,7 +297,7 @@ def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
     low, high = POWERS
     power = start
     for _ in range(MAX_STEPS):
-        slope, bend = _power_derivatives(rows, power)
+        _, slope, bend = _power_derivatives(rows, power)
         low, high = (low, power) if slope > 0 else (power, high)
         step = power - slope / bend
         # outside the bracket the model of the loss is not to be trusted
@@ -306,17 +307,18 @@ def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
     return float(power)
 
 
-def _power_derivatives(rows: Sample, power: float) -> tuple[float, float]:
-    """Return first and second derivative of the penalised loss by the common power."""
+def _power_derivatives(rows: Sample, power: float) -> tuple[float, float, float]:
+    """Return the penalised loss, and its first and second derivative by the common power."""
     zero = np.zeros(rows.z.shape[1])
 
     def sums(start: int, stop: int) -> Array:
-        out = np.zeros(2)
+        out = np.zeros(3)
         _power_sums(rows.z, rows.labels, rows.weight, start, stop, power, zero, out)
         return out
 
-    slope, bend = np.sum(_in_parts(len(rows.z), sums), axis=0)
-    return slope + PRECISION * (power - 1.0), bend + PRECISION
+    loss, slope, bend = np.sum(_in_parts(len(rows.z), sums), axis=0)
+    away = power - 1.0
+    return loss + 0.5 * PRECISION * away**2, slope + PRECISION * away, bend + PRECISION
 
 
 def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, Array]:
@@ -346,13 +348,11 @@ def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
     One row whose true class has probability 1e-12 outweighs a hundred ordinary ones in every sum here. A floor is what
     the model may be wrong by for no reason that its probabilities show, and it bounds what such a row can do.
     """
-    use, lowest, found = np.ones(len(y), dtype=np.bool_), np.inf, FLOOR
-    power = 1.0
+    lowest, found, power = np.inf, FLOOR, 1.0
     for floor in FLOORS:
         rows = Sample(log_table(proba, floor), y, w)
         power = fit_power(rows, power, tol=1e-4)
-        losses = row_losses(rows, one_power(power, proba.shape[1]), use)
-        loss = float((w * losses).sum()) + 0.5 * PRECISION * (power - 1.0) ** 2
+        loss, _, _ = _power_derivatives(rows, power)
         worth = FLOOR_WORTH if found == FLOOR and floor > FLOOR else 0.0
         if loss < lowest - worth:
             lowest, found = loss, floor

@@ -156,9 +156,8 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     if len(kept) == len(used):
         return metric
     missing = [str(table.classes[k]) for k in used if not present[k]]
-    absent = ", ".join(missing[:MOST_ABSENT]) + (
-        f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
-    )
+    more = f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
+    absent = ", ".join(missing[:MOST_ABSENT]) + more
     source = "y" if table.has_labels else "proba"
     if metric.one_class:
         raise ValueError(

@@ -36,21 +36,6 @@ GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 STATISTICS = ("diagonal", "columns", "matrix")
 # of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
 UNSEEN = 2.0**-70
-# what to use for more classes than two
-MEANS = {
-    "f1": "macro_f1",
-    "f_beta": "macro_f_beta",
-    "jaccard": "macro_jaccard",
-    "precision": "macro_precision",
-    "recall": "balanced_accuracy",
-    "specificity": "balanced_accuracy",
-}
-# metrics of one class that a rule without use makes largest
-TRIVIAL = {
-    "recall": "every row is decided as it",
-    "specificity": "no row is decided as it",
-    "precision": "only its surest row is decided as it",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,6 +80,10 @@ class Metric:
         the table of probabilities. None for an axis without names.
     description, title : str
         The metric in words, for lists, and its name in prose; by default the words of its name.
+    of_many : str
+        Name of the metric to use for more than two classes.
+    trivial_rule : str or None
+        In words, what a rule without use decides that makes the metric of one class largest; None for others.
     """
 
     name: str
@@ -113,6 +102,8 @@ class Metric:
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
     title: str = field(default="", compare=False)
+    of_many: str = field(default="mcc", compare=False)
+    trivial_rule: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Take the word for a structure that knows no more than its shape, and the words of a name for a title."""
@@ -413,11 +404,6 @@ class Metric:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
         return self.ordered or (isinstance(self.formula, Formula) and self.formula.reads_order(n_classes))
 
-    @property
-    def trivial_rule(self) -> str | None:
-        """In words, what a rule without use decides that makes the metric of one class largest; None for others."""
-        return TRIVIAL.get(self.name) if self.one_class else None
-
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
         given = n_classes if self.classes is None else len(self.classes)
@@ -428,8 +414,7 @@ class Metric:
         if self.binary and given != 2:
             way_out = f"write {self.name}[NAME] for the class NAME, or use" if self.one_class else "use"
             raise ValueError(
-                f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
-                f"{MEANS.get(self.name, 'mcc')}"
+                f"{self.name} is a metric of two classes and the table has {given}; {way_out} {self.of_many}"
             )
         shape = (len(self.gain), len(self.gain[0])) if self.gain else None
         if shape is not None and shape != (n_classes, n_decisions):

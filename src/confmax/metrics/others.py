@@ -97,12 +97,11 @@ def ams(S: Confusion, *, b_reg: float = 0.0, b_min: float = 0.0) -> FirstOrder:
 
 def fowlkes_mallows(S: Confusion) -> FirstOrder:
     """Geometric mean of precision and recall of class 1 (not scikit-learn's clustering score of that name)."""
-    hit, row, column = S.diagonal[..., 1], S.rows[..., 1], S.columns[..., 1]
+    hit, row, column = (part[..., 1:] for part in (S.diagonal, S.rows, S.columns))
     unit = reciprocal(np.sqrt(row * column))
-    value = hit * unit
-    positive = np.array([0.0, 1.0])
-    by_column, by_row = -safe_ratio(value, 2.0 * column), -safe_ratio(value, 2.0 * row)
-    return FirstOrder(value, unit[..., None] * positive, by_column[..., None] * positive, by_row[..., None] * positive)
+    value, positive = hit * unit, last(2)
+    by_column, by_row = -safe_ratio(value, 2.0 * column) * positive, -safe_ratio(value, 2.0 * row) * positive
+    return FirstOrder(value[..., 0], unit * positive, by_column, by_row)
 
 
 # --- the catalogue ----------------------------------------------------------------------------------------------------
@@ -111,9 +110,11 @@ METRICS = (
     Metric("linear", linear, Linear(fractions=linear_parts), "matrix", ordered=True, title="mean gain",
            description="any table of gains or costs per (true class, decision)"),
     Metric("recall", ClassScores(1.0, columns=0, over="last"), Linear(), "diagonal", divides_by_prior=True, **ONE_CLASS,
-           description="share of the rows of one class that are decided as this class"),
+           description="share of the rows of one class that are decided as this class", of_many="balanced_accuracy",
+           trivial_rule="every row is decided as it"),
     Metric("specificity", specificity, Linear(), "columns", binary=True, ordered=True, one_class="with others",
-           description="share of the rows of other classes that are not decided as one class"),
+           description="share of the rows of other classes that are not decided as one class",
+           of_many="balanced_accuracy", trivial_rule="no row is decided as it"),
     Metric("ams", ams, Quasiconvex(floor="b_min", smoother="b_reg"), "columns", (("b_reg", 0.0), ("b_min", 0.0)),
            binary=True, ordered=True, title="AMS", description="approximate median significance of class 1"),
     Metric("fowlkes_mallows", fowlkes_mallows, Quasiconvex(), "columns", binary=True, ordered=True,

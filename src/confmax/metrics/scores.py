@@ -227,11 +227,15 @@ def _of_classes(name: str, scores: ClassScores, description: str, **more: Any) -
 
 
 METRICS = (
-    _of_classes("f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1"),
-    _of_classes("f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta"),
-    _of_classes("jaccard", ClassScores(1.0, diagonal=1, over="last"), "Jaccard score of one class", title="Jaccard"),
+    _of_classes("f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1",
+                of_many="macro_f1"),
+    _of_classes("f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta",
+                of_many="macro_f_beta"),
+    _of_classes("jaccard", ClassScores(1.0, diagonal=1, over="last"), "Jaccard score of one class", title="Jaccard",
+                of_many="macro_jaccard"),
     _of_classes("precision", ClassScores(0.0, over="last"),
-                "share of the rows decided as one class that are of this class"),
+                "share of the rows decided as one class that are of this class", of_many="macro_precision",
+                trivial_rule="only its surest row is decided as it"),
     Metric("micro_f1", micro_f1, Ratio(fractions=micro_f1_parts), "columns", ordered=True, title="micro F1",
            description="micro F1, background class 0 left out"),
     Metric("micro_f1_once", micro_f1, Ratio(fractions=micro_f1_parts), "diagonal", (("once", True),), ordered=True,
