@@ -233,6 +233,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
     def slopes(start: int, stop: int) -> Array:
         x = rows.z[start:stop].astype(np.float64)
         q = _softmax(x * a + b)
+        # probabilities less labels: the derivative of the loss by the scores
         q[np.arange(len(q)), y[start:stop]] -= 1.0
         by = (q * x).sum(axis=1, keepdims=True) if common else np.concatenate([q * x, q], axis=1)
         return np.asarray(by * w[start:stop, None])
@@ -353,6 +354,7 @@ def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
         rows = Sample(log_table(proba, floor), y, w)
         power = fit_power(rows, power, tol=1e-4)
         loss, _, _ = _power_derivatives(rows, power)
+        # only the lowest floor needs a reason to be left: every other one changes sure rows
         worth = FLOOR_WORTH if found == FLOOR and floor > FLOOR else 0.0
         if loss < lowest - worth:
             lowest, found = loss, floor
@@ -389,6 +391,7 @@ def _nonnegative(rows: Sample, start: Array, tol: float) -> Array:
     K = len(start) // 2
     held = start[:K] <= 0.0
     theta = np.concatenate([np.maximum(start[:K], 0.0), start[K:]])
+    # as many rounds as are usual for non-negative least squares
     for _ in range(3 * K + 10):
         goal = _minimum(rows, theta, tol, np.flatnonzero(held))
         falling = goal[:K] < 0.0
@@ -429,11 +432,13 @@ def _newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp], hes
     for _ in range(MAX_STEPS):
         if hessian is None:
             hessian, fresh = derivatives(rows, theta, FULL)[2], True
+            # rows and columns of the identity: a power that is held does not move
             hessian[still], hessian[:, still] = 0.0, 0.0
             hessian[still, still] = 1.0
         gradient[still] = 0.0
         step = np.linalg.solve(hessian, -gradient)
         promised = -float(gradient @ step)
+        # a Newton step promises twice what it takes off the loss
         if promised <= 2.0 * tol:
             return theta + step
         if not fresh and promised > 0.05 * last_promise:
@@ -472,6 +477,7 @@ def _quasi_newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp
     slope = forth(gradient)
     pairs: list[tuple[Array, Array, float]] = []
     for _ in range(MAX_WIDE_STEPS):
+        # where the curvature is about one, half a squared slope is what a step may still gain
         if np.abs(slope).max() <= np.sqrt(tol):
             break
         step = -_inverse_times(pairs, slope)
@@ -479,6 +485,7 @@ def _quasi_newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp
         old, slope = slope, forth(gradient)
         step, change = length * step, slope - old
         bend = _dot(step, change)
+        # a pair without curvature would make the inverse indefinite
         if bend > 0:
             pairs = [*pairs[-MEMORY + 1 :], (step, change, bend)]
     return theta

@@ -82,6 +82,7 @@ def in_words(rule: Any) -> str | None:
     if len(thresholds) < len(rule.weights):
         return None
     no, yes = (printable(str(name)) for name in rule.class_names)
+    # a rule that draws between two thresholds differs between them only, so one sentence says all of it
     order = np.argsort(thresholds, kind="stable")
     low, high, share = thresholds[order[0]], thresholds[order[-1]], f"{rule.weights[order[0]]:.4g}"
     if low == high and low in (0.0, np.inf):
@@ -141,6 +142,7 @@ def plain_words(rule: Any) -> str | None:
 
 def probability(p: float) -> str:
     """Return a probability with four digits, and with more where those would say 0 or 1."""
+    # a sure threshold and one that is nearly sure decide differently
     shown = [f"{p:.{digits}g}" for digits in range(4, 18)]
     return next((text for text in shown if float(text) not in (0.0, 1.0)), shown[0])
 

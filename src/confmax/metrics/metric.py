@@ -192,6 +192,7 @@ class Metric:
 
     def at(self, S: Confusion) -> FirstOrder:
         """Return value and derivatives at the statistics ``S``, which may be a batch."""
+        # a bare confusion matrix has no names: there the label of a class is its number
         if self._is_unplaced:
             return self.numbered(S.rows.shape[-1]).at(S)
         K, n_decisions = S.rows.shape[-1], S.columns.shape[-1]
@@ -201,6 +202,7 @@ class Metric:
         first = self.formula(S.select(index), **self._arguments)
         if first.matrix is not None:
             full = np.zeros((*first.matrix.shape[:-2], K, n_decisions))
+            # sums over whole columns and rows count the entries outside of the classes too
             if first.columns.size:
                 full[..., :, index] += first.columns[..., None, :]
                 full[..., index, :] += first.rows[..., :, None]
@@ -228,6 +230,7 @@ class Metric:
         """Return ``<gradient, direction - origin>``, the gradient in ``first``; both must have the same row sums."""
         if first.matrix is not None and direction.matrix is not None and origin.matrix is not None:
             return float((first.matrix * (direction.matrix - origin.matrix)).sum())
+        # the part of the gradient that is constant within a row cancels: both have the same row sums
         along = first.diagonal @ (direction.diagonal - origin.diagonal)
         return float(along + first.columns @ (direction.columns - origin.columns))
 
@@ -245,7 +248,9 @@ class Metric:
             assert isinstance(structure, Concave) and structure.recall_mean is not None
             kept = slice(None) if self.classes is None else self._index
             return float(structure.recall_mean.bound((gain.pair()[0] * V.rows)[:, kept], height)[0])
+        # an exact answer has no negative slope but for rounding
         slope = max(0.0, self.slope(first, V, S))
+        # a concave function lies below its tangents, and no rule rises further along this one
         if isinstance(structure, (Linear, Concave)):
             return float(first.value) + slope
         if not isinstance(structure, Ratio):
@@ -315,6 +320,7 @@ class Metric:
     def with_params(self, change: Mapping[str, Any]) -> Metric:
         """Return the metric with the ``change`` of some parameters; smoothed, it has another structure."""
         params = {**dict(self.params), **change}
+        # at zero the parameter changes nothing, and what is known of the metric still holds
         smooth = self.structure.smoother is not None and params[self.structure.smoother] > 0.0
         structure = self.structure.smoothed() if smooth else self.structure
         return replace(self, params=tuple(params.items()), structure=structure)
@@ -393,6 +399,7 @@ class Metric:
         a, b = (part.copy() for part in gains.pair())
         alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
         b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
+        # a power of two: no product with it is rounded
         tiny = np.ldexp(1.0, np.frexp(np.maximum(np.abs(a).max(axis=1), np.abs(b).max(axis=1)))[1]) * UNSEEN
         rows = np.ix_(alike, others)
         a[rows] = tiny[alike, None]

@@ -32,6 +32,7 @@ def linear(S: Confusion, *, gain: tuple[tuple[float, ...], ...]) -> FirstOrder:
     """``<gain, C>`` for any gain matrix (K, M); a cost matrix is its negative."""
     assert S.matrix is not None
     G = np.array(gain)
+    # a view: the gradients of a batch are all the same table
     return FirstOrder((S.matrix * G).sum((-2, -1)), matrix=np.broadcast_to(G, S.matrix.shape))
 
 
@@ -58,7 +59,9 @@ def mcc(S: Confusion) -> FirstOrder:
     # where all classes count, what is decided as none of them is one more decision
     further = np.where((np.abs(1.0 - total) < UNIT) & (np.abs(1.0 - decided) >= UNIT), 1.0 - decided, 0.0)
     spread_c, spread_r = _spread(S.columns) - further**2, _spread(S.rows)
+    # there the correlation is 0/0: its value is scikit-learn's, and it has no derivative
     flat = np.minimum(spread_c, spread_r) <= TINY
+    # the product of the two could underflow before its root is taken
     scale = np.where(flat, 1.0, np.sqrt(spread_c) * np.sqrt(spread_r))
     value = np.where(flat, 0.0, (chance - observed)[..., None] / scale)
     by_columns = -S.rows / scale + value * (S.columns - further) / np.where(flat, 1.0, spread_c)
