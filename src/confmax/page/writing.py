@@ -53,22 +53,14 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a page shows beside rows and rule, and how: the keywords of `confmax.report.write`."""
+    """What a page shows beside rows and rule, and how: keywords of `confmax.report.write`, with a seed."""
 
-    second: AnyMetric = "accuracy"
-    n_replicates: int = 1000
-    level: float = 0.95
-    random_state: RandomState = 0
-    source: str = "rows given"
-    again: str | None = None
-    order_known: bool | None = None
-
-    def checked(self, path: AnyPath) -> Settings:
-        """Return the settings with a seed that is a number, once a page can be written to ``path``."""
-        check_installed()
-        check_place(Path(path))
-        check_bootstrap(self.n_replicates, self.level)
-        return replace(self, random_state=as_seed(self.random_state))
+    n_replicates: int
+    level: float
+    seed: int
+    source: str
+    again: str | None
+    order_known: bool | None
 
 
 def write(
@@ -140,8 +132,9 @@ def write(
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
     if not isinstance(evaluated, Rule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
-    how = Settings(second, n_replicates, level, random_state, source, again, order_known).checked(path)
-    chosen, other = _metric_of(evaluated, solution, metric), resolve(how.second)
+    check_first(path, n_replicates, level)
+    how = Settings(n_replicates, level, as_seed(random_state), source, again, order_known)
+    chosen, other = _metric_of(evaluated, solution, metric), resolve(second)
     table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
@@ -152,6 +145,13 @@ def write(
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path)))
+
+
+def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
+    """Refuse what can be refused before anything is computed."""
+    check_installed()
+    check_place(Path(path))
+    check_bootstrap(n_replicates, level)
 
 
 def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | None) -> Metric:
@@ -226,15 +226,14 @@ def finish(
     # numbers are in order, names may be in any
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
-    # the seed stands on the page, so that the page can be made again
-    seed = as_seed(how.random_state)
     numbers = figures(
-        evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=seed
+        evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=how.seed
     )
     settings = [
         *pairs,
         ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
-        ("seed", str(seed)),
+        # so that the page can be made again
+        ("seed", str(how.seed)),
         ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
     ]
     made = {"source": how.source, "version": __version__, "settings": settings, "again": how.again or call,

@@ -13,9 +13,6 @@ from confmax.evaluate.protocols import frequent_gain
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 
-# the shape and the colour of the points of each rule
-RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
-
 
 class OfRows:
     """A display that `from_solution` draws of a solution on rows."""
