@@ -181,16 +181,6 @@ def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
         )
 
 
-def _check_metric(metric: Metric, K: int, M: int) -> None:
-    """Refuse a metric that has no value for M decisions between K classes."""
-    metric.check_table(K, metric.n_decisions(K))
-    if M > K and metric.statistics != "diagonal" and metric.n_decisions(K) != M:
-        raise ValueError(
-            f"{metric.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
-            f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
-        )
-
-
 def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> MemoryTable:
     """Return the labelled table of a report, its rows in memory."""
     if y is None:
@@ -216,8 +206,14 @@ def finish(
     where nothing else is said to.
     """
     table, metric = evidence.table, evidence.metric
+    K, M = table.n_classes, evidence.decided.n_decisions
     for one in (metric, second):
-        _check_metric(one, table.n_classes, evidence.decided.n_decisions)
+        one.check_table(K, one.n_decisions(K))
+        if M > K and one.statistics != "diagonal" and one.n_decisions(K) != M:
+            raise ValueError(
+                f"{one.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
+                f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
+            )
     if repr(second) == repr(metric):
         # the trade-off shows what the tuned metric costs in another one
         is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
