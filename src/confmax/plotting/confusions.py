@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import ConfusionChange, goodness, limits_of
@@ -15,7 +14,7 @@ from confmax.evaluate.protocols import plain_rule
 from confmax.oracle import make_oracle
 from confmax.plotting.shared import OfRows, axes_of, palette
 from confmax.solution import Solution
-from confmax.tables import make_table
+from confmax.tables import Table
 
 MOST_WRITTEN = 12  # classes up to which numbers are written into a matrix
 
@@ -56,30 +55,13 @@ class ConfusionChangeDisplay(OfRows):
         self.before, self.after, self.names, self.normalize = before, after, list(names), normalize
 
     @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        proba: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        normalize: str = "true",
-        ax: Any = None,
-    ) -> ConfusionChangeDisplay:
-        """Draw the confusion matrices of ``solution`` on ``proba`` (n, K).
-
-        They are counted on the labels ``y`` (n,), or expected by the probabilities without them. ``sample_weight``
-        (n,) weighs the rows. ``normalize`` is described above. ``ax`` are three axes, or None for new ones.
-        """
-        rule = solution.rule
-        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
-        oracle = make_oracle(table, "model" if y is None else "labels")
+    def _on_table(cls, solution: Solution, table: Table, *, normalize: str = "true") -> ConfusionChangeDisplay:
+        rule, oracle = solution.rule, make_oracle(table, "labels" if table.has_labels else "model")
         before, after = (one.evaluate(oracle, matrix=True).matrix for one in (plain_rule(rule), rule))
         assert before is not None and after is not None
         # argmax decides classes only, the rule may have further decisions
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))
-        names = [str(name) for name in rule.class_names]
-        return cls(before=before, after=after, names=names, normalize=normalize).plot(ax=ax)
+        return cls(before=before, after=after, names=[str(name) for name in rule.class_names], normalize=normalize)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
         """Draw three matrices into three axes ``ax``."""

@@ -30,6 +30,9 @@ RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D
 class TradeOffDisplay(OfRows):
     """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
 
+    `from_solution` takes the second metric as ``other``, by default "accuracy", and refuses rules that are no set of
+    weights on probabilities.
+
     Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
     t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead.
     If the rule decides one of several classes by its probability alone, the scores go linearly from those of argmax to
@@ -60,30 +63,10 @@ class TradeOffDisplay(OfRows):
         self.steps, self.tuned, self.other, self.plain, self.labels = steps, tuned, other, plain, labels
 
     @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        proba: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        other: str | Metric = "accuracy",
-        sample_weight: ArrayLike | None = None,
-        ax: Any = None,
-    ) -> TradeOffDisplay:
-        """Draw the trade-off of ``solution`` on ``proba`` (n, K) into ``ax``, new axes by default.
-
-        It is counted on the labels ``y`` (n,), or expected by the probabilities without them. ``other`` is the second
-        metric, and ``sample_weight`` (n,) weighs the rows.
-
-        Raises
-        ------
-        ValueError
-            If the rule is no set of weights on probabilities.
-        """
+    def _on_table(cls, solution: Solution, table: Table, *, other: str | Metric = "accuracy") -> TradeOffDisplay:
         rule, second = solution.rule, resolve(other)
         weights_of(rule)  # refuses other rules: the report draws their way by another path
-        mode = "model" if y is None else "labels"
-        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
+        mode = "labels" if table.has_labels else "model"
         metrics = (solution.metric, second)
         way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
         assert way is not None
@@ -94,7 +77,7 @@ class TradeOffDisplay(OfRows):
         plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
         at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
         return cls(steps=way.steps, tuned=way.tuned, other=way.other, plain=(at_plain[0], at_plain[1]),
-                   labels=(repr(metrics[0]), repr(second))).plot(ax=ax)  # fmt: skip
+                   labels=(repr(metrics[0]), repr(second)))  # fmt: skip
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
@@ -114,7 +97,8 @@ class ThresholdDisplay(OfRows):
     """A metric against the threshold on the positive class's probability, with the points of three rules.
 
     The positive class is the second column, or the one that the metric is of. Thresholds are on the raw
-    probabilities: the calibration of the rule is undone. argmax has its point at .5, ``argmax(p / prior)`` at the share
+    probabilities: the calibration of the rule is undone. If the rows are those that the solution was found on, ``rows``
+    and the title say so. argmax has its point at .5, ``argmax(p / prior)`` at the share
     of the positive class.
 
     Parameters
@@ -183,23 +167,9 @@ class ThresholdDisplay(OfRows):
         return cls._of(rule, table, chosen, "").plot(ax=ax)
 
     @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        proba: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        ax: Any = None,
-    ) -> ThresholdDisplay:
-        """Draw the curve of the metric of ``solution`` on ``proba`` (n, 2) into ``ax``, as `from_rule` does.
-
-        If ``proba`` and ``y`` (n,), weighted by ``sample_weight`` (n,), are the rows that the solution was found on,
-        ``rows`` and the title say so.
-        """
-        rule = solution.rule
-        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
-        return cls._of(rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "").plot(ax=ax)
+    def _on_table(cls, solution: Solution, table: Table) -> ThresholdDisplay:
+        # a value on tuning rows is optimistic: the title says which rows these are
+        return cls._of(solution.rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "")
 
     @classmethod
     def _of(cls, rule: DecisionRule, table: Table, metric: Metric, which: str) -> ThresholdDisplay:
@@ -213,7 +183,6 @@ class ThresholdDisplay(OfRows):
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
                 f"probability on; this rule has {rule.n_classes} classes and {rule.n_decisions} decisions"
             )
-        # a value on tuning rows is optimistic: the title says which rows these are
         source = "labels of" if table.has_labels else "probabilities of"
         rows = f"{source} the {table.n_rows:,} {which}rows"
         return cls(thresholds=curve.thresholds, values=curve.values, marks=curve.marks, positive=curve.positive,
