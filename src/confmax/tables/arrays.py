@@ -17,11 +17,13 @@ from confmax.tables.check import check_rows, normalised
 from confmax.tables.kinds import refuse_name
 from confmax.tables.labels import refuse_masked, vector
 
+# a table of up to 20 classes that was rounded to four decimals stays within it
 ROW_SUM_TOLERANCE = 1e-3
 
 
 def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray[Any]:
     """Return a table as a C-contiguous array (n, K) of floats, its columns in ``order``, its rows unchecked."""
+    # numpy.asarray drops the mask, and would let the values under it pass as probabilities
     refuse_masked(proba, "proba")
     P = np.asarray(proba)
     if order is not None and P.ndim == 2:
@@ -31,11 +33,13 @@ def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray
             f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
             f"positive class's probabilities p, pass numpy.column_stack([1 - p, p])"
         )
+    # the name of a file becomes an array without dimensions, whose shape would not tell the user what is wrong
     refuse_name(proba)
     if P.ndim != 2 or P.shape[1] < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     if P.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
+    # compiled scans read row after row: a transposed table is copied here once, and not in every pass
     return np.ascontiguousarray(_as_float(P))
 
 
@@ -47,10 +51,12 @@ def checked_array(P: NDArray[Any], *, hashed: bool) -> tuple[NDArray[Any], Array
     rounding = rounding_of(P)
     hashes = np.empty(len(P), dtype=np.uint64) if hashed else None
     totals, broken = check_rows(P, ROW_SUM_TOLERANCE, rounding, hashes)
+    # the compiled pass says only that some row is bad; which one, and why, takes a slower look
     if broken[:3].any():
         _refuse_rows(P)
     if broken[3]:
         P = normalised(P, rounding)
+        # division changes the sums of the columns; the hashes stay those of the rows as they were given
         totals, _ = check_rows(P, ROW_SUM_TOLERANCE, rounding)
     return P, totals, hashes
 
@@ -79,6 +85,7 @@ def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> A
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(f"row {row} of sample_weight is {weight[row]}; weights must be finite and not negative")
+    # finite weights can add up to infinity, and every share of them would be zero
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
@@ -98,6 +105,7 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
     P = in_native_order(P)
     if P.dtype in (np.float32, np.float64):
         return P
+    # there is no compiled code for 16 bits, and float32 holds all of their numbers
     if P.dtype == np.float16:
         return P.astype(np.float32)
     if np.iscomplexobj(P):
@@ -105,6 +113,7 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
     try:
         return P.astype(np.float64)
     except (TypeError, ValueError):
+        # the failed conversion does not say which cell it was
         for (row, column), cell in np.ndenumerate(P):
             try:
                 float(cell)
@@ -123,6 +132,8 @@ def _refuse_rows(P: NDArray[Any]) -> None:
     if P.min() < 0:
         _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
     sums = P.sum(axis=1, dtype=np.float64)
+    # NumPy adds in another order than the compiled check: at the edge of the tolerance it may find all sums
+    # good, and then the worst row is shown
     row = int(np.argmax(np.abs(sums - 1.0)))
     if abs(sums[row] - 1.0) > ROW_SUM_TOLERANCE:
         row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))

@@ -44,6 +44,7 @@ def keep_worst(n_rows, sums, worst, whole):  # type: ignore[no-untyped-def]
     """Keep how far sums are from one, place by place, so that no row waits for another; NaN stays in ``whole``."""
     for r in range(sums.shape[0]):
         if r >= n_rows:
+            # the block ends in rows of zeros, which are no rows of the table
             sums[r] = 1.0
         off = abs(sums[r] - 1.0)
         worst[r] = off if off > worst[r] else worst[r]
@@ -54,6 +55,7 @@ def keep_worst(n_rows, sums, worst, whole):  # type: ignore[no-untyped-def]
 def judge(least, worst, whole, limits, broken):  # type: ignore[no-untyped-def]
     """Write which demands some row does not meet; limits are what sums may be off by to be near one, and one."""
     for r in range(least.shape[0]):
+        # no comparison with NaN is true, so the negation catches NaN and infinity together
         broken[FINITE] |= not (whole[r] < np.inf)
         broken[POSITIVE] |= least[r] < 0
         broken[CLOSE] |= worst[r] > limits[0]
@@ -147,6 +149,7 @@ def check_rows(
     factors, limits = column_factors(K), np.array([tolerance, rounding])
 
     def work(part: int) -> None:
+        # each part has a line of its own in the sums: their order, and so the result, is the same for any threads
         stop = min((part + 1) * chunk, n)
         _check(P, part * chunk, stop, block_rows(K), limits, factors, totals[part], broken[part], written)
 

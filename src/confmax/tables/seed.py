@@ -24,9 +24,11 @@ def as_seed(random_state: Any) -> int:
     if random_state is None:
         return int.from_bytes(os.urandom(8), "little") >> 1
     if isinstance(random_state, np.random.RandomState):
+        # a RandomState draws no more than 31 bits on every platform
         return int(random_state.randint(2**31))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
+    # True is an integer to Python, and nobody means the seed 1 by it
     whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
     if not (whole and 0 <= random_state < 1 << 64):
         raise ValueError(
