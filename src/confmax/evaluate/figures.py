@@ -68,17 +68,18 @@ def verdict_of(minus: Difference) -> str:
     return "worse" if max(value, high) < -ROUNDING else "unclear"
 
 
-def middle(minus: Difference) -> float:
-    """Return the middle of a difference's interval, NaN without one."""
-    return np.nan if minus.low is None or minus.high is None else (minus.low + minus.high) / 2
+def as_good(minus: Difference) -> str:
+    """Return "as good", "at least as good" or "": what the other one is, by the difference of the rule and it.
 
-
-def is_as_good(minus: Difference) -> bool:
-    """Return whether the other one is as good as the rule, by the difference of the rule and it.
-
-    The interval contains zero and its middle is below 0.005. Then nothing speaks for the rule, which had to be tuned.
+    It is as good if the interval contains zero and its middle is below 0.005, at least as good if the middle is below
+    -0.005. Then nothing speaks for the rule, which had to be tuned.
     """
-    return bool(np.isfinite(minus.value)) and holds_zero(minus) and middle(minus) < AS_GOOD
+    if minus.low is None or minus.high is None or not (np.isfinite(minus.value) and holds_zero(minus)):
+        return ""
+    middle = (minus.low + minus.high) / 2
+    if middle < -AS_GOOD:
+        return "at least as good"
+    return "as good" if middle < AS_GOOD else ""
 
 
 def holds_zero(minus: Difference) -> bool:

@@ -7,17 +7,7 @@ import math
 import numpy as np
 
 from confmax.calibration.words import how, printable, weights_alone
-from confmax.evaluate.figures import (
-    AS_GOOD,
-    ROUNDING,
-    ClassRow,
-    Figures,
-    holds_zero,
-    is_as_good,
-    metric_name,
-    middle,
-    verdict_of,
-)
+from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, as_good, holds_zero, metric_name, verdict_of
 from confmax.evaluate.scores import Difference
 from confmax.page.format import capital, interval, listed, number, percent, probability, rows, threshold
 
@@ -43,22 +33,21 @@ def headline(figures: Figures) -> str:
     """Return what to make of the rule, without a number: the numbers stand below it, once."""
     main = figures.main
     name = capital(main.label)
-    if decides_as_argmax(figures):
+    if not figures.changed:
         # other rows may be too few to show where the rule differs from argmax
         tuning = figures.evidence.fold is not None or figures.evidence.seen
-        return f"{name}: " + (
-            "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
-        )
+        what = "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
+        return f"{name}: {what}"
     if main.verdict == "unknown":
         return f"{name} of a tuned decision rule"
     if main.verdict == "worse":
         return f"{name}: the tuned rule is worse than argmax"
-    if is_as_good(main.difference):
-        return f"{name}: argmax is {_as_good(main.difference)} as the tuned rule"
+    if good := as_good(main.difference):
+        return f"{name}: argmax is {good} as the tuned rule"
     if verdict_of(main.to_prior) == "worse":
         return f"{name}: p/prior is better than the tuned rule"
-    if is_as_good(main.to_prior):
-        return f"{name}: p/prior is {_as_good(main.to_prior)} as the tuned rule"
+    if good := as_good(main.to_prior):
+        return f"{name}: p/prior is {good} as the tuned rule"
     if main.verdict == "better":
         return f"{name}: the tuned rule is better than argmax"
     return f"{name}: too few rows to say whether the tuned rule beats argmax"
@@ -69,8 +58,14 @@ def verdict(figures: Figures) -> tuple[str, str]:
     main = figures.main
     minus, kind = main.difference, main.verdict
     text = difference(minus, "argmax")
-    if decides_as_argmax(figures):
-        return "unclear", _as_argmax(figures)
+    if not figures.changed and not figures.changed_by_folds:
+        return "unclear", "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
+    if not figures.changed:
+        return "unclear", (
+            f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
+            f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are "
+            f"theirs, so they differ from those of argmax."
+        )
     if kind == "unknown" and not math.isfinite(minus.value):
         return "unclear", "The difference to argmax is not finite on these rows, so the two cannot be compared."
     if kind == "unknown":
@@ -84,8 +79,8 @@ def verdict(figures: Figures) -> tuple[str, str]:
             f"The tuned rule is WORSE than argmax on these rows: {text} is more than chance explains. Do not use the "
             f"rule as it is."
         )
-    if is_as_good(minus):
-        return "unclear", f"argmax is {_as_good(minus)}: {_in_noise(text, minus)} Use argmax, which needs no tuning."
+    if good := as_good(minus):
+        return "unclear", f"argmax is {good}: {_in_noise(text, good)} Use argmax, which needs no tuning."
     side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
     if abs(minus.value) <= ROUNDING:
         side = "scores as argmax does"
@@ -102,33 +97,12 @@ def verdict(figures: Figures) -> tuple[str, str]:
 
 def difference(minus: Difference, other: str) -> str:
     """Return the difference of the tuned rule and another one, with its interval, as the subject of a sentence."""
-    span = interval(minus.low, minus.high, sign=True)
+    span = interval(minus, sign=True)
     return f"the difference (tuned rule minus {other}) of {number(minus.value, sign=True)}{f' {span}' if span else ''}"
 
 
-def decides_as_argmax(figures: Figures) -> bool:
-    """Return whether the rule, in cross-fitted figures the one that is kept, decides every row as argmax does."""
-    return not figures.changed
-
-
-def _as_argmax(figures: Figures) -> str:
-    """Return the verdict on a rule that decides as argmax, and where the figures differ from those of argmax."""
-    if not figures.changed_by_folds:
-        return "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
-    return (
-        f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
-        f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are theirs, "
-        f"so they differ from those of argmax."
-    )
-
-
-def _as_good(minus: Difference) -> str:
-    """Return how good another rule is that `is_as_good`."""
-    return "at least as good" if middle(minus) < -AS_GOOD else "as good"
-
-
-def _in_noise(text: str, minus: Difference) -> str:
-    below = "below zero" if middle(minus) < -AS_GOOD else f"below {AS_GOOD:g}"
+def _in_noise(text: str, good: str) -> str:
+    below = "below zero" if good == "at least as good" else f"below {AS_GOOD:g}"
     return f"{text} has an interval that contains zero, and its middle is {below}."
 
 
@@ -137,11 +111,11 @@ def against_prior(figures: Figures) -> str:
     main, minus = figures.main, figures.main.to_prior
     if minus.low is None or minus.high is None or not math.isfinite(minus.value):
         return ""
-    if decides_as_argmax(figures) and figures.changed_by_folds:
+    if not figures.changed and figures.changed_by_folds:
         return ""  # the difference is that of the rules of the folds, and none of them is kept
     text, kind = difference(minus, "p/prior"), verdict_of(minus)
     # where argmax does as well, the advice to use it stands already: it is simpler than p/prior
-    advice = "" if main.verdict == "worse" or is_as_good(main.difference) else " Use p/prior, which needs no tuning."
+    advice = "" if main.verdict == "worse" or as_good(main.difference) else " Use p/prior, which needs no tuning."
     what = "p/prior, which only divides each probability by its class size,"
     if kind == "better":
         also = "also " if main.verdict == "better" else ""
@@ -150,15 +124,15 @@ def against_prior(figures: Figures) -> str:
         return f"{what} scores exactly as the tuned rule does.{advice}"
     if kind == "worse":
         return f"{what} is better than the tuned rule on these rows: {text} is more than chance explains.{advice}"
-    if is_as_good(minus):
-        return f"{what} is {_as_good(minus)}: {_in_noise(text, minus)}{advice}"
+    if good := as_good(minus):
+        return f"{what} is {good}: {_in_noise(text, good)}{advice}"
     return f"These rows cannot show whether the rule beats {what[:-1]}: {text} has an interval that contains zero."
 
 
 def price(figures: Figures) -> str:
     """Return which metrics got worse."""
     others = figures.metrics[1:]
-    if not figures.score.n_replicates or decides_as_argmax(figures):
+    if not figures.score.n_replicates or not figures.changed:
         return ""
     worse = sorted((row for row in others if row.verdict == "worse"), key=lambda row: row.difference.value)
     maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
@@ -254,11 +228,8 @@ def fold_range(row: ClassRow) -> str:
 
 def outside_folds(figures: Figures) -> str:
     """Return what the range of the folds' thresholds shows, and for which classes the tuned rule's lies outside it."""
-    out = [
-        row.name
-        for row in figures.classes
-        if row.folds is not None and not row.folds[0] <= row.threshold <= row.folds[1]
-    ]
+    ranges = [(row, row.folds) for row in figures.classes if row.folds is not None]
+    out = [row.name for row, (low, high) in ranges if not low <= row.threshold <= high]
     text = (
         "The folds' rules are of the same kind as the tuned rule (random or not, and calibrated in the same way). They "
         "share most of their rows, so their range is narrower than the uncertainty of a threshold. They change the "
@@ -272,15 +243,14 @@ def outside_folds(figures: Figures) -> str:
 
 def certificate(figures: Figures) -> str:
     """Return what is proved of the rule, or why nothing is."""
-    solution, metric = figures.evidence.solution, figures.evidence.metric
-    name = metric_name(
-        repr(metric if solution is None else solution.metric)
-    )  # the rule may be evaluated by another metric than it was tuned for
+    solution = figures.evidence.solution
     if solution is None:
         return (
             "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
             "above are the evidence here."
         )
+    # a proof is of the metric that the rule was tuned for, and the page may evaluate it by another one
+    name = metric_name(repr(solution.metric))
     if solution.gap is not None and solution.upper_bound is not None:
         return (
             f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the "

@@ -160,15 +160,10 @@ def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | Non
     if solution is not None:
         return solution.metric
     metric = named(rule.metric)
-    if metric is None and rule.metric == "linear":
-        raise ValueError(
-            "the rule was tuned for costs, which a rule does not store; pass metric=, what to evaluate it by"
-        )
     if metric is None:
-        raise ValueError(
-            f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which is not in the "
-            f"catalogue; pass metric=, what to evaluate it by"
-        )
+        unknown = f"{rule.metric or 'a metric that it does not name'!r}, which is not in the catalogue"
+        what = "costs, which a rule does not store" if rule.metric == "linear" else unknown
+        raise ValueError(f"the rule was tuned for {what}; pass metric=, what to evaluate it by")
     return metric
 
 
@@ -298,11 +293,8 @@ def environment() -> Any:
     )
     # JSON cannot hold what is not finite: better no page than one that does not draw
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    made.filters |= {
-        name: getattr(form, name) for name in ("capital", "count", "number", "percent", "rows", "threshold")
-    }
-    # estimates and differences alike
-    made.filters["interval"] = lambda it, sign=False: form.interval(it.low, it.high, sign)
+    filters = ("capital", "count", "interval", "number", "percent", "rows", "threshold")
+    made.filters |= {name: getattr(form, name) for name in filters}
     return made
 
 

@@ -16,7 +16,7 @@ from confmax.evaluate.trade_off import trade_off
 from confmax.evaluate.uncertainty import by_prior
 from confmax.metrics import Metric, resolve
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import RULES, OfRows, axes_of, is_dark, names_of, palette, weights_of
+from confmax.plotting.shared import RULES, OfRows, axes_of, palette, weights_of
 from confmax.solution import Solution
 from confmax.tables import make_table
 
@@ -82,15 +82,16 @@ class ConfusionChangeDisplay(OfRows):
         assert before is not None and after is not None
         # argmax decides classes only, the rule may have further decisions
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))
-        return cls(before=before, after=after, names=names_of(rule), normalize=normalize).plot(ax=ax)
+        names = [str(name) for name in rule.class_names]
+        return cls(before=before, after=after, names=names, normalize=normalize).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
         """Draw three matrices into three axes ``ax``."""
         from matplotlib.colors import ListedColormap
 
         self.figure_, self.ax_ = axes_of(ax, 3)
-        colours, dark = palette(self.ax_[0]), is_dark(self.ax_[0])
-        shares, changes = (ListedColormap(scale(kind, dark=dark)) for kind in ("share", "change"))
+        colours = palette(self.ax_[0])
+        shares, changes = (ListedColormap(scale(colours, kind)) for kind in ("share", "change"))
         before, after = self.before, self.after
         if self.normalize == "true":
             before, after = map(np.nan_to_num, ConfusionChange(before, after).shares())

@@ -61,15 +61,8 @@ class ConvergenceDisplay:
         # on labels nothing is proved, and there is no bound to draw
         if np.isfinite(bound).any():
             self.ax_.step(x, bound, where="post", linestyle="--", color=colours["second"], label="upper bound")
-            self.ax_.fill_between(
-                x,
-                value,
-                bound,
-                step="post",
-                alpha=0.15,
-                color=colours["accent"],
-                label=f"gap ({bound[-1] - value[-1]:.1e} at the end)",
-            )
+            gap = f"gap ({bound[-1] - value[-1]:.1e} at the end)"
+            self.ax_.fill_between(x, value, bound, step="post", alpha=0.15, color=colours["accent"], label=gap)
         self.ax_.set(xlabel="scans of the table", ylabel=self.metric)
         self.ax_.legend(loc="lower right")
         return self

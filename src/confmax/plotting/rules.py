@@ -12,7 +12,7 @@ from confmax.calibration.thresholds import class_cut
 from confmax.calibration.words import UNSEEN, coefficients
 from confmax.confusion import Array, Gains
 from confmax.evaluate.palette import CLASSES
-from confmax.plotting.shared import axes_of, fitted, halves, log_scale, names_of, palette, weights_of
+from confmax.plotting.shared import axes_of, fitted, log_scale, palette, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.tables import make_table
@@ -60,8 +60,8 @@ class WeightsDisplay:
             If a rule is no set of weights on probabilities.
         """
         pairs = [_shown(weights_of(one)) for one in (rule, *others)]
-        weights, offsets = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
-        names = names_of(rule)[: rule.n_classes]
+        weights, offsets = map(np.concatenate, zip(*pairs, strict=True))
+        names = [str(name) for name in rule.class_names[: rule.n_classes]]
         return cls(weights=weights, offsets=offsets, names=names, metric=rule.metric).plot(ax=ax)
 
     @classmethod
@@ -81,8 +81,10 @@ class WeightsDisplay:
         emptied, and ``ax_`` holds the two axes inside it.
         """
         used = bool(self.offsets.any())
-        if used and ax is not None and np.size(np.asarray(ax, dtype=object)) == 1:
-            ax = halves(np.ravel(np.asarray(ax, dtype=object))[0])
+        given: Any = [] if ax is None else np.ravel(np.asarray(ax, dtype=object))
+        if used and len(given) == 1:
+            given[0].set_axis_off()
+            ax = [given[0].inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)]
         self.figure_, self.ax_ = axes_of(ax, 2) if used else axes_of(ax)
         axes = np.atleast_1d(np.asarray(self.ax_, dtype=object))
         colours = palette(axes[0])
@@ -182,7 +184,8 @@ class DecisionRegionsDisplay:
             # the same rows every time: a picture that is made again is the same picture
             chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
             rows, labels = table.proba[chosen], None if table.labels is None else table.labels[chosen]
-        return cls(points=points, decided=decided, names=names_of(rule), rows=rows, labels=labels).plot(ax=ax)
+        return cls(points=points, decided=decided, names=[str(name) for name in rule.class_names], rows=rows,
+                   labels=labels).plot(ax=ax)  # fmt: skip
 
     @classmethod
     def from_solution(cls, solution: Solution, *args: Any, **settings: Any) -> DecisionRegionsDisplay:
