@@ -286,7 +286,6 @@ def _check_run(solver: Solver, metric: Metric, table: Table, mode: str) -> None:
     budget = min(solver.budget, 60)
     problem = Problem(metric, oracle, K, tuple(starts), budget)
     outcome = run(solver, problem)
-    # the starting rules took one pass before the budget began
     assert oracle.n_passes <= budget + 1, f"{solver.name} made {oracle.n_passes} passes of {budget}"
     reference = make_oracle(table, mode, backend="numpy")
     for found in (outcome.mixture, outcome.single):

@@ -39,9 +39,9 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
     if labels.shape != (n,):
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {plain(name): k for k, name in enumerate(classes)}
-    if not isinstance(labels, Coded):
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
         # column numbers are used as they are, without a copy or a look at each distinct one
-        numbered = labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes)))
+        numbered = tuple(classes) == tuple(range(len(classes)))
         if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
             return labels.astype(np.int64, copy=False)
     coded = _coded(labels)
