@@ -27,7 +27,7 @@ from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilitie
 from confmax.tables.columns import width
 from confmax.tables.kinds import decision_probabilities, named, predict_index
 from confmax.tables.memory import TransferredDecisions
-from confmax.tables.partitioned.spark_kind import with_decisions
+from confmax.tables.partitioned.spark import with_decisions
 from confmax.tables.precision import refuse_unheld
 
 
@@ -230,7 +230,7 @@ class DecisionRule:
         ValueError
             If columns are missing. Rows that are not probabilities are refused when the column is computed.
         """
-        return with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns, keys=keys)
+        return with_decisions(self, frame, output, columns=columns, keys=keys)
 
     def to_spark_thresholds(self) -> list[float]:
         """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, except for ties.
