@@ -176,6 +176,28 @@ class Checked:
     unordered: NDArray[np.uint64] | None = None
 
 
+class TableOracle(ABC):
+    """What oracles that read a table share: which estimate they count by, and its row sums.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        self.rows = table.class_shares(model_share)
+
+    @abstractmethod
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return `Oracle.maximize`."""
+
+
 class Storage(ABC):
     """One way to hold checked rows; ``proba`` (n, K) are always rows that were checked, and have a ``shape``."""
 
