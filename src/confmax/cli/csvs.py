@@ -27,6 +27,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from confmax.places import is_stream
+from confmax.tables.columns import first_repeated
 
 STANDARD = Path("-")  # as an argument: standard input, or standard output
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -75,11 +76,6 @@ def opened(path: Path) -> Source:
         # read whole, because the separator and the quotes are looked at before the rows
         return Source(Path("standard input"), sys.stdin.buffer.read())
     return Source(path, path.read_bytes() if is_stream(path) else None)
-
-
-def first_repeated(names: Sequence[str]) -> str | None:
-    """Return the first name that an earlier one equals, None if there is none."""
-    return next((name for k, name in enumerate(names) if name in names[:k]), None)
 
 
 def refuse_repeated(names: Sequence[str], path: Path) -> None:

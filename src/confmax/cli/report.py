@@ -133,30 +133,25 @@ def _about(rows: FileRows, second: str) -> dict[str, Any]:
     return {"second": get(second), "source": rows.path.name, "again": again}
 
 
-def command_line(context: click.Context) -> str:
-    """Return the command line of a context, with the options that were given."""
-    words = context.command_path.split()
+def command_line(context: click.Context, command: str = "", only: Sequence[str] | None = None) -> str:
+    """Return the command line of a context, with the options that were given; ``only`` these for another command."""
+    words = (command or context.command_path).split()
     for parameter in context.command.params:
         name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not given or (only is not None and name not in only):
             continue
         value = context.params.get(name)
         values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
         if isinstance(value, tuple):
-            values = list(value) if parameter.multiple else [with_commas(value)]
-        option = None
-        if isinstance(parameter, click.Option):
-            option = parameter.opts[-1]
-            if parameter.is_flag:
-                words.append(option)
-                continue
+            # names as an option takes them: commas between, and quotes around a name that holds one
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow(value)
+            values = list(value) if parameter.multiple else [line.getvalue()]
+        option = [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words += option
+            continue
         for one in values:
-            words += [*([] if option is None else [option]), f"{one:g}" if isinstance(one, float) else str(one)]
+            words += [*option, f"{one:g}" if isinstance(one, float) else str(one)]
     return shlex.join(words)
-
-
-def with_commas(names: tuple[Any, ...]) -> str:
-    """Return names as an option takes them."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()

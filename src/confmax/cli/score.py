@@ -1,17 +1,25 @@
-"""`confmax score`: metrics of argmax, p/prior and a rule on the labels of a file, with intervals."""
+"""`confmax score` and `confmax compare`: rules on the labels of a file, by metrics, with intervals.
+
+`score` takes a rule as it is, so the rows should be others than those that it was tuned on. `compare` tunes a rule for
+each of several metrics and evaluates it on rows that it was not tuned on: five folds by the content of the rows, each
+decided by the rule tuned on the other four. So every row has one decision per metric, all are counted on the same rows,
+and the bootstrap compares them in pairs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
-from confmax import metrics
+from confmax import metrics as catalogue
 from confmax.cli import app
-from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined
 from confmax.cli.metrics import (
     check_applies,
     judged_table,
@@ -21,12 +29,24 @@ from confmax.cli.metrics import (
     rows_for,
     tuned_metric,
 )
-from confmax.cli.show import Document, Page, between, key_of, number, print_document, show_source, source_document
+from confmax.cli.report import command_line
+from confmax.cli.show import Bar, Document, Page, between, key_of, number, print_document, show_source, source_document
 from confmax.evaluate import Score
+from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import compare, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.rule import DecisionRule
+from confmax.solution import maximize
+from confmax.tables import MemoryTable
+from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+
+N_FOLDS = 5
+SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
+OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
+
+
+# --- rules as they are -----------------------------------------------------------------------------------------------
 
 
 @app.confmax.command()
@@ -58,9 +78,6 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
     print_document(score_rows(rows, chosen, loaded, **settings), as_json, _show)
 
 
-# --- the work --------------------------------------------------------------------------------------------------------
-
-
 def score_rows(rows: FileRows, named: Sequence[Metric], rule: DecisionRule | None, **settings: Any) -> Document:
     """Return the ``named`` metrics, else all that apply, of argmax, p/prior and a rule on a file's labels.
 
@@ -77,21 +94,15 @@ def score_rows(rows: FileRows, named: Sequence[Metric], rule: DecisionRule | Non
         ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
         rows = replace(rows, order_known=rows.order_known or ordered)
         rules["rule"] = over(rule, rows.classes)
-    used = {repr(metric): metric for metric in (aligned(metric, rows.classes) for metric in named)}
-    for metric in used.values():
-        check_applies(metric, rows)
-    skipped = []
+    used, skipped = _aligned(named, rows), []
     if not named:
         # with their default beta f_beta and macro_f_beta are f1 and macro_f1
-        every = [metrics.get(name) for name in metrics.names() if name not in ("linear", "f_beta", "macro_f_beta")]
+        every = [catalogue.get(name) for name in catalogue.names() if name not in ("linear", "f_beta", "macro_f_beta")]
         if tuned_for is not None:
             every = [tuned_for, *(metric for metric in every if not is_same(metric, tuned_for, len(rows.classes)))]
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
-    table = judged_table(rows)
-    scores = compare(table, used, {**plain_rules(table), **rules}, **settings)
-    for sentence in doubts(scores, used, undefined=False):
-        app.warn(sentence)
+    scores = _scores(judged_table(rows), used, rules, **settings)
     return {
         **source_document(rows),
         "tuned_for": rule and rule.metric,
@@ -99,6 +110,22 @@ def score_rows(rows: FileRows, named: Sequence[Metric], rule: DecisionRule | Non
         "skipped": skipped,
         "intervals": bootstrap_document(scores),
     }
+
+
+def _aligned(named: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
+    """Return the metrics that were asked for, by name, for the classes of a file; refuse those that do not apply."""
+    found = [aligned(metric, rows.classes) for metric in named]
+    for metric in found:
+        check_applies(metric, rows)
+    return {repr(metric): metric for metric in found}
+
+
+def _scores(table: MemoryTable, used: Mapping[str, Metric], rules: Mapping[str, Any], **settings: Any) -> Score:
+    """Return values of argmax, p/prior and further rules; what makes them doubtful is printed."""
+    scores = compare(table, used, {**plain_rules(table), **rules}, **settings)
+    for sentence in doubts(scores, used, undefined=False):
+        app.warn(sentence)
+    return scores
 
 
 def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
@@ -130,9 +157,6 @@ def bootstrap_document(scores: Score) -> Document | None:
         "stratified": scores.stratified,
         "absent": {str(name): share for name, share in scores.absent.items()},
     }
-
-
-# --- what is printed -------------------------------------------------------------------------------------------------
 
 
 def _show(page: Page, document: Document) -> None:
@@ -167,3 +191,205 @@ def _show(page: Page, document: Document) -> None:
         reasons.setdefault(entry["why"].replace(f"{entry['metric']}[", "["), []).append(entry["metric"])
     for why, left_out in reasons.items():
         page.say(f"Left out: {', '.join(left_out)} ({why.replace('[', f'{left_out[0]}[')}).")
+
+
+# --- rules that are tuned on the other folds -------------------------------------------------------------------------
+
+
+@app.confmax.command("compare")
+@click.argument("file", type=app.PATH)
+@app.LABEL
+@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=app.metric_names,
+              help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the "
+                   "classes.")  # fmt: skip
+@app.PARAM
+@click.option("--rule", "rules", type=app.PATH, multiple=True, metavar="RULE", shell_complete=app.rule_files,
+              help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
+@app.table_options
+@app.bootstrap_options
+@app.AS_JSON
+def compare_rules(file: Path, as_json: bool, **more: Any) -> None:
+    """Tune for several metrics and evaluate every rule by each of them.
+
+    The rows of FILE are split into five folds. Each fold is decided by a rule tuned on the other four, so no rule is
+    evaluated on rows that it was tuned on. These rules are called 'for NAME'. Rules given with --rule are applied as
+    they are, so FILE should hold other rows than those they were tuned on.
+
+    \b
+    Example:
+      confmax compare validation.csv --label truth
+      confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
+      confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
+    """
+    named, settings = app.metrics_and_bootstrap(more)
+    paths = more.pop("rules")
+    if len(set(paths)) < len(paths):
+        raise click.UsageError("--rule names a file twice; name each rule once")
+    rules = {str(path): app.load_rule(path) for path in paths}
+    rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
+    with Bar("comparing", "rules") as bar:
+        document = comparison(rows, named, rules, bar.update, **settings)
+    print_document(document, as_json, _show_comparison)
+
+
+def comparison(
+    rows: FileRows,
+    named: Sequence[Metric],
+    rules: Mapping[str, DecisionRule],
+    progress: Callable[[int, int], Any],
+    **settings: Any,
+) -> Document:
+    """Return every rule's value by every metric, on rows that it was not tuned on.
+
+    Parameters
+    ----------
+    rows : FileRows
+        The labelled rows.
+    named : sequence of Metric
+        Metrics to tune for; none for those that suit the classes.
+    rules : mapping
+        Further rules, by the names of their files.
+    progress : callable
+        Takes the number of rules that were tuned, and of all.
+    **settings
+        Of the bootstrap, as `uncertainty.compare` takes them.
+    """
+    chosen = _chosen(named, rows)
+    evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
+    table = judged_table(rows)  # every rule is tuned on calibrated probabilities
+    counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
+    if rare:
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
+    cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress)
+    tuned_for = {name: name.removeprefix("for ") for name in cross_fitted}
+    given = {}
+    for path, rule in rules.items():
+        own = rule.class_names[: rule.n_classes]
+        if set(own) != set(rows.classes):
+            raise ValueError(
+                f"the rule {path} decides between {joined(own)} and the classes here are {joined(rows.classes)}; "
+                f"compare rules of the same classes"
+            )
+        given[path], tuned_for[path] = over(rule, rows.classes), rule.metric
+    scores = _scores(table, evaluated, {**cross_fitted, **given}, **settings)
+    return {
+        **source_document(rows),
+        "folds": N_FOLDS,
+        "metrics": list(scores.metrics),
+        "rules": [
+            {
+                "rule": name,
+                "tuned_for": tuned_for.get(name),
+                "cross_fitted": name in cross_fitted,
+                **_values_of_rule(scores, name),
+            }
+            for name in scores.rules
+        ],
+        "best": _best(scores),
+        "intervals": bootstrap_document(scores),
+    }
+
+
+def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
+    return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
+
+
+def _chosen(named: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
+    """Return the metrics to tune for."""
+    if not named:
+        return _applicable(map(catalogue.get, OF_TWO if len(rows.classes) == 2 else SEVERAL), rows)
+    chosen = _aligned(named, rows)
+    if len(chosen) < len(named):
+        raise ValueError("--metric names a metric twice; name each once")
+    return chosen
+
+
+def _cross_fitted(
+    table: MemoryTable, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any]
+) -> dict[str, Any]:
+    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
+    folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
+    assert labels is not None
+    decided: dict[str, Any] = {}
+    done = itertools.count()
+    for name, metric in chosen.items():
+
+        def fit(part: Any, metric: Metric = metric) -> DecisionRule:
+            progress(next(done), N_FOLDS * len(chosen))
+            weight = None if rows.weight is None else rows.weight[~part]
+            return maximize(
+                metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
+                random_state=seed,
+            ).rule  # fmt: skip
+
+        try:
+            rules = [rule for _, rule in cross_fit(quietly(fit), masks(folds))]
+        except ValueError as error:
+            raise ValueError(
+                f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
+            ) from None
+        decided[f"for {name}"] = pooled(rules, table, folds)
+    return decided
+
+
+def _values_of_rule(scores: Score, rule: str) -> Document:
+    """Return one rule's values by metric, with replicates also intervals, and differences to argmax."""
+    entries = {metric: rules[rule] for metric, rules in scores.to_dict()["metrics"].items()}
+    document: Document = {"values": {metric: entry["value"] for metric, entry in entries.items()}}
+    if scores.n_replicates:
+        document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if rule != "argmax":
+        document["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
+    return document
+
+
+def _best(scores: Score) -> dict[str, list[str]]:
+    """Return the rules with the largest value, by metric."""
+    best = {}
+    for metric, values in zip(scores.metrics, scores.values, strict=True):
+        known = values[np.isfinite(values)]
+        top = known.max() if len(known) else np.nan
+        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
+    return best
+
+
+def _show_comparison(page: Page, document: Document) -> None:
+    show_source(page, document)
+    page.say()
+    names = document["metrics"]
+    page.say("Values; * is the best of its column", "bold")
+    page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
+    intervals = document["intervals"]
+    page.say()
+    if intervals is not None:
+        page.say("Difference to argmax, with its interval", "bold")
+        others = [row for row in document["rules"] if "minus_argmax" in row]
+        page.table(["rule", *names], [[row["rule"], *_differences(row)] for row in others])
+        page.say()
+    page.say(
+        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
+        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows."
+    )
+    if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
+        page.say(
+            "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
+            "optimistic."
+        )
+    if any(value is None for row in document["rules"] for value in row["values"].values()):
+        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
+    if intervals is not None:
+        page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
+    again = command_line(click.get_current_context(), "confmax tune", ("file", *TABLE_OPTIONS))
+    page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
+
+
+def _values(row: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
+    return [number(value) + ("*" if row["rule"] in best[metric] else " ") for metric, value in row["values"].items()]
+
+
+def _differences(row: Document) -> list[str]:
+    return [
+        "-" if minus["value"] is None else f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"
+        for minus in row["minus_argmax"].values()
+    ]

@@ -28,8 +28,8 @@ from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order
+from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.labels import encode_labels, plain, vector
-from confmax.tables.seed import RandomState, as_seed
 
 MOST_REPLICATES = 1_000_000
 

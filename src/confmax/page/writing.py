@@ -38,7 +38,7 @@ from confmax.page.charts import charts
 from confmax.page.warnings import warnings_of
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
-from confmax.tables.seed import RandomState, as_seed
+from confmax.tables.draws import RandomState, as_seed
 
 AnyMetric = str | Metric | Callable[[Array], float]
 AnyPath = str | os.PathLike[str]

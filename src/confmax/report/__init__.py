@@ -19,7 +19,7 @@ from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
 from confmax.page.writing import AnyMetric, AnyPath, Settings, check_first, check_order, finish, table_of, write
 from confmax.solution import Solution, maximize
-from confmax.tables.seed import RandomState, as_seed
+from confmax.tables.draws import RandomState, as_seed
 
 __all__ = ["write", "write_cross_fitted"]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ class Found:
     names : tuple of str
         The names as they were compared: without a common prefix and suffix, where the classes were found so.
     own : tuple of (int, int)
-        The classes that were found under their names, with their places, where ``places`` is None.
+        The classes that were found under one name, with their places.
     missing : tuple
         The classes that have no name, where ``places`` is None.
     twice : tuple of (class, str, str) or None
@@ -280,6 +281,11 @@ def _all_classes(names: list[str], classes: Sequence[Any], what: str) -> list[in
     return list(found.places)
 
 
+def first_repeated(names: Sequence[Any]) -> Any:
+    """Return the first name that a later one equals, None if there is none."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
 def is_numbered(names: Sequence[str]) -> bool:
     """Whether names only count the columns, as pandas', Polars' and Spark's do where nobody gave any."""
     each = range(len(names))
@@ -311,9 +317,9 @@ def _labelled(names: Sequence[str], labels: list[Any]) -> Columns:
     """Return the columns whose classes are told by the distinct labels of a table."""
     found, K = find(names, labels), len(names)
     if found.places is not None:
-        own = dict(zip(found.places, labels, strict=True))
+        own = {place: labels[k] for k, place in found.own}
         classes = [own[k] if k in own else _like(found.names[k], labels) for k in range(K)]
-        repeated = next((name for k, name in enumerate(classes) if name in classes[:k]), None)
+        repeated = first_repeated(classes)
         if repeated is not None:
             one, other = [names[k] for k in range(K) if classes[k] == repeated][:2]
             raise ValueError(_two_columns(repeated, one, other))
@@ -331,7 +337,7 @@ def _named_classes(names: Sequence[str]) -> Columns:
     """Return the columns of a table without labels: its classes are called like its columns."""
     if is_numbered(names):
         return Columns()
-    repeated = next((name for name, places in _places(names).items() if len(places) > 1), None)
+    repeated = first_repeated(names)
     if repeated is not None:
         raise ValueError(_two_columns(repeated, repeated, repeated))
     keys = [_key(name) for name in names]
@@ -377,10 +383,9 @@ def _lookup(names: Sequence[str], classes: Sequence[Any], *, truth: bool) -> Fou
         ((name, names[at[0]], names[at[1]]) for name, at in zip(classes, hits, strict=True) if len(at) > 1), None
     )
     missing = tuple(name for name, at in zip(classes, hits, strict=True) if not at)
-    if twice is None and not missing:
-        return Found(tuple(at[0] for at in hits), tuple(names))
     own = tuple((k, at[0]) for k, at in enumerate(hits) if len(at) == 1)
-    return Found(None, tuple(names), own, missing, twice)
+    places = tuple(at for _, at in own) if len(own) == len(hits) else None
+    return Found(places, tuple(names), own, missing, twice)
 
 
 def _places(names: Sequence[str]) -> dict[str, list[int]]:
@@ -433,12 +438,13 @@ def _around(names: Sequence[str], spelled: set[str]) -> dict[tuple[str, str], No
 
 def _common(names: Sequence[str]) -> tuple[str, str]:
     """Return the longest prefix and the longest suffix of all names."""
+    return _prefix(names), _prefix([name[::-1] for name in names])[::-1]
+
+
+def _prefix(names: Sequence[str]) -> str:
+    # all names lie between the least and the greatest, and so begin with what these two begin with
     low, high = min(names), max(names)
-    front = next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    turned = [name[::-1] for name in names]
-    first, last = min(turned), max(turned)
-    back = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return low[:front], first[:back][::-1]
+    return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
 
 
 def _stripped(names: Sequence[str], prefix: str, suffix: str) -> list[str]:
