@@ -21,6 +21,7 @@ def main() -> None:
     try:
         from confmax.cli import confmax
     except ModuleNotFoundError as error:
+        # any other missing module is a fault of the installation, which a hint at extras would hide
         if error.name not in _EXTRA:
             raise
         print(
