@@ -168,10 +168,7 @@ def _of_one_type(labels: list[Any]) -> list[Any]:
 
 def _scaling(calibrator: Temperature | VectorScaling, K: int) -> tuple[Array, Array, float] | None:
     """Return powers, offsets and floor; None where the calibrator returns probabilities as they are."""
-    if isinstance(calibrator, Temperature):
-        powers, offsets = np.full(K, 1.0 / calibrator.temperature), np.zeros(K)
-    else:
-        powers, offsets = calibrator.a, calibrator.b
+    powers, offsets = calibrator.parameters(K)
     if (powers == 1.0).all() and (offsets == offsets[0]).all() and calibrator.floor == FLOOR:
         return None
     return powers, offsets, calibrator.floor
