@@ -104,21 +104,22 @@ def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
 def distances(columns: Any, power: int) -> Iterator[Any]:
     """Yield ``sum_i |i - j|^power p_i`` for every class j from the columns of p, arrays or tensors (n,).
 
-    Arrays and tensors go through the same operations in the same order: decisions must agree bit for bit.
+    Arrays and tensors go through the same operations in the same order: decisions must agree bit for bit. What is
+    yielded changes with the next class.
     """
-    total, mean, square = columns[0], columns[0] * 0.0, columns[0] * 0.0
+    total, mean, square = columns[0] * 1.0, columns[0] * 0.0, columns[0] * 0.0
     for i in range(1, len(columns)):
-        total = total + columns[i]
-        mean = mean + columns[i] * float(i)
-        square = square + columns[i] * float(i * i)
-    below, distance = total * 0.0, mean
+        total += columns[i]
+        mean += columns[i] * float(i)
+        square += columns[i] * float(i * i)
+    below, distance = total * 0.0, mean * 1.0
     for j in range(len(columns)):
         if power == 2:
             yield (square + total * float(j * j)) - mean * float(2 * j)
             continue
         yield distance
-        below = below + columns[j]
-        distance = distance + (below + below - total)
+        below += columns[j]
+        distance += below + below - total
 
 
 def decided(

@@ -42,7 +42,10 @@ def decisions(x: Tensor, first: Tensor, second: Tensor | None, power: int) -> It
     K, wide = x.shape[1], x.double() if second is None else x
     if power:
         # a column at a time is read fastest where columns lie together
-        x = torch.stack(list(distances(x.t().contiguous(), power))).t()
+        columns = x.t().contiguous()
+        x = torch.empty_like(columns).t()
+        for j, distance in enumerate(distances(columns, power)):
+            x[:, j] = distance
     for g in range(len(first)):
         if second is None:
             scores = (wide @ first[g]).to(x.dtype)
