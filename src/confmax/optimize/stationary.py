@@ -17,7 +17,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.conditional_gradient import line_searches, linearised
-from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer
+from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 
 SMALL = 0.05  # an improvement below this part of tol ends a start
@@ -97,7 +97,7 @@ class StationaryState:
     """Rules that still move, gains that are starts as soon as they are answered, and the ratios' levels."""
 
     rules: tuple[Mixture, ...]
-    waiting: Gains | None
+    waiting: tuple[Gains, ...]
     levels: Levels | None
     best: Mixture
 
@@ -130,7 +130,7 @@ class Stationary(Solver):
         """Lay out the starts."""
         if problem.sample is not None:
             # a sample has found more starts, and without bounds the ratios' own maxima are of no other use
-            return StationaryState(problem.starts, None, None, problem.start)
+            return StationaryState(problem.starts, (), None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         one = isinstance(problem.metric.structure, (Ratio, Linear))
@@ -138,36 +138,35 @@ class Stationary(Solver):
         # those of distances, and of a table of gains, have no reduced gains to add up
         if parts is not None and parts.top.full is None and not parts.top.power:
             levels = Levels.start(parts, problem.starts)
-        waiting = None
-        if problem.n_decisions == len(rows):
-            waiting = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
+        # further decisions have no class to divide by
+        roots = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
+        waiting = (roots,) if problem.n_decisions == len(rows) else ()
         return StationaryState(problem.starts, waiting, levels, problem.start)
 
     def step(self, problem: Problem, state: StationaryState) -> tuple[StationaryState, Step]:
         """Improve every rule and every level once."""
         moving = [linearised(problem, problem.metric, rule) for rule in state.rules]
-        gains = [gain for _, _, gain in moving]
-        if state.waiting is not None:
-            gains.append(state.waiting)
+        gains = [*(gain for _, _, gain in moving), *state.waiting]
+        n_rules = len(gains)
         if state.levels is not None:
             gains.append(state.levels.gains(problem.tol))
         asked = Gains.concatenate(gains)
         answers = problem.ask(asked)
-        n_rules = len(moving) + (0 if state.waiting is None else len(state.waiting))
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
-        best_met = best_answer(problem, asked[:n_rules], answers[:n_rules]) if n_rules else state.best
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
-        levels, waiting, bound = None, None, None
+        levels, bound = None, None
+        waiting: tuple[Gains, ...] = ()
         if state.levels is not None:
             levels = state.levels.answered(answers[n_rules:], problem.tol)
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, state.levels.low):
-                waiting, levels = levels.compromise(), None
-        best = problem.best((state.best, best_met, *improved))
+                waiting, levels = (levels.compromise(),), None
+        rules = (*met, *improved)
+        best = problem.best((state.best, *rules))
         following = StationaryState((*improved, *met[len(moving) :]), waiting, levels, best)
-        done = not following.rules and waiting is None and levels is None
+        done = not following.rules and not waiting and levels is None
         status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None
-        return following, Step(best, (best_met, *improved), bound, status)
+        return following, Step(best, rules, bound, status)
 
     def _moved(self, problem: Problem, rules: list[Mixture], met: tuple[Mixture, ...]) -> tuple[Mixture, ...]:
         """Return, for each rule that one between it and its vertex improves on, the best such."""
