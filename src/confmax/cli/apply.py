@@ -126,10 +126,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
     loaded = app.load_rule(rule)
-    try:
-        made = getattr(loaded, f"to_{language}")(**settings)
-    except ImportError as error:
-        raise ValueError(str(error)) from None
+    made = getattr(loaded, f"to_{language}")(**settings)
     classes = [str(name) for name in loaded.class_names]
     if language == "sql" and "columns" not in settings:
         read = joined(classes[: loaded.n_classes], 20)

@@ -134,8 +134,6 @@ def judged_table(rows: FileRows) -> MemoryTable:
 
 def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
     """Return the rule with its classes in this order, further decisions behind them."""
-    if rule.class_names[: rule.n_classes] == classes:
-        return rule
     return rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
 
 
