@@ -112,6 +112,7 @@ def tune(
     randomized = {"auto": "auto", "yes": True, "no": False}[more["randomized"]]
     settings = {**more, "calibration": calibration, "randomized": randomized}
     with Bar("tuning", "passes") as bar:
+        # one pass over the file can take minutes, so its rows are shown as they are read
         parted = is_read_in_parts(file, in_parts)
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
         solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
@@ -143,6 +144,7 @@ def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: An
     for note in rows.notes:
         app.warn(note)
     solution = maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
+    # the library counts decisions beyond the classes; the table of costs has names for them
     if extra:
         solution = replace(solution, rule=replace(solution.rule, class_names=(*rows.classes, *extra)))
     return solution
@@ -259,6 +261,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
+    # counted on the labels the value stands there already
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
         items["on labels"] = number(document["tuned_on_labels"])
     if document["calibration"] is not None:

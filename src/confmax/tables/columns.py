@@ -168,11 +168,13 @@ def matched(
     ValueError
         If the names fit some of the classes and not others, or a class has two columns.
     """
+    # a table of another width is refused by its shape, which says more than names that are missing
     if names is None or len(names) != len(classes):
         return None, ""
     found = find(names, classes)
     if found.places is not None:
         return (None if found.places == tuple(range(len(names))) else found.places), ""
+    # numbers that only count the columns name no class; names that stand at their places do not contradict the order
     if is_numbered(names) or (stated and found.twice is None and all(k == place for k, place in found.own)):
         return None, ""
     _refuse_part(found, names, "rename the columns, or pass an array whose columns are in the order of the classes")
@@ -220,10 +222,12 @@ def find(names: Sequence[str], classes: Sequence[Any], *, whole: bool = True, af
     fitting = {each.places: each for each in within if each.places is not None}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
+    # beside p_0 and p_1 there may be q_0 and q_1: which of them are meant is not guessed
     if len(fitting) > 1:
         one, other = list(fitting)[:2]
         k = next(k for k, (here, there) in enumerate(zip(one, other, strict=True)) if here != there)
         return Found(None, tuple(names), twice=(classes[k], names[one[k]], names[other[k]]))
+    # without a fit, names such as p_a and p_x are still compared behind their prefix, so that a part is refused as one
     if whole and not found.own and found.twice is None:
         partly = _lookup(_stripped(names, *_common(names)), classes, truth=truth)
         found = partly if partly.own or partly.twice else found
@@ -296,6 +300,7 @@ def is_numbered(names: Sequence[str]) -> bool:
 def warn(note: str) -> None:
     """Warn of a ``note`` that is not empty, at the line that called the library, however deep its call is."""
     if note:
+        # the line of the caller's own code says where to look; how deep the library's calls are differs by path
         level, frame = 1, sys._getframe()
         while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "confmax":
             level, frame = level + 1, frame.f_back
@@ -318,6 +323,7 @@ def _labelled(names: Sequence[str], labels: list[Any]) -> Columns:
     """Return the columns whose classes are told by the distinct labels of a table."""
     found, K = find(names, labels), len(names)
     if found.places is not None:
+        # a class that no row is labelled with has a column too, and the name of this column
         own = {place: labels[k] for k, place in found.own}
         classes = [own[k] if k in own else _like(found.names[k], labels) for k in range(K)]
         repeated = first_repeated(classes)
@@ -421,6 +427,7 @@ def _around(names: Sequence[str], spelled: set[str]) -> dict[tuple[str, str], No
     """Return what is before and behind a class in each name that one of its spellings is in."""
     affixes: dict[tuple[str, str], None] = {}
     for name in names:
+        # folded letters may be more than before, as ss for a sharp s; their places would not be those in the name
         text = name.casefold() if len(name.casefold()) == len(name) else name
         for each in filter(None, spelled):
             # by looking ahead, so that places which overlap are found too, as of aa in aaa
