@@ -29,6 +29,7 @@ from confmax.cli import csvs
 from confmax.cli.csvs import STANDARD, Source, as_names, is_number, refuse_repeated, short
 from confmax.places import is_stream, same_place, write_whole
 from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
+from confmax.tables.partitioned.table import naming
 
 PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
 DECISION = "decision"
@@ -101,11 +102,8 @@ class Frame:
         column = self.columns.get(name)
         if column is None or not is_list(column.type):
             return None
-        lists = array_of_lists(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
-        if lists is None:
-            raise ValueError(
-                f"column {name!r} of {self.path} does not hold the same number of probabilities in every row"
-            )
+        with naming(f"column {name!r} of {self.path}"):
+            lists = array_of_lists(column)
         return lists if lists.shape[1] >= 2 else None
 
     def is_numeric(self, name: str) -> bool:

@@ -58,6 +58,12 @@ def run_parts(work: Callable[[int], Any], n_parts: int) -> list[Any]:
     return made
 
 
+def over_rows(work: Callable[[int, int, int], Any], n_rows: int, chunk: int) -> list[Any]:
+    """Return what ``work(part, start, stop)`` gives for all rows, ``chunk`` of them at a time, in their order."""
+    starts = range(0, n_rows, chunk)
+    return run_parts(lambda k: work(k, starts[k], min(starts[k] + chunk, n_rows)), len(starts))
+
+
 def block_rows(n_classes: int) -> int:
     """Return how many rows a block has: what the inner caches hold, and whole vectors of either type."""
     if n_classes <= 24:

@@ -15,7 +15,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from confmax.kernels.blocks import run_parts
+from confmax.kernels.blocks import over_rows
 
 ROWS = 32  # of a block of scores, which stays in the inner cache
 PART_ROWS = 1 << 14  # of one thread's task
@@ -169,6 +169,6 @@ def _scale(proba, start, stop, a, b, floor, out):  # type: ignore[no-untyped-def
 
 def scaled_rows(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], floor: float) -> NDArray[Any]:
     """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K) in the table's dtype, each row by itself."""
-    out, edges = np.empty_like(proba), range(0, len(proba), PART_ROWS)
-    run_parts(lambda k: _scale(proba, edges[k], min(edges[k] + PART_ROWS, len(proba)), a, b, floor, out), len(edges))
+    out = np.empty_like(proba)
+    over_rows(lambda _, start, stop: _scale(proba, start, stop, a, b, floor, out), len(proba), PART_ROWS)
     return out

@@ -176,6 +176,28 @@ class Checked:
     unordered: NDArray[np.uint64] | None = None
 
 
+class TableOracle(ABC):
+    """What oracles that read a table share: which estimate they count by, and its row sums.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        self.rows = table.class_shares(model_share)
+
+    @abstractmethod
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return `Oracle.maximize`."""
+
+
 class Storage(ABC):
     """One way to hold checked rows; ``proba`` (n, K) are always rows that were checked, and have a ``shape``."""
 
@@ -319,6 +341,7 @@ class MemoryTable(Table):
 
     def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:
         """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
+        # calibrations are never stacked: each is applied to the probabilities as they were given
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
@@ -343,6 +366,7 @@ class MemoryTable(Table):
 
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""
+        # the sums of the columns are left out: in another storage they are added in another order
         return MemoryTable(storage, proba, self.labels, self.weight, self.classes, hashes=self.hashes,
                            unordered=self.unordered)  # fmt: skip
 
@@ -384,6 +408,7 @@ class MemoryTable(Table):
         """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
         labels = None if self.labels is None else self.labels[chosen]
         weight = None if self.weight is None else self.weight[chosen]
+        # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
         hashes, unordered = self.row_hashes()[chosen], None
         if self.unordered is not None or self.raw is not None:
             unordered = self.unordered_hashes()[chosen]
@@ -410,6 +435,7 @@ class MemoryTable(Table):
 
     @cached_property
     def _mean_probability(self) -> Array:
+        # the pass that checked the rows has added up the columns already
         if self.weight is None and self.totals is not None:
             return self.totals / self.n_rows
         return self.column_sums(self.weight) / self.weight_total

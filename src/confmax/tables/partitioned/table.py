@@ -32,7 +32,7 @@ from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.kinds import Kind, Rule
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table, TableOracle
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
 MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
@@ -316,22 +316,10 @@ def in_parts(table: Table) -> PartitionedTable:
 # --- the oracle: each part is scanned where it lies, sums are added in the order of parts -----------------------------
 
 
-class PartsOracle:
-    """Oracle on a table whose rows lie in parts.
+class PartsOracle(TableOracle):
+    """Oracle on a table whose rows lie in parts."""
 
-    Parameters
-    ----------
-    table : PartitionedTable
-        The checked table.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    """
-
-    def __init__(self, table: PartitionedTable, model_share: float) -> None:
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
-        self.rows = table.class_shares(model_share)
+    table: PartitionedTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
@@ -513,6 +501,25 @@ def _ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     order = np.lexsort([key for key in (weight, labels, digits, hashes) if key is not None])
     whole = MemoryTable(ARRAYS, proba, labels, weight, parts[0].classes, hashes=hashes, unordered=unordered)
     return whole.take(order)
+
+
+# --- columns, as a caller states them ---------------------------------------------------------------------------------
+
+
+def stated_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of probabilities that a caller names, one or several; a ValueError for none."""
+    chosen = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not chosen:
+        raise ValueError("columns is empty; name at least one column of probabilities")
+    return chosen
+
+
+def refuse_missing(table: str, names: Iterable[Any], there: Iterable[Any]) -> None:
+    """Refuse, by a ValueError, a ``table`` without one of the columns ``names``, of which None are none."""
+    known = list(there)
+    for name in names:
+        if name is not None and name not in known:
+            raise ValueError(f"{table} has no column {name!r}; its columns are {', '.join(map(str, known[:12]))}")
 
 
 # --- opened tables, as values that are given -------------------------------------------------------------------------

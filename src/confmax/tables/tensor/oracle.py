@@ -17,7 +17,7 @@ import torch
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.precision import answered, decided, gain_coefficients
-from confmax.tables.table import MemoryTable
+from confmax.tables.table import MemoryTable, TableOracle
 from confmax.tables.tensor.rows import DeviceRows, FixedPoint, Sums, Tensor, chunks, scores_of, take
 
 CHECKED_ROWS = 1 << 14  # on which a kernel must agree before it is used
@@ -102,7 +102,7 @@ def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
 # --- the oracle -------------------------------------------------------------------------------------------------------
 
 
-class TorchOracle:
+class TorchOracle(TableOracle):
     """Oracle over a table on a device.
 
     Parameters
@@ -120,13 +120,13 @@ class TorchOracle:
         If the kernel for CUDA does not agree with the plain operations on the first rows: it is not used.
     """
 
+    table: MemoryTable
+
     def __init__(self, table: MemoryTable, model_share: float, *, decides_on: Tensor | None = None) -> None:
-        self.table = table
-        self.model_share = model_share
+        super().__init__(table, model_share)
         self.exact = model_share == 1.0 and decides_on is None
         self._rows = DeviceRows(table.proba, table.labels, table.weight)
         self._decides = self._rows if decides_on is None else DeviceRows(decides_on)
-        self.rows = table.class_shares(model_share)
         self._fused = None if decides_on is not None else checked_fused(self._rows, model_share)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
