@@ -57,6 +57,7 @@ def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'confmax' has no attribute {name!r}")
     value = getattr(import_module(f"confmax.{_NAMES[name]}"), name)
+    # the next access finds the name in the module and does not come here
     globals()[name] = value
     return value
 

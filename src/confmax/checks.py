@@ -46,6 +46,7 @@ def random_table(
     """
     P = rng.dirichlet(np.ones(n_classes), size=n)
     if ties:
+        # a class whose probabilities round to zero stays possible
         P = np.round(P, 1) + 1e-3
         P /= P.sum(axis=1, keepdims=True)
     y = (rng.random(n)[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, n_classes - 1)
@@ -110,6 +111,7 @@ def _check_gradient(metric: Metric, C: Array, step: float = 1e-6) -> None:
         up[index] += step
         down[index] -= step
         numeric[index] = (metric.value(up) - metric.value(down)) / (2 * step)
+    # row sums are fixed, so a constant in a row of the gradient changes no decision
     error = np.abs((analytic - analytic[:, :1]) - (numeric - numeric[:, :1])).max()
     scale = max(1.0, np.abs(numeric).max())
     assert error <= 1e-5 * scale, f"the gradient of {metric.name} differs from its differences by {error:.2g}"
@@ -204,6 +206,7 @@ def _check_statistics(
         _compare(single, expected, rtol, "its answer to each gain alone")
     if table.weight is not None:
         counts = np.random.default_rng(1).integers(0, 3, table.n_rows)
+        # the first rows hold one label of each class, and none may vanish
         counts[: table.n_classes] = 1
         weighted = make(replace(table, weight=counts.astype(float)), share)
         plain = replace(table, weight=None)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
@@ -17,7 +16,7 @@ from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, has_positive, of_class, positive_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.evidence import Evidence
-from confmax.evaluate.protocols import convergence, plain_rule
+from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.reliability import Reliability, reliability
 from confmax.evaluate.scores import Difference, Estimate
 from confmax.evaluate.thresholds import ThresholdCurve, class_thresholds, decided_between, spread_of, threshold_curve
@@ -180,12 +179,6 @@ class Figures:
     def is_finite(self) -> bool:
         """Whether every metric has a finite value for all three rules."""
         return all(np.isfinite(it.value) for row in self.metrics for it in (row.argmax, row.tuned, row.prior))
-
-    @property
-    def convergence(self) -> tuple[NDArray[np.int64], Array, Array] | None:
-        """How the search for the rule converged, None where that is not known, or was one step."""
-        solution = self.evidence.solution
-        return None if solution is None or len(solution.history) < 2 else convergence(solution)
 
     @property
     def positive(self) -> int:

@@ -29,6 +29,7 @@ def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     for g in range(len(gains)):
         if second is not None:
             K = x.shape[1]
+            # two operations, never fused: compiled scans round in the same two places
             scores = x * first[g] + second[g, :K]
             # decisions beyond the classes have an offset alone
             further = np.broadcast_to(second[g, K:], (len(x), second.shape[1] - K))
@@ -37,6 +38,7 @@ def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
             scores = proba[:, :1] * first[g, 0]
             for i in range(1, proba.shape[1]):
                 scores = scores + proba[:, i : i + 1] * first[g, i]
+        # numpy.argmax takes the first of equal scores, and ties belong to the largest index
         decisions.append(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
     return np.array(decisions, dtype=np.int32)
 

@@ -19,10 +19,9 @@ def basis(figures: Figures) -> str:
     evidence = figures.evidence
     n = rows(figures.score.n_rows)
     if evidence.fold is not None:
-        folds = len(evidence.solutions)
         return (
-            f"on {n}, cross-fitted in {folds} folds: each row is decided by a rule that was tuned on the other folds "
-            f"(the rule that is kept is tuned on all rows)"
+            f"on {n}, cross-fitted in {len(evidence.solutions)} folds: each row is decided by a rule that was tuned on "
+            f"the other folds (the rule that is kept is tuned on all rows)"
         )
     if evidence.seen:
         return f"on the {n} that the rule was tuned on"

@@ -221,11 +221,10 @@ class DecisionRegionsDisplay:
         for k, (name, corner) in enumerate(zip(self.names[:3], corners, strict=True)):
             below = corner[1] == 0
             self.ax_.annotate(name, corner, xytext=(0, -14 if below else 6), textcoords="offset points", ha="center")
-            if self.rows is not None:
-                mine = np.ones(len(self.rows), bool) if self.labels is None else self.labels == k
-                color = known["ink"] if self.labels is None else colors[k]
-                if self.labels is not None or k == 0:
-                    self.ax_.plot(*(self.rows[mine] @ corners).T, ".", markersize=3, color=color)
+            if self.rows is not None and self.labels is not None:
+                self.ax_.plot(*(self.rows[self.labels == k] @ corners).T, ".", markersize=3, color=colors[k])
+        if self.rows is not None and self.labels is None:
+            self.ax_.plot(*(self.rows @ corners).T, ".", markersize=3, color=known["ink"])
         handles = [self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
                    for name, color in zip(self.names, pale, strict=False)]  # fmt: skip
         self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), frameon=False)

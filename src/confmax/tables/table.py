@@ -341,6 +341,7 @@ class MemoryTable(Table):
 
     def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:
         """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
+        # calibrations are never stacked: each is applied to the probabilities as they were given
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
@@ -365,6 +366,7 @@ class MemoryTable(Table):
 
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""
+        # the sums of the columns are left out: in another storage they are added in another order
         return MemoryTable(storage, proba, self.labels, self.weight, self.classes, hashes=self.hashes,
                            unordered=self.unordered)  # fmt: skip
 
@@ -406,6 +408,7 @@ class MemoryTable(Table):
         """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
         labels = None if self.labels is None else self.labels[chosen]
         weight = None if self.weight is None else self.weight[chosen]
+        # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
         hashes, unordered = self.row_hashes()[chosen], None
         if self.unordered is not None or self.raw is not None:
             unordered = self.unordered_hashes()[chosen]
@@ -432,6 +435,7 @@ class MemoryTable(Table):
 
     @cached_property
     def _mean_probability(self) -> Array:
+        # the pass that checked the rows has added up the columns already
         if self.weight is None and self.totals is not None:
             return self.totals / self.n_rows
         return self.column_sums(self.weight) / self.weight_total

@@ -99,6 +99,7 @@ def linear_regret_bound(gain: ArrayLike, eta_error: float, *, form: Form = "tigh
         raise ValueError(
             f"gain must be a finite matrix (K, M), or a non-negative bound on its entries; got shape {G.shape}"
         )
+    # a constant added to a row of G changes no decision (remark after E11)
     half_range = float(G) if G.ndim == 0 else float((G.max(axis=1) - G.min(axis=1)).max()) / 2
     L = half_range if tightened else float(np.abs(G).max())
     return Bound(estimation=2 * L * error, limit=2 * half_range)
@@ -210,6 +211,7 @@ def frank_wolfe_bound(
             f"rounds must be at least 1 and oracle_error must not be negative; got {rounds!r}, {oracle_error!r}"
         )
     C = 4 * beta if curvature is None or not tightened else min(4 * beta, _positive("curvature", curvature))
+    # an additive error of the linear step enters once, not twice (E18)
     return Bound(estimation=oracle_error * (1 if tightened else 2), optimization=2 * C / (rounds + 2.0))
 
 
@@ -338,12 +340,14 @@ def smoothed_bound(
         constants, eta_error, m=m, n_classes=n_classes, alpha=alpha, kappa=kappa, delta=delta, constant=constant,
         form=form,
     )  # fmt: skip
+    # the smoothed means err in one direction only, so one theta is enough (E18)
     theta = constants.theta * (1 if checked_form(form) else 2)
     return Bound(smooth.estimation, smooth.sampling, smooth.optimization, theta)
 
 
 def _distance(m: int, n_classes: int, alpha: float, delta: float, constant: Constant, *, tightened: bool) -> float:
     """Bound ``|conf(h, D) - conf(h, D_S'')|_1`` over all plug-in rules h."""
+    # Lemma 6 bounds single entries, and the l1 norm adds up K^2 of them (E14)
     rows = split_sizes(m, alpha)[1]
     distance = n_classes**2 * confusion_radius(rows, n_classes, delta=delta, constant=constant)
     return min(2.0, distance) if tightened else distance

@@ -31,6 +31,7 @@ def split_sizes(m: int, alpha: float) -> tuple[int, int]:
     """
     if not (m >= 2 and 0 < alpha < 1):
         raise ValueError(f"to split a sample, m must be at least 2 and alpha in (0, 1); got {m!r} and {alpha!r}")
+    # 0.07 * 100 is above 7 in floating point: without rounding first, S'' would get one row more
     second = math.ceil(round(alpha * m, 9))
     return m - second, second
 
@@ -74,6 +75,7 @@ def confusion_radius(n_rows: int, n_classes: int, *, delta: float = 0.05, consta
         )
     M, K = float(n_rows), float(n_classes)
     if constant == "vapnik":
+        # the paper leaves C open; this is Vapnik's bound for rules of this dimension (errata, end)
         d = 2 * K * K * math.log2(3 * K)
         # fewer rows than d / 2 can be labelled in all ways; 2^(2M) always holds
         growth = 2 * M * math.log(2)
