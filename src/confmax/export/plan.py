@@ -18,25 +18,13 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.scaling import FLOOR
-from confmax.confusion import Array, Gains
-from confmax.tables import Calibrator
+from confmax.confusion import Array
+from confmax.tables.kinds import Rule
 from confmax.tables.precision import gain_coefficients, is_wide
 
 
-class Exportable(Protocol):
+class Exportable(Rule, Protocol):
     """What an export reads of a rule; `confmax.DecisionRule` stands above and fits."""
-
-    @property
-    def gains(self) -> Gains:
-        """One gain per atom."""
-
-    @property
-    def calibrator(self) -> Calibrator | None:
-        """What calibrates the probabilities first."""
-
-    @property
-    def class_names(self) -> tuple[Any, ...]:
-        """Names of the decisions."""
 
     @property
     def metric(self) -> str:

@@ -28,6 +28,7 @@ def spans(gains: Gains) -> tuple[Array, Array]:
     """Return the smallest that is not zero and the largest size (B,) of each gain's coefficients; inf and 0 of none."""
     values = gains.full if gains.full is not None else np.concatenate(gains.coefficients(), axis=1)
     sizes = np.abs(values).reshape(len(values), -1)
+    # a coefficient of zero is held exactly by every type, so it does not count as small
     return np.where(sizes > 0, sizes, np.inf).min(axis=1), sizes.max(axis=1)
 
 
@@ -62,6 +63,7 @@ def held(gains: Gains) -> Gains:
     least, largest = spans(gains)
     if not (least < largest * LEAST).any():
         return gains
+    # these gains come from a solver, whose slopes may span any range; a rule that somebody wrote is refused instead
     floor = largest * LEAST
 
     def cleaned(values: Array) -> Array:
@@ -104,15 +106,15 @@ def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
 def distances(columns: Any, power: int) -> Iterator[Any]:
     """Yield ``sum_i |i - j|^power p_i`` for every class j from the columns of p, arrays or tensors (n,).
 
-    Arrays and tensors go through the same operations in the same order: decisions must agree bit for bit. What is
-    yielded changes with the next class.
+    What is yielded changes with the next class.
     """
+    # compiled scans add in the same order, class after class: decisions must agree bit for bit
     total, mean, square = columns[0] * 1.0, columns[0] * 0.0, columns[0] * 0.0
     for i in range(1, len(columns)):
         total += columns[i]
         mean += columns[i] * float(i)
         square += columns[i] * float(i * i)
-    below, distance = total * 0.0, mean * 1.0
+    below, distance = total * 0.0, mean
     for j in range(len(columns)):
         if power == 2:
             yield (square + total * float(j * j)) - mean * float(2 * j)

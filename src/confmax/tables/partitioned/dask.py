@@ -32,6 +32,7 @@ from confmax.tables.partitioned.table import (
     on_threads,
     partitioned_table,
     refuse_first,
+    refuse_missing,
 )
 from confmax.tables.table import Table
 
@@ -170,9 +171,7 @@ def _of_frame(frame: Any, y: Any, weight: Any, columns: Sequence[str] | None) ->
     there = list(frame.columns)
     named = [each for each in (y, weight) if isinstance(each, str)]
     chosen = [name for name in there if name not in named] if columns is None else list(columns)
-    for name in (*named, *chosen):
-        if name not in there:
-            raise ValueError(f"the Dask DataFrame has no column {name!r}; its columns are {', '.join(map(str, there))}")
+    refuse_missing("the Dask DataFrame", (*named, *chosen), there)
     y, weight = (frame[each] if isinstance(each, str) else each for each in (y, weight))
     if len(chosen) < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got the columns {chosen}")

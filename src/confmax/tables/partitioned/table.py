@@ -503,6 +503,25 @@ def _ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     return whole.take(order)
 
 
+# --- columns, as a caller states them ---------------------------------------------------------------------------------
+
+
+def stated_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of probabilities that a caller names, one or several; a ValueError for none."""
+    chosen = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not chosen:
+        raise ValueError("columns is empty; name at least one column of probabilities")
+    return chosen
+
+
+def refuse_missing(table: str, names: Iterable[Any], there: Iterable[Any]) -> None:
+    """Refuse, by a ValueError, a ``table`` without one of the columns ``names``, of which None are none."""
+    known = list(there)
+    for name in names:
+        if name is not None and name not in known:
+            raise ValueError(f"{table} has no column {name!r}; its columns are {', '.join(map(str, known[:12]))}")
+
+
 # --- opened tables, as values that are given -------------------------------------------------------------------------
 
 
