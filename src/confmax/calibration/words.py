@@ -77,7 +77,7 @@ def in_words(rule: Any) -> str | None:
     if len(rule.weights) > 2:
         return None
     if rule.n_classes > 2:
-        return _like_argmax(rule) or _one_against_others(rule)
+        return _of_several(rule)
     thresholds = cuts(rule.gains, rule.calibrator)
     if None in thresholds:
         return None
@@ -103,22 +103,16 @@ def in_words(rule: Any) -> str | None:
     return sentence if rule.calibrator is None else f"{sentence}; this is p before calibration"
 
 
-def _like_argmax(rule: Any) -> str | None:
-    """Return the sentence for a rule whose weights and offsets are the same for all classes."""
-    weights = weights_alone(rule)
-    if weights is None or not weights[0] > 0 or (weights != weights[0]).any():
-        return None
-    return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
-
-
 def one_class(rule: Any) -> tuple[int, float] | None:
     """Return the class that a rule decides by its probability alone, and its cut after calibration, None for others."""
     return None if rule.is_randomized else class_cut(rule.gains)
 
 
-def _one_against_others(rule: Any) -> str | None:
-    """Return the sentence for a rule that decides one class by its probability alone, else the most probable one."""
-    one = one_class(rule)
+def _of_several(rule: Any) -> str | None:
+    """Return the sentence for more than two classes: equal weights, or one class against the most probable other."""
+    weights, one = weights_alone(rule), one_class(rule)
+    if weights is not None and weights[0] > 0 and (weights == weights[0]).all():
+        return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
     if one is None:
         return None
     k, cut = one

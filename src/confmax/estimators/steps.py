@@ -18,14 +18,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedShuffleSplit, check_cv
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
@@ -39,6 +39,7 @@ from confmax.solution import value_on_labels
 from confmax.tables import MemoryTable, given_hashes, here, host_array
 from confmax.tables.columns import find, warn
 from confmax.tables.labels import plain, refuse_masked
+from confmax.tables.seed import RandomState, as_seed
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
 REPLICATES = 200  # of the bootstrap of a loss on few rows
@@ -47,6 +48,7 @@ LARGE, LOST_LARGE, LOST_SMALL = 1000, 0.01, 0.02  # rows from which on a loss ab
 
 def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what the wrapped estimator's ``fit`` gets: without routing, weights only where it names them."""
+    # with routing the estimator says itself what it requests
     takes = has_fit_parameter(estimator, "sample_weight")
     if get_config()["enable_metadata_routing"] or "sample_weight" not in params or takes:
         return params
@@ -71,6 +73,7 @@ def fit_split(
     """Fit on the training rows; return probabilities of ``classes`` (m, K) on the test rows, and a model to keep."""
     train, test = split
     X_train, y_train = _safe_split(model, X, y, train)
+    # of a precomputed kernel the test rows have one column per training row
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
     return all_columns(model, X_test, classes), model if keep else None
@@ -86,22 +89,37 @@ def all_columns(model: Any, X: Any, classes: list[Any]) -> NDArray[Any]:
     return full
 
 
-def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """Return the splits; the splitter or iterable is asked once, as it may be random or a generator.
+def splits_of(
+    cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any], random_state: RandomState
+) -> list[tuple[Any, Any]]:
+    """Return the splits that ``cv`` stands for, with ``random_state`` for a hold-out.
+
+    The splitter or iterable is asked once, as it may be random or a generator.
 
     Raises
     ------
     ValueError
-        If ``cv`` is a number of folds that every class has fewer rows than.
+        If ``cv`` is a share outside (0, 1), a number of folds that every class has fewer rows than, or gives no splits.
 
     Warns
     -----
     UserWarning
         If some class has fewer rows than there are folds.
     """
-    if cv is not None and not isinstance(cv, Integral):
-        return list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
+    if isinstance(cv, Real) and not isinstance(cv, Integral):
+        if not 0 < float(cv) < 1:
+            raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
+        if not isinstance(random_state, np.random.RandomState):
+            # scikit-learn takes 32 bits, and would read None as its global state
+            random_state = as_seed(random_state) % 2**32
+        cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
     folds = check_cv(cv, y=y, classifier=True)
+    if cv is not None and not isinstance(cv, Integral):
+        # the folds of a splitter are its owner's, who may leave a class out on purpose
+        splits = list(folds.split(X, y, **params))
+        if not splits:
+            raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
+        return splits
     names, counts = np.unique(y, return_counts=True)
     few, n_splits = int(np.argmin(counts)), folds.get_n_splits()
     if counts.max() < n_splits <= len(y):
@@ -131,6 +149,7 @@ def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
 
 def refuse_unknown(y: NDArray[Any], classes: list[Any]) -> None:
     """Refuse labels that the model has no column for."""
+    # sets of Python values: 1, 1.0 and True are one class, and 1 and '1' are two, which NumPy would not tell apart
     unknown = set(y.tolist()) - set(classes)
     if unknown:
         row = next(row for row, label in enumerate(y.tolist()) if label in unknown)
@@ -155,6 +174,7 @@ def checked_labels(y: ArrayLike) -> NDArray[Any]:
     refuse_masked(y, "y")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     assert_all_finite(labels, input_name="y")
+    # labels of several types have no order, and the columns of a model are sorted
     if labels.dtype == object:
         for row, label in enumerate(labels.tolist()):
             if not isinstance(label, str):
@@ -192,6 +212,7 @@ def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
     """
     labels = table.labels
     assert labels is not None
+    # a row without weight is none: it must not make a class look larger
     kept = slice(None) if table.weight is None else table.weight > 0
     counts = np.bincount(labels[kept])
     return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
@@ -288,8 +309,10 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
             f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
             f"confmax.maximize"
         )
+    # the order is settled: what else the metric demands of a table can be told before a model is fitted
     metric.check_table(K, K)
     stated = labels is not None or pos_label is not None
+    # numbers have an order, names only their alphabet, which is seldom the order that is meant
     if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
@@ -302,6 +325,7 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
     """Return the given rule for the columns ``classes``."""
     if isinstance(rule, str) and rule == "argmax":
         return DecisionRule.from_weights(np.ones(len(classes)), classes=classes)
+    # read as a path, the text of a rule would be a file that is missing, or a name that is too long
     if isinstance(rule, str) and rule.lstrip().startswith("{"):
         raise ValueError(
             "rule is the JSON text of a rule and is read as a path; pass DecisionRule.from_json(text), or the path of "

@@ -52,15 +52,15 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     """
     if metric.label is not None and metric.classes is None:
         names = [str(plain(name)) for name in classes]
-        found = find(names, [metric.label], whole=False, affix=False)
         quoted = re.fullmatch(r"""(['"])(.+)\1""", str(metric.label), re.DOTALL)
-        if found.places is None and quoted is not None:  # as in recall['no']
-            metric = replace(metric, label=quoted[2])
-            found = find(names, [metric.label], whole=False, affix=False)
-        if found.places is None:
-            shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
-            raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
-        return metric.of_class(found.places[0], len(classes))
+        # as in recall['no']; a class may have quotes in its name, so they are taken as they are first
+        for label in (metric.label, *([quoted[2]] if quoted else [])):
+            metric = replace(metric, label=label)
+            found = find(names, [label], whole=False, affix=False)
+            if found.places is not None:
+                return metric.of_class(found.places[0], len(classes))
+        shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
+        raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
     gain = metric.gain
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric
@@ -68,7 +68,8 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
     decisions = metric.names[1] or (*classes, *extra_names(tuple(classes), len(places)))
     further = tuple(decisions[j] for j in places[len(classes) :])
-    return replace(metric, structure=Linear(moved), names=(tuple(classes), (*classes, *further)))
+    structure = Linear(moved, fractions=metric.structure.fractions)
+    return replace(metric, structure=structure, names=(tuple(classes), (*classes, *further)))
 
 
 def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Metric:

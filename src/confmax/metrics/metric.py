@@ -245,13 +245,19 @@ class Metric:
 
         None where the structure gives no bound from one answer.
         """
+        structure = self.structure
         if self.bounds_any_gain:
             gain = self.gains(first)
-            return float(self.bounds_of(gain, gain.dot(V), V.rows, V.columns.shape[-1])[0])
+            height = gain.dot(V)
+            if isinstance(structure, MinOfLinear):
+                return float(self.linear_functions(V.rows, V.columns.shape[-1]).bounds(gain, height)[0])
+            assert isinstance(structure, Concave) and structure.recall_mean is not None
+            kept = slice(None) if self.classes is None else self._index
+            return float(structure.recall_mean.bound((gain.pair()[0] * V.rows)[:, kept], height)[0])
         slope = max(0.0, self.slope(first, V, S))
-        if isinstance(self.structure, (Linear, Concave)):
+        if isinstance(structure, (Linear, Concave)):
             return float(first.value) + slope
-        if not isinstance(self.structure, Ratio):
+        if not isinstance(structure, Ratio):
             return None
         parts = self.as_ratios(S.rows, S.columns.shape[-1])
         if parts is None:
@@ -262,22 +268,11 @@ class Metric:
 
     @property
     def bounds_any_gain(self) -> bool:
-        """Whether an answer to any gain bounds it, not only one to its own gradient: `bounds_of`."""
+        """Whether an answer to any gain bounds it, not only one to its own gradient."""
         structure = self.structure
         return isinstance(structure, MinOfLinear) or (
             isinstance(structure, Concave) and structure.recall_mean is not None
         )
-
-    def bounds_of(self, gains: Gains, heights: Array, rows: Array, n_decisions: int) -> Array:
-        """Return upper bounds (B,) over all rules from the maxima ``heights`` (B,) of ``gains`` (B), `bounds_any_gain`.
-
-        ``rows`` (K,) are the row sums, ``n_decisions`` is M. A gain that proves nothing has the bound infinity.
-        """
-        if isinstance(self.structure, MinOfLinear):
-            return self.linear_functions(rows, n_decisions).bounds(gains, heights)
-        assert isinstance(self.structure, Concave) and self.structure.recall_mean is not None
-        kept = slice(None) if self.classes is None else self._index
-        return self.structure.recall_mean.bound((gains.pair()[0] * rows)[:, kept], heights)
 
     def linear_functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions whose smallest one the metric is, at ``rows`` (K,) with ``n_decisions`` M."""
@@ -300,10 +295,12 @@ class Metric:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
         if self._is_unplaced:
             return self.numbered(len(rows)).as_ratios(rows, n_decisions)
+        fractions = self.structure.fractions
+        if fractions is None:
+            return None
         if self.classes is None:
-            return self.structure.parts(rows, **dict(self.params))
-        parts = self.structure.parts(rows[self._index], **dict(self.params))
-        return None if parts is None else parts.placed(self.classes, len(rows), n_decisions)
+            return fractions(rows, **self._arguments)
+        return fractions(rows[self._index], **self._arguments).placed(self.classes, len(rows), n_decisions)
 
     @property
     def gain(self) -> tuple[tuple[float, ...], ...] | None:

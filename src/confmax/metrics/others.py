@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from confmax.confusion import UNIT, Array, Confusion, sum_of_others
+from confmax.confusion import UNIT, Array, Confusion, Gains, sum_of_others
 from confmax.metrics.first_order import TINY, FirstOrder, reciprocal, safe_ratio
 from confmax.metrics.metric import Metric
+from confmax.metrics.ratios import Ratios
 from confmax.metrics.scores import ONE_CLASS, ClassScores, disagreement, last
 from confmax.metrics.structure import Linear, Quasiconvex
 
@@ -32,6 +33,12 @@ def linear(S: Confusion, *, gain: tuple[tuple[float, ...], ...]) -> FirstOrder:
     assert S.matrix is not None
     G = np.array(gain)
     return FirstOrder((S.matrix * G).sum((-2, -1)), matrix=np.broadcast_to(G, S.matrix.shape))
+
+
+def linear_parts(_rows: Array, *, gain: tuple[tuple[float, ...], ...]) -> Ratios:
+    """``<gain, C> / 1``."""
+    G, one = np.array(gain), np.ones(1)
+    return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
 
 
 # --- roots ------------------------------------------------------------------------------------------------------------
@@ -101,7 +108,7 @@ def fowlkes_mallows(S: Confusion) -> FirstOrder:
 # --- the catalogue ----------------------------------------------------------------------------------------------------
 
 METRICS = (
-    Metric("linear", linear, Linear(), "matrix", ordered=True, title="mean gain",
+    Metric("linear", linear, Linear(fractions=linear_parts), "matrix", ordered=True, title="mean gain",
            description="any table of gains or costs per (true class, decision)"),
     Metric("recall", ClassScores(1.0, columns=0, over="last"), Linear(), "diagonal", divides_by_prior=True, **ONE_CLASS,
            description="share of the rows of one class that are decided as this class"),

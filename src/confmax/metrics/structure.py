@@ -261,10 +261,6 @@ class Structure:
     scheduled: bool = field(default=False, kw_only=True)
     fractions: Callable[..., Ratios] | None = field(default=None, kw_only=True)
 
-    def parts(self, rows: Array, **params: Any) -> Ratios | None:
-        """Return the ratios that the metric sums at row sums ``rows`` (K,); None where they are not known."""
-        return None if self.fractions is None else self.fractions(rows, **params)
-
     def smoothed(self) -> Structure:
         """Return the structure of the metric with a positive smoothing parameter."""
         return self
@@ -294,13 +290,6 @@ class Linear(Structure):
     name: ClassVar[str] = "linear"
 
     gain: tuple[tuple[float, ...], ...] | None = None
-
-    def parts(self, rows: Array, **params: Any) -> Ratios | None:
-        """Return ``<gain, C> / 1``."""
-        if self.gain is None:
-            return None
-        G, one = np.array(self.gain), np.ones(1)
-        return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -449,23 +438,17 @@ def refutation(values: Array, structure: str) -> str | None:
     slack = 1e-10 * max(1.0, float(np.abs(values).max()))
     middle = (values[:-2] + values[2:]) / 2
     inner = values[1:-1]
-
-    def told(excess: Array, side: str, limits: Array, what: str) -> str | None:
-        if not excess.max() > slack:
-            return None
-        # the first place where the contradiction is plain, so that rounding decides nothing in the sentence
-        k = int(np.argmax(excess >= 0.5 * excess.max()))
-        return f"at {STEPS[k + 1]:.0%} of the way it is {inner[k]:.6g}, {side} {what}, {limits[k]:.6g}"
-
-    above = told(inner - high, "above", np.full(len(inner), high), "both ends")
-    below = told(low - inner, "below", np.full(len(inner), low), "both ends")
-    convex = told(2 * (middle - inner), "below", middle, "the mean of the values beside it")
-    if structure == "linear":
-        return convex or told(2 * (inner - middle), "above", middle, "the mean of the values beside it")
-    if structure == "concave":
-        return convex
-    if structure == "ratio":
-        return above or below
-    if structure == "quasiconvex" and low >= 0:
-        return above
+    ends, beside = "both ends", "the mean of the values beside it"
+    above = (inner - high, "above", np.full(len(inner), high), ends)
+    below = (low - inner, "below", np.full(len(inner), low), ends)
+    sags = (2 * (middle - inner), "below", middle, beside)
+    bulges = (2 * (inner - middle), "above", middle, beside)
+    wrong = {"linear": (sags, bulges), "concave": (sags,), "ratio": (above, below), "quasiconvex": (above,)}
+    # a linear function over a root has convex sublevel sets for levels that are not negative only, as the MCC
+    tested = wrong.get(structure, ()) if structure != "quasiconvex" or low >= 0 else ()
+    for excess, side, limits, what in tested:
+        if excess.max() > slack:
+            # the first place where the contradiction is plain, so that rounding decides nothing in the sentence
+            k = int(np.argmax(excess >= 0.5 * excess.max()))
+            return f"at {STEPS[k + 1]:.0%} of the way it is {inner[k]:.6g}, {side} {what}, {limits[k]:.6g}"
     return None

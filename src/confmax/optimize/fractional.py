@@ -154,7 +154,7 @@ class Bisection(Solver):
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse metrics that are not ratios with a known numerator and denominator."""
         _refuse_others(self.name, metric)
-        if metric.structure.fractions is None and metric.gain is None:
+        if metric.structure.fractions is None:
             raise ValueError(
                 f"Bisection needs the numerator and the denominator of {metric.name}, which are not known for a "
                 f"function; use solver='dinkelbach'"

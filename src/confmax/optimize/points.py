@@ -53,6 +53,11 @@ class Space:
         """Number of limits m."""
         return 0 if self.limits is None else len(self.limits)
 
+    def split(self, vectors: Array) -> tuple[Array, Array]:
+        """Return of vectors (..., d + m) what belongs to the objective (..., d) and what to the limits (..., m)."""
+        d = vectors.shape[-1] - self.n_limits
+        return vectors[..., :d], vectors[..., d:]
+
     @property
     def statistics(self) -> str:
         """What the metric and the limits read."""
@@ -70,9 +75,7 @@ class Space:
             z = S.diagonal
         else:
             z = np.concatenate([S.diagonal, S.columns], axis=-1)
-        if self.limits is None:
-            return z
-        return np.concatenate([z, self.limits.values(S)], axis=-1)
+        return z if self.limits is None else np.concatenate([z, self.limits.values(S)], axis=-1)
 
     def first(self, z: Array) -> FirstOrder:
         """Return the metric's values and derivatives at vectors z (..., d + m) that start with the statistics."""
@@ -91,33 +94,27 @@ class Space:
 
     def gradient(self, z: Array) -> Array:
         """Return the metric's gradients (..., d + m) at vectors z (..., d + m); the slacks are not in the metric."""
-        first = self.first(z)
-        if self.statistics == "diagonal":
-            slope = first.diagonal
-        elif self.statistics == "columns":
-            slope = np.concatenate([first.diagonal, first.columns], axis=-1)
-        else:
-            matrix = first.matrix
-            if matrix is None:
-                matrix = first.columns[..., None, :] + first.diagonal[..., None] * np.eye(
-                    len(self.rows), self.n_decisions
-                )
-            slope = matrix.reshape(*z.shape[:-1], -1)
-        if not self.n_limits:
-            return slope
-        return np.concatenate([slope, np.zeros((*z.shape[:-1], self.n_limits))], axis=-1)
+        slope = self.vectors_of_gains(self.metric.gains(self.first(z)))
+        assert slope is not None
+        return slope.reshape(z.shape)
 
     def gains(self, g: Array) -> Gains:
         """Return vectors g (B, d + m) as gains: those of the objective plus the multiples of the limits."""
-        K, m = len(self.rows), self.n_limits
-        g, multipliers = g[:, : g.shape[1] - m], g[:, g.shape[1] - m :]
+        K = len(self.rows)
+        g, multipliers = self.split(g)
         if self.minimum_of is not None:
             gains = self.minimum_of.combined(g)
         elif self.statistics == "matrix":
             gains = Gains.from_matrix(g.reshape(-1, K, self.n_decisions))
         else:
             gains = Gains.reduced(g[:, :K], g[:, K:] if self.statistics == "columns" else None)
-        return gains if self.limits is None else _sum(gains, self.limits.combined(multipliers))
+        if self.limits is None:
+            return gains
+        prices = self.limits.combined(multipliers)
+        if gains.full is not None or prices.full is not None:
+            return Gains.from_matrix(gains.matrices() + prices.matrices())
+        (a, b), (c, d) = gains.pair(), prices.pair()
+        return Gains.reduced(a + c, b + d)
 
     def vectors_of_gains(self, gains: Gains) -> Array | None:
         """Return gains as vectors g (B, d + m) without multipliers; None where they are none of this space."""
@@ -133,13 +130,6 @@ class Space:
                 return None
             g = a if self.statistics == "diagonal" else np.concatenate([a, b], axis=1)
         return np.concatenate([g, np.zeros((len(g), self.n_limits))], axis=1) if self.n_limits else g
-
-
-def _sum(one: Gains, other: Gains) -> Gains:
-    """Return the sums of the gains of two batches, in pairs."""
-    if one.full is None and other.full is None:
-        return Gains.reduced(*(mine + its for mine, its in zip(one.pair(), other.pair(), strict=True)))
-    return Gains.from_matrix(one.matrices() + other.matrices())
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +155,11 @@ class Points:
     confusions: Confusion
     z: Array
     n_fixed: int
+
+    @property
+    def centre(self) -> Array:
+        """The rule that decides at random (d + m,), where every metric of the catalogue has a gradient."""
+        return self.z[: self.n_fixed].mean(axis=0)
 
     @classmethod
     def start(cls, problem: Problem, space: Space) -> Points:

@@ -87,6 +87,7 @@ class DecisionRule:
 
         A ValueError if they do not hold one finite number and one name per class.
         """
+        # `Gains.reduced` lets a number stand for all classes, which here would hide that one was forgotten
         scale = np.asarray(weights, dtype=np.float64)
         shift = np.zeros(scale.shape) if offsets is None else np.asarray(offsets, dtype=np.float64)
         if scale.ndim != 1 or len(scale) < 2 or shift.shape != scale.shape:
@@ -108,10 +109,9 @@ class DecisionRule:
     def classes(self) -> NDArray[Any]:
         """Class names, indexed by decision (M,)."""
         names = np.array(self.class_names)
-        if names.tolist() != list(self.class_names):
-            # one dtype would change a name: 0 beside "abstain", an integer beyond 64 bits, a NUL at the end of a string
-            names = np.array(self.class_names, dtype=object)
-        return names
+        # one dtype may change a name: 0 beside "abstain", an integer beyond 64 bits, a NUL at the end of a string
+        kept = names.tolist() == list(self.class_names)
+        return names if kept else np.array(self.class_names, dtype=object)
 
     @property
     def n_classes(self) -> int:
@@ -267,10 +267,9 @@ class DecisionRule:
             )
         table, calibrator = oracle.table, self.calibrator
         if not _same(calibrator, table.calibrator):
-            if table.calibrator is None:
-                oracle = same_estimate(oracle, table.calibrated(calibrator))
-            else:
-                oracle = TransferredDecisions(table.calibrated(calibrator), oracle)
+            # the truth of a raw table is calibrated with the rule; a calibrated table keeps the truth that it has
+            again = table.calibrated(calibrator)
+            oracle = same_estimate(oracle, again) if table.calibrator is None else TransferredDecisions(again, oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
     def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
@@ -302,9 +301,11 @@ class DecisionRule:
                 f"the rule's classes are {_listed(self.class_names)}, of which the first {K} can be reordered; got "
                 f"{_listed(class_names)}"
             )
+        # a dictionary, not a search of each name: that took minutes with 100 000 classes
         place = {name: k for k, name in enumerate(self.class_names[:K])}
         index = [place[name] for name in class_names[:K]]
         decisions = [*index, *range(K, self.n_decisions)]
+        # distances of classes are distances of columns: in another order they are a whole matrix
         if self.gains.full is not None or (self.gains.power and index != list(range(K))):
             gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
         else:

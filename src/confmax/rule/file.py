@@ -48,7 +48,7 @@ def dump(rule: Any, calibrator: Any) -> str:
             "equal up to rounding may be decided otherwise"
         )
     parts = {"gain": gains.full} if gains.full is not None else {"a": gains.a, "b": gains.b}
-    # files of rules of probabilities have no power: they are older than the gains of distances
+    # a rule of probabilities names no power, as in files from before there were distances
     power = {"power": gains.power} if gains.power else {}
     atoms = [
         {"weight": float(weight), **{name: part[k].tolist() for name, part in parts.items()}, **power}
@@ -75,6 +75,7 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     ValueError
         With the reason, if anything is not as the schema says.
     """
+    # before anything is parsed: JSON takes several times the memory of its text
     if len(text) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
@@ -86,6 +87,7 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
+    # true equals 1 in Python, so JSON's true would pass for version 1 and for a seed
     if version not in (VERSION, CALIBRATED, DRAWN) or isinstance(version, bool):
         raise ValueError(
             f"its version is {_short(version)} and this confmax reads versions 1 to {DRAWN}; update confmax"
@@ -195,6 +197,7 @@ def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
     else:
         raise ValueError("its atoms do not all hold weight, a and b, or all weight and gain")
     weights = _numbers([atom["weight"] for atom in atoms], len(values), "weight")
+    # a draw is compared with running sums of the weights: without the sum one the last rule would get another share
     if (weights <= 0).any() or not math.isclose(weights.sum(), 1.0, abs_tol=1e-9):
         raise ValueError("the weights of its atoms are not positive numbers that sum to one")
     return gains, weights

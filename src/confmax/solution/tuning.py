@@ -138,6 +138,7 @@ def maximize(
     >>> solution.predict(P).tolist(), solution.gap < 1e-6
     ([0, 0, 1, 1], True)
     """
+    # words and numbers first: the check of a table reads every row
     chosen, seed = resolve(metric), as_seed(random_state)
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes, callback=callback)
     order = stated_order(y, proba) if classes is None else classes
@@ -198,6 +199,7 @@ def tune(
     oracle = CountingOracle(make_oracle(table, mode, model_share=share))
     metric = metric.finite(raw.n_rows)
     n_decisions = metric.n_decisions(table.n_classes)
+    # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
     method = optimize.choose(
         solver, metric, table.n_classes, n_decisions, exact=oracle.exact,
         blended=mode == "blend", in_parts=not table.is_whole,
@@ -368,7 +370,9 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     names = names or (*table.classes, *extra_names(table.classes, gains.n_decisions))
+    # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
+    # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)
     value = float(metric.values(statistics))

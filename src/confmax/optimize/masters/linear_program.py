@@ -24,21 +24,22 @@ class LinearProgram:
 
     most_columns: ClassVar[int] = 150
     smooth: ClassVar[bool] = False
+    # a linear function has no curvature that would tell where to ask
+    between: ClassVar[tuple[float, ...]] = ()
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Solve ``max v`` with ``v <= (w @ z)_u`` for every function u, within the limits."""
-        d = z.shape[1] - space.n_limits
-        value, weights, prices, multipliers = largest_minimum(z[:, :d], z[:, d:])
+        value, weights, prices, multipliers = largest_minimum(*space.split(z))
         return Optimum(weights, weights @ z, value, np.concatenate([prices, multipliers]))
-
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """No others: a linear function has no curvature that would tell where to ask."""
-        return np.empty((0, len(best)))
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the minimum: at weights on the functions it is at most their weighted mean."""
-        total = gains[:, : gains.shape[1] - space.n_limits].sum(axis=1)
-        return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0)
+        return per_price(heights, space.split(gains)[0].sum(axis=1))
+
+
+def per_price(heights: Array, total: Array) -> Array:
+    """Return ``heights / total`` (B,), by the sums of prices: a bound on a minimum; inf where nothing is priced."""
+    return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0.0)
 
 
 def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float, Array, Array, Array]:

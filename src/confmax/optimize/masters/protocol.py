@@ -54,16 +54,14 @@ class Master(Protocol):
     def smooth(self) -> bool:
         """Whether the objective has second derivatives, which Newton's step on the dual needs."""
 
+    @property
+    def between(self) -> tuple[float, ...]:
+        """How far from the point of the best bound to that of the newest mixture derivatives are asked for too."""
+
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Return the best mixture of rules z (A, d + m), some mixture of which meets the limits.
 
         The weights ``start`` (A,) are those of such a mixture where the limits are met by it.
-        """
-
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """Return the points (B, d + m) whose derivatives are asked for too.
-
-        They lie between the points of the best bound and of the newest mixture, ``best`` and ``newest`` (d + m,).
         """
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:

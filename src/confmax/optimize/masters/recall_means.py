@@ -35,6 +35,8 @@ class RecallMeans:
 
     most_columns: ClassVar[int] = 60
     smooth: ClassVar[bool] = True
+    # any dual point gives a bound
+    between: ClassVar[tuple[float, ...]] = ()
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Take compiled Newton steps from ``start``; within limits, those of any concave metric."""
@@ -49,10 +51,6 @@ class RecallMeans:
         mean = _mean(space)
         weights = best_mix_of_recalls(recalls, start, float(mean.exponent), mean.of_misses)
         return optimum(space, z, np.asarray(weights))
-
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """No others: any dual point gives a bound."""
-        return np.empty((0, len(best)))
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the mean by the inequality between it and a weighted mean of the recalls (`PowerMean.bound`)."""
