@@ -18,6 +18,13 @@ from confmax.export.plan import Exportable, Plan, plan_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 OLDEST = 13  # operator set: sums take their axes as an input since then
+# by the type of labels, which is one: NumPy's type, and what stands in rows that are no probabilities
+_LABELS: dict[type, tuple[Any, Any]] = {
+    bool: (np.bool_, False),
+    int: (np.int64, -1),
+    float: (np.float64, np.nan),
+    str: (object, ""),
+}
 
 
 def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels: bool = False) -> Any:
@@ -90,11 +97,11 @@ def _model(onnx: Any, plan: Plan, dtype: np.dtype[Any], opset: int) -> Any:
     outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
     index = graph("Where", valid, index, graph.constant(np.int64(-1)), output=next(iter(outputs)))
     if plan.labels is not None:
-        kind_of_label, dtype_of_label, refused = _kind_of(onnx, plan.labels)
+        dtype_of_label, refused = _LABELS[type(plan.labels[0])]
         # a refused row has the index -1, which takes the last label
         labels = graph.constant(np.array([*plan.labels, refused], dtype_of_label))
         graph("Gather", labels, index, axis=0, output="decision")
-        outputs = {"decision": kind_of_label, **outputs}
+        outputs = {"decision": helper.np_dtype_to_tensor_dtype(np.dtype(dtype_of_label)), **outputs}
     # runtimes refuse a newer version of the format than they know, so it is the oldest that has the operators
     model = helper.make_model_gen_version(
         helper.make_graph(
@@ -111,18 +118,6 @@ def _model(onnx: Any, plan: Plan, dtype: np.dtype[Any], opset: int) -> Any:
     helper.set_model_props(model, {"classes": json.dumps(list(plan.names), default=str), "metric": plan.metric})
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def _kind_of(onnx: Any, labels: Sequence[Any]) -> tuple[int, Any, Any]:
-    """Return the ONNX and NumPy types of labels of one type, and what stands in rows that are no probabilities."""
-    kinds = onnx.TensorProto
-    by_type: dict[type, tuple[int, Any, Any]] = {
-        bool: (kinds.BOOL, np.bool_, False),
-        int: (kinds.INT64, np.int64, -1),
-        float: (kinds.DOUBLE, np.float64, np.nan),
-        str: (kinds.STRING, object, ""),
-    }
-    return by_type[type(labels[0])]
 
 
 class _Graph:

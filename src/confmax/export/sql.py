@@ -154,24 +154,16 @@ def _refuse_odd(texts: Sequence[str], odd: str, holds: str, what: str) -> None:
             )
 
 
-def dialects() -> list[str]:
-    """Return the names of the dialects that can be written here: more with sqlglot."""
-    try:
-        from sqlglot.dialects.dialect import Dialect
-    except ModuleNotFoundError:
-        return sorted(_NATIVE)
-    return sorted({*_NATIVE, *(name for name in Dialect.classes if name)})
-
-
 def _translated(text: str, dialect: str) -> str:
     try:
         import sqlglot
+        from sqlglot.dialects.dialect import Dialect
     except ModuleNotFoundError:
         raise ImportError(
             f"the SQL dialect {dialect!r} needs sqlglot; install it with: pip install 'confmax[sql]', or use "
             f"{', '.join(sorted(_NATIVE))}"
         ) from None
-    known = dialects()
+    known = sorted({*_NATIVE, *(name for name in Dialect.classes if name)})
     if dialect not in known:
         raise ValueError(f"{dialect!r} is not a known SQL dialect; the dialects are {', '.join(known)}")
     return str(sqlglot.transpile(text, read="duckdb", write=dialect)[0])
