@@ -74,6 +74,7 @@ def is_stream(path: Path) -> bool:
     """
     with suppress(OSError):
         mode = path.stat().st_mode
+        # a stream that was redirected to a file looks like a file, so its name counts as well
         named = str(path.absolute()).startswith(STREAMS)
         return named or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
     return False
@@ -188,6 +189,7 @@ def _replace(place: _Place, data: bytes) -> None:
                 os.chown(beside, place.old.st_uid, place.old.st_gid)
             os.chmod(beside, stat.S_IMODE(place.old.st_mode))
         os.replace(beside, place.path)
+    # an interrupt must not leave a part of a file behind either
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -196,6 +198,7 @@ def _replace(place: _Place, data: bytes) -> None:
 def _write_in_place(place: _Place, data: bytes) -> None:
     """Write to a device, a pipe, or the output of this process."""
     if place.stream is None:
+        # a terminal that is written to must not become the one that controls this process
         handle = os.open(place.path, os.O_WRONLY | os.O_NOCTTY)
     else:
         # the same offset as that of what is printed

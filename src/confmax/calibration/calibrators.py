@@ -60,6 +60,7 @@ class Temperature:
 
         With T = 1 and the lowest floor, the result is ``proba`` itself.
         """
+        # probabilities that nothing changes are not copied, whatever their size
         identity = self.temperature == 1.0 and self.floor == FLOOR
         return scaled(proba, self.parameters, self.floor, identity=identity)
 
@@ -125,6 +126,7 @@ class VectorScaling:
                 f"value; got shapes {a.shape}, {b.shape}"
             )
         for name, part in (("a", a), ("b", b)):
+            # a rule that is frozen must not change through an array that its maker still holds
             part.flags.writeable = False
             object.__setattr__(self, name, part)
         object.__setattr__(self, "floor", _checked_floor(self.floor))
@@ -140,6 +142,7 @@ class VectorScaling:
         With a = 1, b = 0 and the lowest floor, the result is ``proba`` itself. Raise a ValueError if the number of
         columns is another one than K.
         """
+        # equal offsets cancel in the softmax
         identity = (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR
         return scaled(proba, self.parameters, self.floor, identity=bool(identity))
 

@@ -239,6 +239,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     # no fold changes a calibrator that was passed fitted
     is_fixed = found.kind == "none" or (found.kind == "given" and start is not None)
 
+    # a fold that holds all rows leaves none to fit on
     def fitted(part: NDArray[np.bool_]) -> Any:
         return found.calibrator if is_fixed or part.all() else refit(part)
 
@@ -307,6 +308,7 @@ def _fitted(
     """Return the parameters (2, K) of a kind."""
     if kind == "vector" and start is not None:
         return fit_vector(rows, start, curvature=curvature, tol=tol)
+    # the best temperature is near the best powers, and has one parameter to find
     power = fit_power(rows, 1.0 if start is None else float(start[0, 0]), tol=tol)
     common = one_power(power, rows.z.shape[1])
     return common if kind == "temperature" else fit_vector(rows, common)
@@ -334,6 +336,7 @@ def _on_others(rows: Rows, kind: str, start: Array | None, given: Any = None) ->
     """Return what fits a calibrator on the rows outside of a part, from ``start`` (2, K), the fit on all rows."""
     if start is None:
         return lambda part: _fit_object(given, rows, ~part)
+    # the Hessian of all rows is nearly that of four folds in five: every fold begins with it
     curvature = None
     if kind == "vector" and rows.z.shape[1] <= NEWTON_CLASSES:
         curvature = derivatives(rows, start, FULL)[2]
@@ -381,6 +384,7 @@ def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> 
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
     best = min(means, key=lambda kind: means[kind])
+    # the dictionary begins with the simplest kind
     for kind in losses:
         worse = means[kind] - means[best]
         off = np.bincount(group, weights=rows.weight * (losses[kind] - losses[best] - worse))

@@ -103,6 +103,7 @@ def _exceeds(one: Array, other: Array, weight: Array, errors: float = 2.0) -> bo
     """Whether the mean of ``one`` (n,) exceeds that of ``other`` by more than so many standard ``errors``."""
     excess = one - other
     mean = _mean(excess, weight)
+    # the difference is paired: both losses are of the same rows
     deviation = np.sqrt(float((weight**2 * (excess - mean) ** 2).sum())) / float(weight.sum())
     return mean > errors * deviation + 1e-9
 
@@ -115,6 +116,7 @@ def _best_order(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
     if K > MOST_CLASSES:
         return None
     step = 1 + n * K // CELLS
+    # every so many rows of a large table: a wrong order is plain on a sample
     logs = losses_of(proba[::step]) * weight[::step, None]
     losses = np.array([np.bincount(labels[::step], weights=logs[:, j], minlength=K) for j in range(K)]).T
     return linear_sum_assignment(losses)[1].tolist()

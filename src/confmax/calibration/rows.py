@@ -59,6 +59,7 @@ class Rows(Sample):
 def labelled(table: Table, seed: int) -> Rows:
     """Return the rows of a labelled table, with folds by a seed."""
     table = table.dense("the fit of a calibration")
+    # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
     labels, hashes = table.labels, table.unordered_hashes()
     assert labels is not None
     P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight

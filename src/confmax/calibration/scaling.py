@@ -75,7 +75,7 @@ def _losses(z, y, use, start, stop, a, b, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-untyped-def]
-    """Add first and second derivative by the common power (2,)."""
+    """Add loss, first and second derivative by the common power (3,)."""
     K = z.shape[1]
     q, log_total, rows, a = np.empty((ROWS, K)), np.empty(ROWS), np.empty(ROWS, np.int64), np.full(K, power)
     low = start
@@ -85,8 +85,9 @@ def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-unty
         for r in range(n):
             i = rows[r]
             mean = weighted_sum(q[r], z[i], 0.0, 1)
-            out[0] += w[i] * (mean - z[i, y[i]])
-            out[1] += w[i] * weighted_sum(q[r], z[i], mean, 2)
+            out[0] += w[i] * (log_total[r] - power * z[i, y[i]])
+            out[1] += w[i] * (mean - z[i, y[i]])
+            out[2] += w[i] * weighted_sum(q[r], z[i], mean, 2)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -232,13 +233,14 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
     def slopes(start: int, stop: int) -> Array:
         x = rows.z[start:stop].astype(np.float64)
         q = _softmax(x * a + b)
+        # probabilities less labels: the derivative of the loss by the scores
         q[np.arange(len(q)), y[start:stop]] -= 1.0
         by = (q * x).sum(axis=1, keepdims=True) if common else np.concatenate([q * x, q], axis=1)
         return np.asarray(by * w[start:stop, None])
 
     slope = np.concatenate(_in_parts(n, slopes))
     if common:
-        inverse = np.array([[1.0 / _power_derivatives(rows, float(a[0]))[1]]])
+        inverse = np.array([[1.0 / _power_derivatives(rows, float(a[0]))[2]]])
     else:
         free = np.append(a > 0, np.ones(K, dtype=np.bool_))  # a power that the fit holds at zero stays there
         inverse = np.zeros((2 * K, 2 * K))
@@ -296,7 +298,7 @@ def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
     low, high = POWERS
     power = start
     for _ in range(MAX_STEPS):
-        slope, bend = _power_derivatives(rows, power)
+        _, slope, bend = _power_derivatives(rows, power)
         low, high = (low, power) if slope > 0 else (power, high)
         step = power - slope / bend
         # outside the bracket the model of the loss is not to be trusted
@@ -306,17 +308,18 @@ def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
     return float(power)
 
 
-def _power_derivatives(rows: Sample, power: float) -> tuple[float, float]:
-    """Return first and second derivative of the penalised loss by the common power."""
+def _power_derivatives(rows: Sample, power: float) -> tuple[float, float, float]:
+    """Return the penalised loss, and its first and second derivative by the common power."""
     zero = np.zeros(rows.z.shape[1])
 
     def sums(start: int, stop: int) -> Array:
-        out = np.zeros(2)
+        out = np.zeros(3)
         _power_sums(rows.z, rows.labels, rows.weight, start, stop, power, zero, out)
         return out
 
-    slope, bend = np.sum(_in_parts(len(rows.z), sums), axis=0)
-    return slope + PRECISION * (power - 1.0), bend + PRECISION
+    loss, slope, bend = np.sum(_in_parts(len(rows.z), sums), axis=0)
+    away = power - 1.0
+    return loss + 0.5 * PRECISION * away**2, slope + PRECISION * away, bend + PRECISION
 
 
 def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, Array]:
@@ -346,13 +349,12 @@ def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
     One row whose true class has probability 1e-12 outweighs a hundred ordinary ones in every sum here. A floor is what
     the model may be wrong by for no reason that its probabilities show, and it bounds what such a row can do.
     """
-    use, lowest, found = np.ones(len(y), dtype=np.bool_), np.inf, FLOOR
-    power = 1.0
+    lowest, found, power = np.inf, FLOOR, 1.0
     for floor in FLOORS:
         rows = Sample(log_table(proba, floor), y, w)
         power = fit_power(rows, power, tol=1e-4)
-        losses = row_losses(rows, one_power(power, proba.shape[1]), use)
-        loss = float((w * losses).sum()) + 0.5 * PRECISION * (power - 1.0) ** 2
+        loss, _, _ = _power_derivatives(rows, power)
+        # only the lowest floor needs a reason to be left: every other one changes sure rows
         worth = FLOOR_WORTH if found == FLOOR and floor > FLOOR else 0.0
         if loss < lowest - worth:
             lowest, found = loss, floor
@@ -389,6 +391,7 @@ def _nonnegative(rows: Sample, start: Array, tol: float) -> Array:
     K = len(start) // 2
     held = start[:K] <= 0.0
     theta = np.concatenate([np.maximum(start[:K], 0.0), start[K:]])
+    # as many rounds as are usual for non-negative least squares
     for _ in range(3 * K + 10):
         goal = _minimum(rows, theta, tol, np.flatnonzero(held))
         falling = goal[:K] < 0.0
@@ -429,11 +432,13 @@ def _newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp], hes
     for _ in range(MAX_STEPS):
         if hessian is None:
             hessian, fresh = derivatives(rows, theta, FULL)[2], True
+            # rows and columns of the identity: a power that is held does not move
             hessian[still], hessian[:, still] = 0.0, 0.0
             hessian[still, still] = 1.0
         gradient[still] = 0.0
         step = np.linalg.solve(hessian, -gradient)
         promised = -float(gradient @ step)
+        # a Newton step promises twice what it takes off the loss
         if promised <= 2.0 * tol:
             return theta + step
         if not fresh and promised > 0.05 * last_promise:
@@ -472,6 +477,7 @@ def _quasi_newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp
     slope = forth(gradient)
     pairs: list[tuple[Array, Array, float]] = []
     for _ in range(MAX_WIDE_STEPS):
+        # where the curvature is about one, half a squared slope is what a step may still gain
         if np.abs(slope).max() <= np.sqrt(tol):
             break
         step = -_inverse_times(pairs, slope)
@@ -479,6 +485,7 @@ def _quasi_newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp
         old, slope = slope, forth(gradient)
         step, change = length * step, slope - old
         bend = _dot(step, change)
+        # a pair without curvature would make the inverse indefinite
         if bend > 0:
             pairs = [*pairs[-MEMORY + 1 :], (step, change, bend)]
     return theta

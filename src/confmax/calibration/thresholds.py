@@ -65,6 +65,7 @@ def _cut(gain: Gains, calibrator: Calibrator | None) -> float | None:
     if not at_one:
         return np.inf
     low, high = 0, ONE  # bits of a probability where the first class is decided, and of one where the second is
+    # the decisions change once, so the place is between the last first class and the first second one
     while high - low > 1:
         step = -(-(high - low) // POINTS)
         bits = np.minimum(low + step * np.arange(1, POINTS + 1), high)

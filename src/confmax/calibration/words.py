@@ -78,13 +78,13 @@ def in_words(rule: Any) -> str | None:
         return None
     if rule.n_classes > 2:
         return _of_several(rule)
-    thresholds = cuts(rule.gains, rule.calibrator)
-    if None in thresholds:
+    thresholds = [cut for cut in cuts(rule.gains, rule.calibrator) if cut is not None]
+    if len(thresholds) < len(rule.weights):
         return None
     no, yes = (printable(str(name)) for name in rule.class_names)
-    order = np.argsort(np.array(thresholds, dtype=np.float64), kind="stable")
+    # a rule that draws between two thresholds differs between them only, so one sentence says all of it
+    order = np.argsort(thresholds, kind="stable")
     low, high, share = thresholds[order[0]], thresholds[order[-1]], f"{rule.weights[order[0]]:.4g}"
-    assert low is not None and high is not None
     if low == high and low in (0.0, np.inf):
         return f"always decides {no if low else yes}"
     if low == 0.0 and high == np.inf:
@@ -142,6 +142,7 @@ def plain_words(rule: Any) -> str | None:
 
 def probability(p: float) -> str:
     """Return a probability with four digits, and with more where those would say 0 or 1."""
+    # a sure threshold and one that is nearly sure decide differently
     shown = [f"{p:.{digits}g}" for digits in range(4, 18)]
     return next((text for text in shown if float(text) not in (0.0, 1.0)), shown[0])
 

@@ -143,7 +143,10 @@ class OneSentence(click.Group):
                 _fail(f"standard output cannot be written ({why}); redirect it to another place")
             where = f"{error.filename}: " if error.filename else ""
             _fail(f"{where}{why}; check the path and its permissions")
-        except (click.ClickException, ValueError) as error:
+        except (click.ClickException, ValueError, ImportError) as error:
+            # the library's sentence about an extra names no module; an import that fails by itself is a bug
+            if isinstance(error, ImportError) and error.name is not None:
+                raise
             _fail(str(error))
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -392,12 +395,14 @@ def load_rule(path: Path) -> DecisionRule:
     return DecisionRule.load(path)
 
 
-def check_rule_output(out: Path | None, force: bool) -> None:
-    """Refuse a place that no rule can be written to, or where it would replace something else."""
+def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:
+    """Refuse a place that no rule can be written to, or where it would replace something else, such as what is read."""
     if out is None:
         if force:
             raise click.UsageError("--force says that -o may replace a file; give -o too")
         return
+    for path in given:
+        refuse_same(out, path)
     check_place(out)
     if force or not replaces(out):
         return

@@ -113,6 +113,7 @@ def check_applies(metric: Metric, rows: FileRows) -> None:
 
 def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> FileRows:
     """Return the rows of a file, matched to the classes of a rule if there is one; the notes on them are printed."""
+    # whose probability a single column of scores is may be known from what the rule was tuned for
     known = () if rule is None else (rule.class_names[: rule.n_classes], positive_of(rule))
     rows = read_rows(read_frame(file, options.sep), options, *known)
     for note in rows.notes:
@@ -134,8 +135,6 @@ def judged_table(rows: FileRows) -> MemoryTable:
 
 def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
     """Return the rule with its classes in this order, further decisions behind them."""
-    if rule.class_names[: rule.n_classes] == classes:
-        return rule
     return rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
 
 
@@ -146,6 +145,7 @@ def positive_of(rule: DecisionRule) -> Any:
     """
     own = rule.class_names[: rule.n_classes]
     metric = tuned_metric(rule, own)
+    # without places the last of two classes is the positive one, as for scikit-learn
     if metric is None or len(own) != 2 or not (metric.binary or metric.one_class):
         return None
     return own[(metric.classes or (0, 1))[-1]]
@@ -154,6 +154,7 @@ def positive_of(rule: DecisionRule) -> Any:
 def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
     """Return the metric that a rule was tuned for, over its classes in this order; None where its file does not say."""
     own = rule.class_names[: rule.n_classes]
+    # a rule file holds its metric as text; one by a function of the user's own is not known here
     metric = named(rule.metric)
     try:
         metric = metric and aligned(metric, own)
@@ -161,6 +162,7 @@ def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
         return None
     if metric is None or metric.classes is None:
         return metric
+    # text of a file may name places that the rule does not have
     if max(metric.classes) >= len(own):
         return None
     places = tuple(list(classes).index(own[k]) for k in metric.classes)

@@ -82,10 +82,7 @@ def installed_pages() -> ModuleType:
     from confmax import report as pages
     from confmax.page.writing import check_installed
 
-    try:
-        check_installed()
-    except ImportError as error:
-        raise ValueError(str(error)) from None
+    check_installed()
     return pages
 
 

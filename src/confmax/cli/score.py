@@ -20,15 +20,7 @@ import numpy as np
 from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, joined
-from confmax.cli.metrics import (
-    check_applies,
-    judged_table,
-    not_applicable,
-    over,
-    positive_of,
-    rows_for,
-    tuned_metric,
-)
+from confmax.cli.metrics import check_applies, judged_table, not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.report import command_line
 from confmax.cli.show import Bar, Document, Page, between, key_of, number, print_document, show_source, source_document
 from confmax.evaluate import Score

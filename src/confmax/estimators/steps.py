@@ -38,8 +38,8 @@ from confmax.rule import DecisionRule
 from confmax.solution import value_on_labels
 from confmax.tables import MemoryTable, given_hashes, here, host_array
 from confmax.tables.columns import find, warn
+from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.labels import plain, refuse_masked
-from confmax.tables.seed import RandomState, as_seed
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
 REPLICATES = 200  # of the bootstrap of a loss on few rows

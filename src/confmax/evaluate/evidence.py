@@ -97,7 +97,7 @@ class Evidence:
 def evidence_of(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
     decided = Decided(*rule.decided(table))
-    single = Decided(*_most_frequent(rule).decided(table)) if rule.is_randomized else None
+    single = Decided(*with_gain(rule, frequent_gain(rule)).decided(table)) if rule.is_randomized else None
     seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
     return Evidence(table, metric, rule, decided, decided, single, proba, solution, seen=seen)
@@ -148,7 +148,7 @@ def cross_fitted(
         ) from None
     # the single rules answer what drawing adds: they are pooled over the same folds
     rules = [one.rule for one in solutions]
-    singles = [_most_frequent(rule) for rule in rules]
+    singles = [with_gain(rule, frequent_gain(rule)) for rule in rules]
     # every fold has a calibration of its own, which was fitted without its rows
     proba = np.empty_like(table.proba)
     for part, rule in zip(masks(fold), rules, strict=True):
@@ -190,11 +190,6 @@ def kind_of(solution: Tuned) -> dict[str, Any]:
     settings: dict[str, Any] = {"randomized": solution.rule.is_randomized}
     kind = None if solution.calibration is None else solution.calibration.kind
     return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
-
-
-def _most_frequent(rule: Rule) -> Rule:
-    """Return the rule that a randomised rule draws most often; a deterministic one itself."""
-    return with_gain(rule, frequent_gain(rule)) if rule.is_randomized else rule
 
 
 def tuned_on(solution: Tuned, table: Table) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
@@ -17,9 +16,9 @@ from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, has_positive, of_class, positive_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.evidence import Evidence
-from confmax.evaluate.protocols import convergence, plain_rule
+from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.reliability import Reliability, reliability
-from confmax.evaluate.scores import Difference, Estimate
+from confmax.evaluate.scores import Difference, Estimate, verdict_of
 from confmax.evaluate.thresholds import ThresholdCurve, class_thresholds, decided_between, spread_of, threshold_curve
 from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import compare, plain_rules, values_at
@@ -27,8 +26,6 @@ from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
-ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
-AS_GOOD = 0.005  # where the interval of a difference contains zero: its middle, below which nothing is gained
 MOST_LEADING = 4  # metrics beside the tuned one that are not folded away
 LEADING = ("accuracy", "balanced_accuracy", "macro_f1", "min_recall", "cohen_kappa", "weighted_f1")
 
@@ -50,41 +47,6 @@ class MetricRow:
     def verdict(self) -> str:
         """What the difference to argmax says, see `verdict_of`."""
         return verdict_of(self.difference)
-
-
-def verdict_of(minus: Difference) -> str:
-    """Return "better", "worse", "unclear" (chance could do it), "same" or "unknown".
-
-    Replicates that lack a class take metrics of the recalls over the others, so that an interval may lie on one side of
-    zero where the difference itself does not: then it says nothing about the difference.
-    """
-    value, low, high = minus.value, minus.low, minus.high
-    if not np.isfinite(value) or low is None or high is None:
-        return "unknown"
-    if max(abs(value), abs(low), abs(high)) <= ROUNDING:
-        return "same"
-    if min(value, low) > ROUNDING:
-        return "better"
-    return "worse" if max(value, high) < -ROUNDING else "unclear"
-
-
-def as_good(minus: Difference) -> str:
-    """Return "as good", "at least as good" or "": what the other one is, by the difference of the rule and it.
-
-    It is as good if the interval contains zero and its middle is below 0.005, at least as good if the middle is below
-    -0.005. Then nothing speaks for the rule, which had to be tuned.
-    """
-    if minus.low is None or minus.high is None or not (np.isfinite(minus.value) and holds_zero(minus)):
-        return ""
-    middle = (minus.low + minus.high) / 2
-    if middle < -AS_GOOD:
-        return "at least as good"
-    return "as good" if middle < AS_GOOD else ""
-
-
-def holds_zero(minus: Difference) -> bool:
-    """Return whether there is an interval of a difference and it contains zero, up to rounding."""
-    return minus.low is not None and minus.high is not None and minus.low <= ROUNDING and minus.high >= -ROUNDING
 
 
 @dataclass(frozen=True)
@@ -180,12 +142,6 @@ class Figures:
     def is_finite(self) -> bool:
         """Whether every metric has a finite value for all three rules."""
         return all(np.isfinite(it.value) for row in self.metrics for it in (row.argmax, row.tuned, row.prior))
-
-    @property
-    def convergence(self) -> tuple[NDArray[np.int64], Array, Array] | None:
-        """How the search for the rule converged, None where that is not known, or was one step."""
-        solution = self.evidence.solution
-        return None if solution is None or len(solution.history) < 2 else convergence(solution)
 
     @property
     def positive(self) -> int:

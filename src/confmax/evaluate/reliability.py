@@ -69,7 +69,6 @@ def reliability(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
     edges = np.unique(np.quantile(sure, np.arange(1, BINS) / BINS))
     place = np.searchsorted(edges, sure, side="right")  # equal probabilities share a bin
     _, place = np.unique(place, return_inverse=True)
-    place = place.reshape(-1)
     total = np.bincount(place, weights=weight)
     stated = np.bincount(place, weights=weight * sure) / total
     observed = np.bincount(place, weights=weight * hit) / total

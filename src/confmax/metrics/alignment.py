@@ -135,12 +135,14 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     """
     present = refuse_too_few_classes(table)
     n_decisions = metric.n_decisions(table.n_classes)
+    # refused here and not at the end of a long search, where the matrix is made
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
             f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
             f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
             f"column sums such as macro_f1, or merge classes"
         )
+    # first the number of classes: no order of them would help a metric that does not fit it
     metric.check_table(table.n_classes, n_decisions)
     metric = aligned(metric, table.classes)
     named = not explicit and any(isinstance(name, str) for name in table.classes)
@@ -156,10 +158,10 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     if len(kept) == len(used):
         return metric
     missing = [str(table.classes[k]) for k in used if not present[k]]
-    absent = ", ".join(missing[:MOST_ABSENT]) + (
-        f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
-    )
+    more = f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
+    absent = ", ".join(missing[:MOST_ABSENT]) + more
     source = "y" if table.has_labels else "proba"
+    # other metrics go on with the classes that are present; a metric of one class has no other
     if metric.one_class:
         raise ValueError(
             f"{metric!r} divides by the size of class {absent}, of which {source} has no weight; take rows that "

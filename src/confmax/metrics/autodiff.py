@@ -47,6 +47,7 @@ class Traced(NDArrayOperatorsMixin):
         if out is self and method == "__call__":  # the array's +=, seen by all who hold it
             self.box = _plain(_call(ufunc.__name__, "numpy", inputs, kwargs))
             return self
+        # a ufunc reduces the first axis by default, its function of NumPy all of them
         if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
             kwargs.setdefault("axis", 0)
             return _call(_REDUCTIONS[ufunc.__name__], "numpy", inputs, kwargs)

@@ -110,6 +110,7 @@ def get(name: str, **params: Any) -> Metric:
     metric = _CATALOGUE.get(_ALIASES.get(name, name))
     if metric is None:
         near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*_CATALOGUE, *_ALIASES], 3)
+        # a similar name would mislead: nothing in the catalogue is computed from probabilities
         if any(word in name.lower() for word in RANKING):
             raise ValueError(
                 f"{name} is computed from probabilities, not from decisions, so no decision rule changes it; choose a "
@@ -207,6 +208,7 @@ def _checked(name: str, key: str, value: Any) -> Any:
         if value not in ("relative", "additive"):
             raise ValueError(f"smoothing of {name} is 'relative' or 'additive'; got {value!r}")
         return value
+    # booleans are integers to Python
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{key} of {name} is a number; got {value!r}")
     if not np.isfinite(value) or value < 0 or (key == "beta" and value == 0):
@@ -221,6 +223,7 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         raise ValueError("linear needs its table: get('linear', gain=G) or get('linear', cost=costs), a (K, M) matrix")
     key, table = next(iter(params.items()))
     try:
+        # masked entries become NaN, which is refused with the other numbers that are not finite
         G = np.array(np.ma.asarray(table, dtype=np.float64).filled(np.nan))
     except (TypeError, ValueError):
         raise ValueError(f"the {key} matrix of linear must hold numbers, one row per true class") from None
@@ -329,6 +332,7 @@ def from_function(
     of_linear = replace(structure, smoother="rho") if isinstance(structure, MinOfLinear) else None
     formula = UserFormula(psi, gradient, "user function" if label == "<lambda>" else label, str(structure), of_linear)
     sizes = (2, 3) if n_classes is None else (n_classes,)
+    # without a number, a function that two or three classes do not suit is checked on its first table
     if n_classes is None:
         formula.probe(sizes)
     else:

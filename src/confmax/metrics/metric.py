@@ -36,21 +36,6 @@ GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 STATISTICS = ("diagonal", "columns", "matrix")
 # of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
 UNSEEN = 2.0**-70
-# what to use for more classes than two
-MEANS = {
-    "f1": "macro_f1",
-    "f_beta": "macro_f_beta",
-    "jaccard": "macro_jaccard",
-    "precision": "macro_precision",
-    "recall": "balanced_accuracy",
-    "specificity": "balanced_accuracy",
-}
-# metrics of one class that a rule without use makes largest
-TRIVIAL = {
-    "recall": "every row is decided as it",
-    "specificity": "no row is decided as it",
-    "precision": "only its surest row is decided as it",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,6 +80,10 @@ class Metric:
         the table of probabilities. None for an axis without names.
     description, title : str
         The metric in words, for lists, and its name in prose; by default the words of its name.
+    of_many : str
+        Name of the metric to use for more than two classes.
+    trivial_rule : str or None
+        In words, what a rule without use decides that makes the metric of one class largest; None for others.
     """
 
     name: str
@@ -113,6 +102,8 @@ class Metric:
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
     title: str = field(default="", compare=False)
+    of_many: str = field(default="mcc", compare=False)
+    trivial_rule: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Take the word for a structure that knows no more than its shape, and the words of a name for a title."""
@@ -201,6 +192,7 @@ class Metric:
 
     def at(self, S: Confusion) -> FirstOrder:
         """Return value and derivatives at the statistics ``S``, which may be a batch."""
+        # a bare confusion matrix has no names: there the label of a class is its number
         if self._is_unplaced:
             return self.numbered(S.rows.shape[-1]).at(S)
         K, n_decisions = S.rows.shape[-1], S.columns.shape[-1]
@@ -210,6 +202,7 @@ class Metric:
         first = self.formula(S.select(index), **self._arguments)
         if first.matrix is not None:
             full = np.zeros((*first.matrix.shape[:-2], K, n_decisions))
+            # sums over whole columns and rows count the entries outside of the classes too
             if first.columns.size:
                 full[..., :, index] += first.columns[..., None, :]
                 full[..., index, :] += first.rows[..., :, None]
@@ -237,6 +230,7 @@ class Metric:
         """Return ``<gradient, direction - origin>``, the gradient in ``first``; both must have the same row sums."""
         if first.matrix is not None and direction.matrix is not None and origin.matrix is not None:
             return float((first.matrix * (direction.matrix - origin.matrix)).sum())
+        # the part of the gradient that is constant within a row cancels: both have the same row sums
         along = first.diagonal @ (direction.diagonal - origin.diagonal)
         return float(along + first.columns @ (direction.columns - origin.columns))
 
@@ -254,7 +248,9 @@ class Metric:
             assert isinstance(structure, Concave) and structure.recall_mean is not None
             kept = slice(None) if self.classes is None else self._index
             return float(structure.recall_mean.bound((gain.pair()[0] * V.rows)[:, kept], height)[0])
+        # an exact answer has no negative slope but for rounding
         slope = max(0.0, self.slope(first, V, S))
+        # a concave function lies below its tangents, and no rule rises further along this one
         if isinstance(structure, (Linear, Concave)):
             return float(first.value) + slope
         if not isinstance(structure, Ratio):
@@ -324,6 +320,7 @@ class Metric:
     def with_params(self, change: Mapping[str, Any]) -> Metric:
         """Return the metric with the ``change`` of some parameters; smoothed, it has another structure."""
         params = {**dict(self.params), **change}
+        # at zero the parameter changes nothing, and what is known of the metric still holds
         smooth = self.structure.smoother is not None and params[self.structure.smoother] > 0.0
         structure = self.structure.smoothed() if smooth else self.structure
         return replace(self, params=tuple(params.items()), structure=structure)
@@ -402,6 +399,7 @@ class Metric:
         a, b = (part.copy() for part in gains.pair())
         alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
         b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
+        # a power of two: no product with it is rounded
         tiny = np.ldexp(1.0, np.frexp(np.maximum(np.abs(a).max(axis=1), np.abs(b).max(axis=1)))[1]) * UNSEEN
         rows = np.ix_(alike, others)
         a[rows] = tiny[alike, None]
@@ -413,11 +411,6 @@ class Metric:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
         return self.ordered or (isinstance(self.formula, Formula) and self.formula.reads_order(n_classes))
 
-    @property
-    def trivial_rule(self) -> str | None:
-        """In words, what a rule without use decides that makes the metric of one class largest; None for others."""
-        return TRIVIAL.get(self.name) if self.one_class else None
-
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
         given = n_classes if self.classes is None else len(self.classes)
@@ -428,8 +421,7 @@ class Metric:
         if self.binary and given != 2:
             way_out = f"write {self.name}[NAME] for the class NAME, or use" if self.one_class else "use"
             raise ValueError(
-                f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
-                f"{MEANS.get(self.name, 'mcc')}"
+                f"{self.name} is a metric of two classes and the table has {given}; {way_out} {self.of_many}"
             )
         shape = (len(self.gain), len(self.gain[0])) if self.gain else None
         if shape is not None and shape != (n_classes, n_decisions):

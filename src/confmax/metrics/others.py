@@ -32,6 +32,7 @@ def linear(S: Confusion, *, gain: tuple[tuple[float, ...], ...]) -> FirstOrder:
     """``<gain, C>`` for any gain matrix (K, M); a cost matrix is its negative."""
     assert S.matrix is not None
     G = np.array(gain)
+    # a view: the gradients of a batch are all the same table
     return FirstOrder((S.matrix * G).sum((-2, -1)), matrix=np.broadcast_to(G, S.matrix.shape))
 
 
@@ -58,7 +59,9 @@ def mcc(S: Confusion) -> FirstOrder:
     # where all classes count, what is decided as none of them is one more decision
     further = np.where((np.abs(1.0 - total) < UNIT) & (np.abs(1.0 - decided) >= UNIT), 1.0 - decided, 0.0)
     spread_c, spread_r = _spread(S.columns) - further**2, _spread(S.rows)
+    # there the correlation is 0/0: its value is scikit-learn's, and it has no derivative
     flat = np.minimum(spread_c, spread_r) <= TINY
+    # the product of the two could underflow before its root is taken
     scale = np.where(flat, 1.0, np.sqrt(spread_c) * np.sqrt(spread_r))
     value = np.where(flat, 0.0, (chance - observed)[..., None] / scale)
     by_columns = -S.rows / scale + value * (S.columns - further) / np.where(flat, 1.0, spread_c)
@@ -97,12 +100,11 @@ def ams(S: Confusion, *, b_reg: float = 0.0, b_min: float = 0.0) -> FirstOrder:
 
 def fowlkes_mallows(S: Confusion) -> FirstOrder:
     """Geometric mean of precision and recall of class 1 (not scikit-learn's clustering score of that name)."""
-    hit, row, column = S.diagonal[..., 1], S.rows[..., 1], S.columns[..., 1]
+    hit, row, column = (part[..., 1:] for part in (S.diagonal, S.rows, S.columns))
     unit = reciprocal(np.sqrt(row * column))
-    value = hit * unit
-    positive = np.array([0.0, 1.0])
-    by_column, by_row = -safe_ratio(value, 2.0 * column), -safe_ratio(value, 2.0 * row)
-    return FirstOrder(value, unit[..., None] * positive, by_column[..., None] * positive, by_row[..., None] * positive)
+    value, positive = hit * unit, last(2)
+    by_column, by_row = -safe_ratio(value, 2.0 * column) * positive, -safe_ratio(value, 2.0 * row) * positive
+    return FirstOrder(value[..., 0], unit * positive, by_column, by_row)
 
 
 # --- the catalogue ----------------------------------------------------------------------------------------------------
@@ -111,9 +113,11 @@ METRICS = (
     Metric("linear", linear, Linear(fractions=linear_parts), "matrix", ordered=True, title="mean gain",
            description="any table of gains or costs per (true class, decision)"),
     Metric("recall", ClassScores(1.0, columns=0, over="last"), Linear(), "diagonal", divides_by_prior=True, **ONE_CLASS,
-           description="share of the rows of one class that are decided as this class"),
+           description="share of the rows of one class that are decided as this class", of_many="balanced_accuracy",
+           trivial_rule="every row is decided as it"),
     Metric("specificity", specificity, Linear(), "columns", binary=True, ordered=True, one_class="with others",
-           description="share of the rows of other classes that are not decided as one class"),
+           description="share of the rows of other classes that are not decided as one class",
+           of_many="balanced_accuracy", trivial_rule="no row is decided as it"),
     Metric("ams", ams, Quasiconvex(floor="b_min", smoother="b_reg"), "columns", (("b_reg", 0.0), ("b_min", 0.0)),
            binary=True, ordered=True, title="AMS", description="approximate median significance of class 1"),
     Metric("fowlkes_mallows", fowlkes_mallows, Quasiconvex(), "columns", binary=True, ordered=True,

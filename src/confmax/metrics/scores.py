@@ -47,10 +47,12 @@ class ClassScores(Formula):
         """Return value and derivatives; the weights, too, are differentiated."""
         score, unit = self._scores(S, beta)
         K = S.diagonal.shape[-1]
+        # the weight of a score goes into the unit once: a batch takes one product instead of three
         unit = unit * {"mean": 1.0 / K, "sizes": S.rows, "last": last(K)}[self.over]
         fall = score * unit
-        # a difference from zero and not a negative: offsets of -0.0 would be shown as such
+        # a difference from zero and not a negative: a rule file would hold offsets of -0.0
         by_rows = 0.0 - self.rows * beta * beta * fall
+        # the weights are the row sums themselves, so the scores are a part of the derivative
         if self.over == "sizes":
             by_rows += score
         by_diagonal = (self.hits(beta) + self.diagonal * score) * unit
@@ -118,6 +120,7 @@ def _micro_terms(K: int, *, once: bool) -> tuple[Array, Array, Array, Array]:
     """Return numerator (by the diagonal) and denominator (by diagonal, columns and rows) as vectors (K,)."""
     front = np.ones(K)
     front[0] = 0.0
+    # the errors are all rows but the hits, those of the background too: sum r - sum D
     if once:
         return 2.0 * front, 2.0 * front - 1.0, np.zeros(K), np.ones(K)
     return 2.0 * front, np.zeros(K), front, front
@@ -170,6 +173,7 @@ def cohen_kappa(S: Confusion) -> FirstOrder:
     """``(po - pe) / (1 - pe)``; 0 at 0/0, where scikit-learn returns NaN."""
     observed, chance = disagreement(S)
     unit = reciprocal(chance)[..., None]
+    # 1 - (1 - po) / (1 - pe), because po - pe cancels where one class has nearly all weight
     value = np.where(chance > 0.0, 1.0 - observed * unit[..., 0], 0.0)
     fall = observed[..., None] * unit * unit
     return FirstOrder(value, np.broadcast_to(unit, S.diagonal.shape), -S.rows * fall, -S.columns * fall)
@@ -178,6 +182,7 @@ def cohen_kappa(S: Confusion) -> FirstOrder:
 def cohen_kappa_parts(rows: Array) -> Ratios:
     """``(sum D - sum pi c) / (1 - sum pi c)``; the denominator is at least ``1 - max pi``."""
     K, rest = len(rows), 1.0 - float(rows.sum())
+    # agreement by chance is likeliest where all rows are decided as the largest class
     floor = float(sum_of_others(rows).min()) + (rest if abs(rest) > UNIT else 0.0)
     return _one(Gains.reduced(np.ones(K), -rows), Gains.reduced(np.zeros(K), -rows), 1.0, max(0.0, floor))
 
@@ -209,6 +214,7 @@ def weighted_kappa_parts(rows: Array, *, power: int) -> Ratios:
     """``(E - O) / E``, ``E = sum_j c_j f_j`` with ``f_j = sum_i pi_i w_ij``; E is at least ``min f``."""
     w, scale = _distances(len(rows), power)
     chance = rows @ w
+    # gains of distances: a scan computes all expected distances of a row in O(K), so no matrix is needed
     top = Gains.reduced(np.full(len(rows), -1.0 / scale), chance, power=power)
     return _one(top, Gains.reduced(np.zeros(len(rows)), chance, power=power), 0.0, float(chance.min()))
 
@@ -227,11 +233,15 @@ def _of_classes(name: str, scores: ClassScores, description: str, **more: Any) -
 
 
 METRICS = (
-    _of_classes("f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1"),
-    _of_classes("f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta"),
-    _of_classes("jaccard", ClassScores(1.0, diagonal=1, over="last"), "Jaccard score of one class", title="Jaccard"),
+    _of_classes("f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1",
+                of_many="macro_f1"),
+    _of_classes("f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta",
+                of_many="macro_f_beta"),
+    _of_classes("jaccard", ClassScores(1.0, diagonal=1, over="last"), "Jaccard score of one class", title="Jaccard",
+                of_many="macro_jaccard"),
     _of_classes("precision", ClassScores(0.0, over="last"),
-                "share of the rows decided as one class that are of this class"),
+                "share of the rows decided as one class that are of this class", of_many="macro_precision",
+                trivial_rule="only its surest row is decided as it"),
     Metric("micro_f1", micro_f1, Ratio(fractions=micro_f1_parts), "columns", ordered=True, title="micro F1",
            description="micro F1, background class 0 left out"),
     Metric("micro_f1_once", micro_f1, Ratio(fractions=micro_f1_parts), "diagonal", (("once", True),), ordered=True,

@@ -58,6 +58,7 @@ class PowerMean:
             return 1.0 - self._mean(1.0 - T)
         if self.exponent > 0.0:
             return self._mean(T)
+        # logarithms and negative powers of zero are infinite, and the means are zero there
         alive = np.asarray(T.min(-1) > TINY)
         safe = T if alive.all() else np.where(T > TINY, T, 1.0)
         return np.where(alive, self._mean(safe), 0.0)
@@ -108,6 +109,7 @@ class PowerMean:
             length = (np.abs(weights) ** q).sum(axis=-1) ** (1.0 / q) * K ** (1.0 / p)
             return np.asarray(1.0 - np.divide(short, length, out=np.zeros(np.shape(short)), where=length > 0))
         positive = weights > 0.0 if p > 0.0 else weights >= 0.0
+        # under a negative weight the other recalls may grow with that of its class, so nothing is bounded
         valid = np.asarray(positive.all(axis=-1) & weights.any(axis=-1))
         length = (np.where(valid[..., None], weights, 1.0) ** q).sum(axis=-1) ** (1.0 / q)
         return np.where(valid, heights * K ** (-1.0 / p) / length, np.inf)
@@ -212,6 +214,7 @@ class AffineFunctions:
     def bounds(self, gains: Gains, heights: Array) -> Array:
         """Return upper bounds (B,) as for the recalls; inf for gains that are no sums of the functions."""
         weights, target = self.weights(gains), gains.matrices()
+        # a gain that is no sum of the functions says nothing of their minimum
         error = np.abs(self.combined(weights).matrices() - target).max(axis=(-2, -1))
         total = weights.sum(axis=-1)
         known = (total > 0.0) & (error <= DEPENDENT * np.abs(target).max(axis=(-2, -1)))
@@ -265,6 +268,7 @@ class Structure:
         """Return the structure of the metric with a positive smoothing parameter."""
         return self
 
+    # a structure holds arrays and functions: two are equal if they know the same, also after pickling
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
             return self.name == other
@@ -435,6 +439,7 @@ def refutation(values: Array, structure: str) -> str | None:
     'at 3% of the way it is 0.000976562, below the mean of the values beside it, 0.00195312'
     """
     low, high = min(values[0], values[-1]), max(values[0], values[-1])
+    # 33 values of a function are rounded by more than one of them
     slack = 1e-10 * max(1.0, float(np.abs(values).max()))
     middle = (values[:-2] + values[2:]) / 2
     inner = values[1:-1]

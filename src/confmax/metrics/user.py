@@ -88,6 +88,7 @@ class UserFormula(Formula):
         return np.array([self._number(C) for C in flat]).reshape(S.matrix.shape[:-2])
 
     def _number(self, C: Array) -> float:
+        # the function may write into its argument
         value = self.psi(C.copy())
         if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
             raise ValueError(f"a metric's function returns one number; got {value!r:.60}")
@@ -127,6 +128,7 @@ class UserFormula(Formula):
                 raise ValueError(str(error)) from error.__cause__
 
     def _check(self, K: int, M: int) -> None:
+        # the same matrices for every function and call: a check must not pass by luck the second time
         rng = np.random.default_rng([K, M])
         where = f"confusion matrices of {K} classes" + (f" and {M} decisions" if M != K else "")
         start, *inside = _positive_matrices(rng, K, M)
@@ -234,6 +236,7 @@ class UserFormula(Formula):
         """Return in words where ``slope`` differs from central differences, up to a constant in each row."""
         K, M = C.shape
         scale = max(1.0, float(np.abs(slope).max()))
+        # differences of a wide matrix take two calls of the function per entry: some of them are enough
         for i in rng.permutation(K)[: max(1, ENTRIES // M)]:
             columns = np.sort(rng.permutation(M)[:ENTRIES])
             # at a kink within one step the shorter one decides
@@ -273,6 +276,7 @@ class UserFormula(Formula):
             if C[index] >= step:
                 slope[index] = self._central(C, index, step)
             else:
+                # a forward difference over three points is as exact as a central one, up to a constant
                 once, twice = self._moved(C, index, step), self._moved(C, index, 2 * step)
                 slope[index] = (4 * once - 3 * base - twice) / (2 * step)
         return slope

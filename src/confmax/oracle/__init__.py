@@ -99,6 +99,7 @@ class CountingOracle:
         self.oracle = oracle
         self.counter = counter
         self.n_passes = 0
+        # the table and the estimate of an oracle never change
         self.table, self.rows = oracle.table, oracle.rows
         self.model_share, self.exact = oracle.model_share, oracle.exact
 
@@ -121,6 +122,7 @@ class CountingOracle:
 
     def second_estimate(self, model_share: float) -> Oracle:
         """Return the oracle of the estimate with another ``model_share``, on the same table; scans are counted here."""
+        # its scans read the same rows, so they count against the same budget
         return CountingOracle(self.table.oracle(model_share), counter=self)
 
     def _count(self) -> None:

@@ -85,7 +85,7 @@ class WeightsDisplay:
         if used and len(given) == 1:
             given[0].set_axis_off()
             ax = [given[0].inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)]
-        self.figure_, self.ax_ = axes_of(ax, 2) if used else axes_of(ax)
+        self.figure_, self.ax_ = axes_of(ax, 1 + used)
         axes = np.atleast_1d(np.asarray(self.ax_, dtype=object))
         colours = palette(axes[0])
         panels = list(zip(axes, (self.weights, self.offsets), ("weight", "offset"), strict=False))
@@ -96,6 +96,7 @@ class WeightsDisplay:
                 panel.plot(fold, place, "o", markersize=4, alpha=0.5, color=colours["quiet"])
             panel.plot(values[0], place, "D", color=colours["accent"], label=what)
             panel.set_yticks(place, self.names)
+            # the first class stands on top, as in tables
             panel.invert_yaxis()
             panel.set_xlabel(what)
             panel.grid(axis="x", alpha=0.3)
@@ -221,11 +222,10 @@ class DecisionRegionsDisplay:
         for k, (name, corner) in enumerate(zip(self.names[:3], corners, strict=True)):
             below = corner[1] == 0
             self.ax_.annotate(name, corner, xytext=(0, -14 if below else 6), textcoords="offset points", ha="center")
-            if self.rows is not None:
-                mine = np.ones(len(self.rows), bool) if self.labels is None else self.labels == k
-                color = known["ink"] if self.labels is None else colors[k]
-                if self.labels is not None or k == 0:
-                    self.ax_.plot(*(self.rows[mine] @ corners).T, ".", markersize=3, color=color)
+            if self.rows is not None and self.labels is not None:
+                self.ax_.plot(*(self.rows[self.labels == k] @ corners).T, ".", markersize=3, color=colors[k])
+        if self.rows is not None and self.labels is None:
+            self.ax_.plot(*(self.rows @ corners).T, ".", markersize=3, color=known["ink"])
         handles = [self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
                    for name, color in zip(self.names, pale, strict=False)]  # fmt: skip
         self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), frameon=False)

@@ -34,9 +34,9 @@ from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
 from confmax.tables import Oracle, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
+from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
-from confmax.tables.seed import RandomState, as_seed
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion

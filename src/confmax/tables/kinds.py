@@ -170,6 +170,7 @@ def register(name: str, recognises: Callable[[Any], bool], load: Callable[[], Ki
     load : callable
         Returns the kind, with imports that only its values need.
     """
+    # changed in place, because other modules hold this list
     REGISTRY[:] = [Entry(name, recognises, load), *(entry for entry in REGISTRY if entry.name != name)]
 
 

@@ -35,6 +35,7 @@ class MemoryKind(Kind, Storage):
     @final
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
+        # the index of a frame is lost once it is an array, so its order is compared first
         for values, name in ((y, "y"), (sample_weight, "sample_weight")):
             refuse_other_rows(proba, values, name)
         labels = None if y is None else vector(y, "y", "one label")
@@ -107,6 +108,7 @@ class MemoryKind(Kind, Storage):
         """Return what a calibrator that reads this kind makes of checked rows, checked in turn."""
         name = type(calibrator).__name__
         try:
+            # a calibrator may be any object of the user, so what it returns is checked like given rows
             out = self.check(calibrator.transform(proba))
         except ValueError as error:
             raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
@@ -168,6 +170,7 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
     if counts[repeated].sum() <= DUPLICATE_SHARE * len(chosen):
         return
     decisions = found.storage.decide(found.storage.rows(found.proba, chosen[first[repeated]]), gains)
+    # copies that all atoms decide alike lose nothing by a common draw
     random = (decisions != decisions[0]).any(axis=0)
     shared = float(counts[repeated][random].sum() / len(chosen))
     if shared > DUPLICATE_SHARE:
@@ -187,6 +190,7 @@ class TransferredDecisions:
     nothing in particular.
     """
 
+    # the gains are maximised over the probabilities of another table, not over those that count
     exact = False
 
     def __init__(self, table: Table, oracle: Oracle) -> None:
@@ -211,6 +215,7 @@ def _tally(oracle: Oracle, decision: NDArray[np.int32], n_decisions: int, *, mat
         hit = np.bincount(decision, weights=weight * table.probability_of(decision), minlength=n_decisions)
         diagonal += share * hit[:K] / total
         if full is not None:
+            # of very many classes only those that are decided take a product with the table
             for j in np.unique(decision):
                 chosen = decision == j
                 full[:, j] = share * (weight[chosen] @ table.proba[chosen]) / total

@@ -28,6 +28,7 @@ def spans(gains: Gains) -> tuple[Array, Array]:
     """Return the smallest that is not zero and the largest size (B,) of each gain's coefficients; inf and 0 of none."""
     values = gains.full if gains.full is not None else np.concatenate(gains.coefficients(), axis=1)
     sizes = np.abs(values).reshape(len(values), -1)
+    # a coefficient of zero is held exactly by every type, so it does not count as small
     return np.where(sizes > 0, sizes, np.inf).min(axis=1), sizes.max(axis=1)
 
 
@@ -62,6 +63,7 @@ def held(gains: Gains) -> Gains:
     least, largest = spans(gains)
     if not (least < largest * LEAST).any():
         return gains
+    # these gains come from a solver, whose slopes may span any range; a rule that somebody wrote is refused instead
     floor = largest * LEAST
 
     def cleaned(values: Array) -> Array:
@@ -96,6 +98,7 @@ def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
     if power == 0:
         return proba
     n, K = proba.shape
+    # compiled scans add in the same order, class after class: decisions must agree bit for bit
     total, mean, square = proba[:, 0].copy(), np.zeros(n, proba.dtype), np.zeros(n, proba.dtype)
     for i in range(1, K):
         total = total + proba[:, i]

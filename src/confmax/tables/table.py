@@ -110,14 +110,6 @@ class Table(Protocol):
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
 
-    def class_shares(self, model_share: float) -> Array:
-        """Return the row sums (K,) of every confusion with this ``model_share``, fractions of all weight."""
-        if model_share == 1.0:
-            return self.mean_probability()
-        # without a share of the model no column is added up: a table in parts would be read for it
-        shares = (1.0 - model_share) * self.label_weight()
-        return model_share * self.mean_probability() + shares if model_share > 0 else shares
-
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
 
@@ -176,7 +168,7 @@ class Checked:
     unordered: NDArray[np.uint64] | None = None
 
 
-class TableOracle(ABC):
+class TableOracle:
     """What oracles that read a table share: which estimate they count by, and its row sums.
 
     Parameters
@@ -191,11 +183,10 @@ class TableOracle(ABC):
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0
-        self.rows = table.class_shares(model_share)
-
-    @abstractmethod
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return `Oracle.maximize`."""
+        # for labels alone no column is added up: a table in parts would be read for it
+        self.rows = model_share * table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        if not self.exact:
+            self.rows = self.rows + (1.0 - model_share) * table.label_weight()
 
 
 class Storage(ABC):
@@ -341,6 +332,7 @@ class MemoryTable(Table):
 
     def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:
         """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
+        # calibrations are never stacked: each is applied to the probabilities as they were given
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
@@ -365,6 +357,7 @@ class MemoryTable(Table):
 
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""
+        # the sums of the columns are left out: in another storage they are added in another order
         return MemoryTable(storage, proba, self.labels, self.weight, self.classes, hashes=self.hashes,
                            unordered=self.unordered)  # fmt: skip
 
@@ -406,6 +399,7 @@ class MemoryTable(Table):
         """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
         labels = None if self.labels is None else self.labels[chosen]
         weight = None if self.weight is None else self.weight[chosen]
+        # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
         hashes, unordered = self.row_hashes()[chosen], None
         if self.unordered is not None or self.raw is not None:
             unordered = self.unordered_hashes()[chosen]
@@ -418,20 +412,17 @@ class MemoryTable(Table):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
-        return self._label_weight
+        assert self.labels is not None
+        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
+        return counts / counts.sum()
 
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
         return self._mean_probability
 
     @cached_property
-    def _label_weight(self) -> Array:
-        assert self.labels is not None
-        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
-        return counts / counts.sum()
-
-    @cached_property
     def _mean_probability(self) -> Array:
+        # the pass that checked the rows has added up the columns already
         if self.weight is None and self.totals is not None:
             return self.totals / self.n_rows
         return self.column_sums(self.weight) / self.weight_total

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import MANY, block_rows, chunk_rows, distances, load_block, new_block, over_rows
 from confmax.kernels.simd import BYTES, count_where, decide_along, decide_full, decide_reduced, sum_where
-from confmax.tables.check import judge, keep_worst, row_sums
+from confmax.tables.arrays import judge, keep_worst, row_sums
 from confmax.tables.precision import answered, decided, gain_coefficients
 from confmax.tables.table import MemoryTable, TableOracle
 

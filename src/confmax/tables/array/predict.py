@@ -18,7 +18,7 @@ from confmax.confusion import Array, Gains
 from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
 from confmax.kernels.simd import BYTES
 from confmax.tables.array.oracle import decide_block, kernel_gains
-from confmax.tables.check import judge, keep_worst, row_sums
+from confmax.tables.arrays import judge, keep_worst, row_sums
 from confmax.tables.fingerprints import column_factors, hash_rows, mix
 
 ATOMS = 5  # that decide all rows of a block: more are given their own rows only
