@@ -63,6 +63,7 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
     frame, key = rows.frame, rows.options.key
     assert frame is not None
     keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
+    # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     decisions = rule.predict_index(rows.proba, keys=keys)
     with writing(out):
@@ -118,6 +119,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
       confmax export rule.json --to python -o rule.py
     """
     settings = {key: value for key, value in given.items() if value not in (None, ())}
+    # an option that changes nothing is a mistake of the user's, and is not passed over
     for key in settings:
         if key not in _SETTINGS[language]:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
@@ -126,11 +128,9 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
     loaded = app.load_rule(rule)
-    try:
-        made = getattr(loaded, f"to_{language}")(**settings)
-    except ImportError as error:
-        raise ValueError(str(error)) from None
+    made = getattr(loaded, f"to_{language}")(**settings)
     classes = [str(name) for name in loaded.class_names]
+    # the database would only say that it knows no such column
     if language == "sql" and "columns" not in settings:
         read = joined(classes[: loaded.n_classes], 20)
         click.echo(clean(f"note: the expression reads the columns {read}; --columns names others"), err=True)

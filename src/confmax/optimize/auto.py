@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
 from confmax.optimize.column_generation import FullyCorrective, MaxMin
-from confmax.optimize.conditional_gradient import FrankWolfe
+from confmax.optimize.conditional_gradient import FrankWolfe, Stationary
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.loop import Solver
 from confmax.optimize.paper import BayesCG, BruteForce
-from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch
 
 SOLVERS: dict[str, Callable[[], Solver]] = {

@@ -136,6 +136,11 @@ class Columns:
         """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
         space, optimum = self.points.space, self.optimum
         z = space.vectors(answers)
+        prices = None if exact or self.master.smooth else space.vectors_of_gains(gains)
+        if prices is not None:
+            # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
+            prices = np.maximum(prices, 0.0)
+            asked = prices / prices.sum(axis=1, keepdims=True)
         following = replace(self, queries=self.queries.joined(asked, z))
         if not exact and self.master.smooth:
             # on labels nothing is proved, and the search goes on around the newest gradient
@@ -266,7 +271,7 @@ class ColumnGeneration(Solver):
         model = oracle.second_estimate(1.0)
         answers = model.maximize(points.gains, matrix=problem.needs_matrix)
         space = _space(problem, model.rows)
-        points = Points(space, points.gains, answers, space.vectors(answers), points.n_fixed)
+        points = Points(space, points.gains, answers, points.n_fixed)
         patience = max(LABEL_PATIENCE, space.split(points.z)[0].shape[1])
         return ColumnState(columns, Columns.of(points, master), model, patience=patience)
 
@@ -448,7 +453,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     gains = model.points.space.gains(asked)
     model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
     answers = problem.ask(gains)
-    columns = state.columns.joined(_prices(state.columns, gains), at, gains, answers, exact=False)
+    columns = state.columns.joined(asked, at, gains, answers, exact=False)
     # the last digits of the model's optimum do not matter to the labels
     done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
     return replace(state, columns=columns, model=None if done else model, round=state.round + 1), gains, answers
@@ -472,7 +477,7 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
         gains = gains if found is None else Gains.concatenate([gains, found])
     answers = problem.ask(gains)
-    following = columns.joined(_prices(columns, gains), at, gains, answers, exact=False)
+    following = columns.joined(asked, at, gains, answers, exact=False)
     better = following.optimum.value > columns.optimum.value + PROGRESS
     better = better or soft.values(answers).max() > merits[single] + PROGRESS
     idle = 0 if better else state.idle + 1
@@ -481,11 +486,3 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
 
 def _passes_left(problem: Problem) -> int:
     return problem.max_passes - problem.oracle.n_passes
-
-
-def _prices(columns: Columns, gains: Gains) -> Array:
-    """Return gains that another estimate, or a search, has suggested as dual points (B, d + m), of length one."""
-    prices = columns.points.space.vectors_of_gains(gains)
-    assert prices is not None
-    prices = np.maximum(prices, 0.0)
-    return np.asarray(prices / prices.sum(axis=1, keepdims=True))

@@ -137,8 +137,8 @@ def _free_statistics(metric: Metric, parts: Confusion, first: FirstOrder) -> tup
     M = parts.columns.shape[-1]
     if metric.statistics == "matrix":
         assert parts.matrix is not None and first.matrix is not None
-        inside = parts.matrix[:, kept] if metric.classes is None else parts.matrix[:, kept[:, None], kept]
-        slope = first.matrix[kept] if metric.classes is None else first.matrix[kept[:, None], kept]
+        place = np.ix_(kept, np.arange(M) if metric.classes is None else kept)
+        inside, slope = parts.matrix[:, place[0], place[1]], first.matrix[place]
         free = inside[0].size - (len(kept) if inside.shape[-1] == M else 0)
         return inside.reshape(len(inside), -1), slope.reshape(-1), free
     if metric.statistics == "diagonal":

@@ -10,6 +10,7 @@ the product of both vectors is the height from which a bound follows, ``<f'(x), 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,8 +145,6 @@ class Points:
         One gain per rule (A).
     confusions : Confusion
         Batch of A.
-    z : ndarray (A, d + m)
-        The rules as vectors.
     n_fixed : int
         The first so many are the constant rules, which cost no pass and are never dropped.
     """
@@ -153,8 +152,12 @@ class Points:
     space: Space
     gains: Gains
     confusions: Confusion
-    z: Array
     n_fixed: int
+
+    @cached_property
+    def z(self) -> Array:
+        """The rules as vectors (A, d + m)."""
+        return self.space.vectors(self.confusions)
 
     @property
     def centre(self) -> Array:
@@ -169,17 +172,16 @@ class Points:
         confusions = Confusion.concatenate([known, *(Confusion.stack([rule.confusion]) for rule in problem.singles)])
         # every rule has the same row sums
         confusions = replace(confusions, rows=problem.oracle.rows)
-        return cls(space, gains, confusions, space.vectors(confusions), problem.n_decisions)
+        return cls(space, gains, confusions, problem.n_decisions)
 
     def joined(self, gains: Gains, confusions: Confusion) -> Points:
         """Return these points and more."""
         together = Confusion.concatenate([self.confusions, confusions])
-        z = np.concatenate([self.z, self.space.vectors(confusions)])
-        return Points(self.space, Gains.concatenate([self.gains, gains]), together, z, self.n_fixed)
+        return replace(self, gains=Gains.concatenate([self.gains, gains]), confusions=together)
 
     def chosen(self, index: NDArray[np.intp]) -> Points:
         """Return the listed points."""
-        return Points(self.space, self.gains[index], self.confusions[index], self.z[index], self.n_fixed)
+        return replace(self, gains=self.gains[index], confusions=self.confusions[index])
 
     def mixture(self, weights: Array) -> Mixture:
         """Return the rule that draws the points with ``weights`` (A,)."""

@@ -249,23 +249,20 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
     y = confusions.diagonal[:, 1]
     upper, lower = _upper_chain(x, y), _upper_chain(x, -y)
-    first, second = np.concatenate([upper[:-1], lower[:-1]]), np.concatenate([upper[1:], lower[1:]])
-    ends = np.maximum(values[first], values[second])
+    edges = np.concatenate([[upper[:-1], upper[1:]], [lower[:-1], lower[1:]]], axis=1)
     # a concave metric rises along the upper edges to its maximum and falls after it: the best ends are beside it
-    near = np.argsort(-ends, kind="stable")[:MOST_EDGES]
-    first, second = first[near], second[near]
-    steps = np.broadcast_to(np.linspace(0.0, 1.0, INSIDE), (len(first), INSIDE))
-    inside = metric.values(confusions[first].along(confusions[second], steps))
+    edges = edges[:, np.argsort(-values[edges].max(axis=0), kind="stable")[:MOST_EDGES]]
+    steps = np.broadcast_to(np.linspace(0.0, 1.0, INSIDE), (edges.shape[1], INSIDE))
+    inside = metric.values(confusions[edges[0]].along(confusions[edges[1]], steps))
     merit = np.nan_to_num(inside, nan=-np.inf).max(axis=1)
-    best = np.argsort(-merit, kind="stable")[:SEARCHED]
-    first, second = first[best], second[best]
-    low, high = confusions[first], confusions[second]
+    edges = edges[:, np.argsort(-merit, kind="stable")[:SEARCHED]]
+    low, high = confusions[edges[0]], confusions[edges[1]]
     least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
     reached = metric.values(low.along(high, found[:, None]))[:, 0]
     k = int(np.argmax(np.nan_to_num(reached, nan=-np.inf)))
-    return int(first[k]), int(second[k]), float(found[k])
+    return int(edges[0, k]), int(edges[1, k]), float(found[k])
 
 
 @njit(cache=True, nogil=True)

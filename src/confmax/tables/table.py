@@ -110,14 +110,6 @@ class Table(Protocol):
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
 
-    def class_shares(self, model_share: float) -> Array:
-        """Return the row sums (K,) of every confusion with this ``model_share``, fractions of all weight."""
-        if model_share == 1.0:
-            return self.mean_probability()
-        # without a share of the model no column is added up: a table in parts would be read for it
-        shares = (1.0 - model_share) * self.label_weight()
-        return model_share * self.mean_probability() + shares if model_share > 0 else shares
-
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
 
@@ -176,7 +168,7 @@ class Checked:
     unordered: NDArray[np.uint64] | None = None
 
 
-class TableOracle(ABC):
+class TableOracle:
     """What oracles that read a table share: which estimate they count by, and its row sums.
 
     Parameters
@@ -191,11 +183,10 @@ class TableOracle(ABC):
         self.table = table
         self.model_share = model_share
         self.exact = model_share == 1.0
-        self.rows = table.class_shares(model_share)
-
-    @abstractmethod
-    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return `Oracle.maximize`."""
+        # for labels alone no column is added up: a table in parts would be read for it
+        self.rows = model_share * table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        if not self.exact:
+            self.rows = self.rows + (1.0 - model_share) * table.label_weight()
 
 
 class Storage(ABC):
@@ -421,17 +412,13 @@ class MemoryTable(Table):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
-        return self._label_weight
+        assert self.labels is not None
+        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
+        return counts / counts.sum()
 
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
         return self._mean_probability
-
-    @cached_property
-    def _label_weight(self) -> Array:
-        assert self.labels is not None
-        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
-        return counts / counts.sum()
 
     @cached_property
     def _mean_probability(self) -> Array:

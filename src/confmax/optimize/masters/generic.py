@@ -7,7 +7,6 @@ in the range of its curvature, so that maximising it over the mixtures is a prob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.optimize.masters.least_norm import least_norm, least_norm_within
 from confmax.optimize.masters.linear_program import largest_minimum
-from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
@@ -24,12 +23,9 @@ LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 
 
-@dataclass(frozen=True)
-class Smooth:
+class Smooth(Master):
     """Maximise a concave metric of the statistics with which vectors start."""
 
-    most_columns: ClassVar[int] = 60
-    smooth: ClassVar[bool] = True
     # only a derivative gives a bound
     between: ClassVar[tuple[float, ...]] = (0.7, 0.3, 0.1, 0.03)
 

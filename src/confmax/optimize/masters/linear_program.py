@@ -6,26 +6,22 @@ the same program with the limits in the place of the functions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.points import Space
 
 FEASIBLE = 1e-9  # a limit that is missed by no more than this counts as met
 
 
-@dataclass(frozen=True)
-class LinearProgram:
+class LinearProgram(Master):
     """Maximise the smallest of d linear functions, the first d entries of a vector."""
 
     most_columns: ClassVar[int] = 150
     smooth: ClassVar[bool] = False
-    # a linear function has no curvature that would tell where to ask
-    between: ClassVar[tuple[float, ...]] = ()
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Solve ``max v`` with ``v <= (w @ z)_u`` for every function u, within the limits."""

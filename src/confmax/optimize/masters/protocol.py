@@ -12,7 +12,7 @@ next rules are asked for at these prices, and if the oracle's answer is below ze
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from confmax.confusion import Array
 from confmax.optimize.points import Space
@@ -44,19 +44,21 @@ class Optimum:
 
 
 class Master(Protocol):
-    """The best mixture for one kind of objective, and the bounds that hold for it."""
+    """The best mixture for one kind of objective, and the bounds that hold for it.
 
-    @property
-    def most_columns(self) -> int:
-        """Number of rules beside the constant ones that are kept if they are not in use."""
+    Attributes
+    ----------
+    most_columns : int
+        Number of rules beside the constant ones that are kept if they are not in use.
+    smooth : bool
+        Whether the objective has second derivatives, which Newton's step on the dual needs.
+    between : tuple of float
+        How far from the point of the best bound to that of the newest mixture derivatives are asked for too.
+    """
 
-    @property
-    def smooth(self) -> bool:
-        """Whether the objective has second derivatives, which Newton's step on the dual needs."""
-
-    @property
-    def between(self) -> tuple[float, ...]:
-        """How far from the point of the best bound to that of the newest mixture derivatives are asked for too."""
+    most_columns: ClassVar[int] = 60
+    smooth: ClassVar[bool] = True
+    between: ClassVar[tuple[float, ...]] = ()
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Return the best mixture of rules z (A, d + m), some mixture of which meets the limits.
