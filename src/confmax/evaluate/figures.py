@@ -18,7 +18,7 @@ from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.reliability import Reliability, reliability
-from confmax.evaluate.scores import Difference, Estimate
+from confmax.evaluate.scores import Difference, Estimate, verdict_of
 from confmax.evaluate.thresholds import ThresholdCurve, class_thresholds, decided_between, spread_of, threshold_curve
 from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import compare, plain_rules, values_at
@@ -26,8 +26,6 @@ from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
 
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
-ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
-AS_GOOD = 0.005  # where the interval of a difference contains zero: its middle, below which nothing is gained
 MOST_LEADING = 4  # metrics beside the tuned one that are not folded away
 LEADING = ("accuracy", "balanced_accuracy", "macro_f1", "min_recall", "cohen_kappa", "weighted_f1")
 
@@ -49,41 +47,6 @@ class MetricRow:
     def verdict(self) -> str:
         """What the difference to argmax says, see `verdict_of`."""
         return verdict_of(self.difference)
-
-
-def verdict_of(minus: Difference) -> str:
-    """Return "better", "worse", "unclear" (chance could do it), "same" or "unknown".
-
-    Replicates that lack a class take metrics of the recalls over the others, so that an interval may lie on one side of
-    zero where the difference itself does not: then it says nothing about the difference.
-    """
-    value, low, high = minus.value, minus.low, minus.high
-    if not np.isfinite(value) or low is None or high is None:
-        return "unknown"
-    if max(abs(value), abs(low), abs(high)) <= ROUNDING:
-        return "same"
-    if min(value, low) > ROUNDING:
-        return "better"
-    return "worse" if max(value, high) < -ROUNDING else "unclear"
-
-
-def as_good(minus: Difference) -> str:
-    """Return "as good", "at least as good" or "": what the other one is, by the difference of the rule and it.
-
-    It is as good if the interval contains zero and its middle is below 0.005, at least as good if the middle is below
-    -0.005. Then nothing speaks for the rule, which had to be tuned.
-    """
-    if minus.low is None or minus.high is None or not (np.isfinite(minus.value) and holds_zero(minus)):
-        return ""
-    middle = (minus.low + minus.high) / 2
-    if middle < -AS_GOOD:
-        return "at least as good"
-    return "as good" if middle < AS_GOOD else ""
-
-
-def holds_zero(minus: Difference) -> bool:
-    """Return whether there is an interval of a difference and it contains zero, up to rounding."""
-    return minus.low is not None and minus.high is not None and minus.low <= ROUNDING and minus.high >= -ROUNDING
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ class TradeOffDisplay(OfRows):
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
         self.figure_, self.ax_ = axes_of(ax)
+        # the rule itself is the step t = 1, which may be missed by rounding
         at = int(np.argmin(np.abs(self.steps - 1.0)))
         colours = palette(self.ax_)
         self.ax_.plot(self.other, self.tuned, "-", color=colours["line-strong"])
@@ -201,6 +202,7 @@ class ThresholdDisplay(OfRows):
         self.ax_.set(
             xlabel=f"threshold on the probability of {self.positive}", ylabel=self.metric, title=f"On the {self.rows}"
         )
+        # the points of rules that decide always or never lie at the ends, and are drawn whole
         self.ax_.set_xlim(-0.02, 1.02)
         self.ax_.legend()
         return self
