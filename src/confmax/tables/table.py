@@ -261,8 +261,16 @@ class MemoryTable(Checked, Table):
 
     Attributes
     ----------
-    storage, proba, totals, hashes, unordered
-        As in `Checked`; ``hashes`` and ``unordered`` are those of `row_hashes` and `unordered_hashes`, if known.
+    storage : Storage
+        How the rows are held.
+    proba : ndarray, csr_array or tensor (n, K)
+        Each row sums to one up to rounding.
+    totals : ndarray (K,) or None
+        The sum of each column, where the check has added it up.
+    hashes : ndarray (n,) of uint64 or None
+        A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
+    unordered : ndarray (n,) of uint64 or None
+        The same of `unordered_hashes`, where rows were divided by their sums.
     labels : ndarray (n,) of int or None
         True classes as column numbers.
     weight : ndarray (n,) of float64 or None
