@@ -239,7 +239,7 @@ for K in (2, 5, 33):
             table = DeviceRows(wide[:, :K], rng.integers(0, K, 300), weight)
             for share in (1.0, 0.0, 0.3):
                 for further in (0, 2):
-                    first, second = _torch.device_gains(_torch._trial_gains(K, further), table)
+                    first, second = _torch.device_gains(_torch._trial_gains(K, further), table.proba)
                     plain = _torch.scan(table, share, first, second)
                     kernel = _triton.fused_scan(table, share)(first, second)
                     for name in ("columns", "model", "hits"):
