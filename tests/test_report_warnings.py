@@ -9,10 +9,9 @@ from sklearn.linear_model import LogisticRegression
 import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import cross_fitted
-from confmax.evaluate.figures import as_good, verdict_of
-from confmax.evaluate.scores import Difference
+from confmax.evaluate.scores import Difference, as_good, verdict_of
 from confmax.oracle import make_table
-from confmax.page import warnings as told
+from confmax.page import words as told
 from confmax.page.format import number
 from confmax.page.words import (
     against_prior,

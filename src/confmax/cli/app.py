@@ -11,12 +11,14 @@ import csv
 import difflib
 import errno
 import glob
+import io
 import os
 import re
+import shlex
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -24,6 +26,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from confmax import metrics
@@ -420,3 +423,27 @@ def save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
     check_rule_output(out, force)  # tuning may have taken hours
     write_file(out, rule.to_json().encode())
     return str(out)
+
+
+def command_line(context: click.Context, command: str = "", only: Sequence[str] | None = None) -> str:
+    """Return the command line of a context, with the options that were given; ``only`` these for another command."""
+    words = (command or context.command_path).split()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not given or (only is not None and name not in only):
+            continue
+        value = context.params.get(name)
+        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
+        if isinstance(value, tuple):
+            # names as an option takes them: commas between, and quotes around a name that holds one
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow(value)
+            values = list(value) if parameter.multiple else [line.getvalue()]
+        option = [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words += option
+            continue
+        for one in values:
+            words += [*option, f"{one:g}" if isinstance(one, float) else str(one)]
+    return shlex.join(words)

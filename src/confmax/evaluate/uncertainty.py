@@ -337,6 +337,7 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
         raise ValueError(f"level is the coverage of the intervals, between 0 and 1; got {level!r}")
+    # the ends of an interval have the rank (B + 1) (1 - level) / 2 from either side, which is one at the least
     needed = math.ceil(2 / (1 - level) - 1e-9) - 1
     if 0 < n_replicates < needed:
         raise ValueError(

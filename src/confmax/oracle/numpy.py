@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Confusion, Gains
 from confmax.tables import Table
 from confmax.tables.precision import decided, features, gain_coefficients
+from confmax.tables.table import MemoryTable, TableOracle
 
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
@@ -43,7 +44,7 @@ def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     return np.array(decisions, dtype=np.int32)
 
 
-class NumpyOracle:
+class NumpyOracle(TableOracle):
     """Reference oracle.
 
     Parameters
@@ -54,27 +55,27 @@ class NumpyOracle:
         C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
+    table: MemoryTable
+
     def __init__(self, table: Table, model_share: float) -> None:
         table = table.dense("backend='numpy'")
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
+        super().__init__(table, model_share)
         truth = model_share * table.proba.astype(np.float64)
         if not self.exact:
             truth += (1.0 - model_share) * np.eye(table.n_classes)[table.labels]
-        weight = np.ones(table.n_rows) if table.weight is None else table.weight
-        self._truth = truth * (weight / weight.sum())[:, None]
+        self._weight = np.ones(table.n_rows) if table.weight is None else table.weight
+        self._truth = truth * (self._weight / self._weight.sum())[:, None]
+        # by the definition: the sums of what the matrices are made of
         self.rows = self._truth.sum(axis=0)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
         K, M = self.table.n_classes, gains.n_decisions
-        weight = np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
         parts = []
         for decision in decide(self.table.proba, gains):
             C = np.zeros((K, M))
             np.add.at(C.T, decision, self._truth)
             # the whole weight of a row goes to its decision; a row's truth sums to one only up to rounding
-            columns = np.bincount(decision, weights=weight, minlength=M) / weight.sum()
+            columns = np.bincount(decision, weights=self._weight, minlength=M) / self._weight.sum()
             parts.append(Confusion(self.rows, np.diagonal(C), columns, C if matrix else None))
         return replace(Confusion.stack(parts), rows=self.rows)

@@ -213,11 +213,8 @@ def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
     ]
     # the difference is coloured by whether it is good, and labelled by its sign
     kind, field, plus = ("change", "good", "+") if signed else ("share", "value", "")
-    scale = {
-        "type": "quantize",
-        "domain": [-most if signed else 0.0, most],
-        "range": [f"var(--{kind}-{k})" for k in range(STEPS)],
-    }
+    steps = [f"var(--{kind}-{k})" for k in range(STEPS)]
+    scale = {"type": "quantize", "domain": [-most if signed else 0.0, most], "range": steps}
     tips = _tips({"true": "true", "decided": "decided", "value": "share of the true class"}, f"{plus}.4f")
     place = {"x": _names_axis("decided", across), "y": _names_axis("true", down)}
     colour = {"color": {"field": field, "type": "quantitative", "scale": scale}}

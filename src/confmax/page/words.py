@@ -1,17 +1,25 @@
-"""What the figures mean, in sentences for readers who know no optimisation."""
+"""What the figures mean, and what to know before trusting them, in sentences for readers who know no optimisation."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from confmax.calibration.words import how, printable, weights_alone
-from confmax.evaluate.figures import AS_GOOD, ROUNDING, ClassRow, Figures, as_good, holds_zero, metric_name, verdict_of
-from confmax.evaluate.scores import Difference
+from confmax.evaluate.figures import ClassRow, Figures, labels, metric_name
+from confmax.evaluate.scores import AS_GOOD, ROUNDING, Difference, as_good, holds_zero, lacking, verdict_of
+from confmax.optimize import Status
 from confmax.page.format import capital, interval, listed, number, percent, probability, rows, threshold
 
 MOST_PRICES = 4
+FEW = 30  # rows of a class below which its figures are loose
+MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
+LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
+SMALL = 0.005  # a loss of the metric below this is not mentioned
+COPIES = 0.1  # share of rows that have a twin
+DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
 
 
 def basis(figures: Figures) -> str:
@@ -37,6 +45,7 @@ def headline(figures: Figures) -> str:
         tuning = figures.evidence.fold is not None or figures.evidence.seen
         what = "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
         return f"{name}: {what}"
+    # of rules that are as good the simplest one is recommended: argmax before p/prior before the tuned rule
     if main.verdict == "unknown":
         return f"{name} of a tuned decision rule"
     if main.verdict == "worse":
@@ -130,6 +139,7 @@ def against_prior(figures: Figures) -> str:
 
 def price(figures: Figures) -> str:
     """Return which metrics got worse."""
+    # the tuned metric is the first one, and what it costs is seen in the others
     others = figures.metrics[1:]
     if not figures.score.n_replicates or not figures.changed:
         return ""
@@ -206,6 +216,7 @@ def class_sentence(figures: Figures, k: int) -> str:
 def _ratio_to_largest(figures: Figures, k: int) -> str:
     """Return the share of the most frequent class's probability that suffices, of rules that are weights alone."""
     rule = figures.evidence.rule
+    # only weights alone compare two classes by the ratio of their probabilities, whatever the others have
     weights = None if rule.calibrator is not None else weights_alone(rule)
     largest = int(np.argmax([row.share for row in figures.classes]))
     if weights is None or not (weights > 0).all() or weights[k] == weights[largest]:
@@ -268,3 +279,165 @@ def certificate(figures: Figures) -> str:
         f"are only a sample. Most metrics have a proof under confusion='model', which trusts the probabilities alone"
         f"{'' if figures.evidence.seen else evidence}."
     )
+
+
+# --- what to know before trusting the figures -------------------------------------------------------------------------
+
+
+def warnings_of(figures: Figures) -> tuple[str, ...]:
+    """Return the sentences, the gravest first."""
+    return tuple(sentence for check in CHECKS if (sentence := check(figures)))
+
+
+def seen_rows(figures: Figures) -> str:
+    """The rows are those of the tuning."""
+    if not figures.evidence.seen:
+        return ""
+    return (
+        "These are the rows that the rule was tuned on, so every figure of the tuned rule is optimistic. Evaluate it "
+        "on other rows, or use 'confmax tune --report', which cross-fits."
+    )
+
+
+def tuned_on_training_rows(figures: Figures) -> str:
+    """The rule was tuned on the final model's probabilities of that model's training rows."""
+    solution = figures.evidence.solution
+    if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
+        return ""
+    name = figures.main.label
+    return (
+        f"Many training rows are alike, so the rule was tuned on the final model's probabilities of its training rows. "
+        f"Its {name} there is {number(solution.value)}, which is in-sample. With out-of-fold probabilities, on the "
+        f"labels, it is {number(solution.label_value)}."
+    )
+
+
+def absent(figures: Figures) -> str:
+    """Classes without rows."""
+    names = [row.name for row in figures.classes if row.n_rows == 0]
+    if not names:
+        return ""
+    one = len(names) == 1
+    return (
+        f"No row has the label {listed(names)}. The page cannot say anything about "
+        f"{'this class' if one else 'these classes'}, and metrics that divide by class sizes leave "
+        f"{'it' if one else 'them'} out."
+    )
+
+
+def few_rows(figures: Figures) -> str:
+    """Classes with few rows."""
+    few = [f"{row.name} ({row.n_rows})" for row in figures.classes if 0 < row.n_rows < FEW]
+    if not few:
+        return ""
+    return (
+        f"Too few rows of {listed(few)}: with fewer than {FEW} rows of a class, its precision, recall and threshold "
+        f"depend on single rows. So do metrics that weight all classes equally."
+    )
+
+
+def lost_classes(figures: Figures) -> str:
+    """Classes that bootstrap replicates lack."""
+    lost = lacking(figures.score)
+    if not lost:
+        return ""
+    name, share = lost[0]
+    return (
+        f"Class {labels([str(name)])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of "
+        f"it. In these replicates, means of recalls and the smallest recall leave the class out, and macro F1 and "
+        f"similar metrics count it as zero. The intervals of these metrics are unreliable and may not contain the "
+        f"value itself."
+    )
+
+
+def over_fitting(figures: Figures) -> str:
+    """The gain on the tuning rows is not found on other rows."""
+    solution, main = figures.evidence.solution, figures.main
+    # cross-fitted, both values are of the same rows, so that their difference is not one of samples
+    if solution is None or solution.label_value is None or figures.evidence.fold is None:
+        return ""
+    inside = solution.label_value - main.argmax.value
+    outside = main.tuned.value - main.argmax.value
+    drop = inside - outside
+    if not math.isfinite(drop) or inside <= 0 or drop < SMALL or drop < LOST * inside:
+        return ""
+    return (
+        f"Over-fitting: on its tuning rows the rule reaches {number(solution.label_value)} in {main.label} "
+        f"({number(inside, sign=True)} compared with argmax), on held-out rows {number(main.tuned.value)} "
+        f"({number(outside, sign=True)}). Expect the value on held-out rows."
+    )
+
+
+def unstable(figures: Figures) -> str:
+    """Thresholds differ between folds."""
+    loose = [row for row in figures.classes if row.folds is not None and row.spread > MUCH]
+    if not loose:
+        return ""
+    row = max(loose, key=lambda row: row.spread)
+    assert row.folds is not None
+    low, high = map(threshold, row.folds)
+    others = {1: "", 2: "one more class"}.get(len(loose), f"{len(loose) - 1} more classes")
+    return (
+        f"The rule varies between folds: the threshold of {row.name} ranges from {low} to {high}"
+        + (f", and those of {others} vary as much" if others else "")
+        + ". More rows would make it stable, and so would a metric that depends less on rare classes."
+    )
+
+
+def miscalibrated(figures: Figures) -> str:
+    """The probabilities that the rule uses are off."""
+    used = figures.calibrated
+    if not used.is_off:
+        return ""
+    after = "even after the rule's own calibration, " if used is not figures.raw else ""
+    return (
+        f"The probabilities are poorly calibrated: {after}the most probable class is correct "
+        f"{100 * used.ece:.1f} percentage points more or less often than stated, on average (with calibrated "
+        f"probabilities, about {100 * used.ece_by_chance:.1f}). A better calibrated model would improve the rule."
+    )
+
+
+def useless_draws(figures: Figures) -> str:
+    """A randomised rule that gains nothing by its draws."""
+    if figures.single is None:
+        return ""
+    gain = figures.single
+    # without replicates the size of the gain decides alone
+    if gain.value > DRAWS and (gain.low is None or gain.low > 0):
+        return ""
+    return (
+        f"The rule decides at random with no clear benefit: {number(gain.value, sign=True)} compared with always "
+        f"applying the rule that it draws most often. Tune with randomized=False (--randomized no)."
+    )
+
+
+def copies(figures: Figures) -> str:
+    """Rows that are equal."""
+    # the bootstrap draws copies as if they were rows of their own
+    hashes = figures.evidence.table.row_hashes()
+    _, inverse, often = np.unique(hashes, return_inverse=True, return_counts=True)
+    twins = float(np.mean(often[inverse.reshape(-1)] > 1))
+    if twins <= COPIES:
+        return ""
+    return (
+        f"{percent(twins)} of rows have the same probabilities as another row ({rows(len(often))} are distinct). If "
+        f"these are copies of the same cases, the intervals are too narrow."
+    )
+
+
+def unfinished(figures: Figures) -> str:
+    """The search ended early."""
+    solution = figures.evidence.solution
+    early = (Status.TRUNCATED, Status.STOPPED)
+    if solution is None:
+        return ""
+    # on labels there is no bound to reach, and a budget that is used up says nothing
+    if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.mode != "model"):
+        return ""
+    return f"The search for the rule ended early, and a better rule may exist. {capital(solution.status.value)}."
+
+
+CHECKS: tuple[Callable[[Figures], str], ...] = (
+    seen_rows, tuned_on_training_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated,
+    useless_draws, copies, unfinished,
+)  # fmt: skip

@@ -2,15 +2,14 @@
 
 The functions read a rule and a solution by their protocols, so that `Solution.report` can call them. The page is one
 HTML document that holds its own style, script, charts and numbers, and loads nothing. The template `page.html.jinja`
-holds the structure and the sentences that are always true. `words` and `warnings` write the sentences that depend on
-the figures.
+holds the structure and the sentences that are always true. `words` writes the sentences that depend on the figures.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -23,32 +22,27 @@ from numpy.typing import ArrayLike
 
 from confmax._version import __version__
 from confmax.calibration.words import printable
-from confmax.confusion import MAX_MATRIX_CLASSES, Array
+from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of
-from confmax.evaluate.figures import AS_GOOD, CLASS_INTERVALS, Figures, figures
+from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Rule, Tuned
-from confmax.evaluate.uncertainty import check_bootstrap
+from confmax.evaluate.scores import AS_GOOD
+from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.page import format as form
 from confmax.page import words
 from confmax.page.charts import charts
-from confmax.page.warnings import warnings_of
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.draws import RandomState, as_seed
 
-AnyMetric = str | Metric | Callable[[Array], float]
 AnyPath = str | os.PathLike[str]
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
 MOST_TEXT = 10_000  # characters of a line
-NEEDED = {
-    "vl_convert": "vl-convert-python, which holds the charts' library",
-    "jinja2": "jinja2, which fills in the page's template",
-}
 
 
 @dataclass(frozen=True)
@@ -185,9 +179,8 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
     """Return the labelled table of a report, its rows in memory."""
     if y is None:
         raise ValueError("a report counts labels; pass y, the true class of every row")
-    refuse_elsewhere(
-        proba, "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
-    )
+    in_memory = "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
+    refuse_elsewhere(proba, in_memory)
     # figures read the rows many times: counts, folds, bootstrap
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
@@ -222,9 +215,8 @@ def finish(
     # numbers are in order, names may be in any
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
-    numbers = figures(
-        evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=how.seed
-    )
+    replicates = int(how.n_replicates)
+    numbers = figures(evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed)
     settings = [
         *pairs,
         ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
@@ -242,7 +234,8 @@ def finish(
 
 def check_installed() -> None:
     """Refuse, by an ImportError, to write a page without the packages of the extra ``confmax[report]``."""
-    for name, what in NEEDED.items():
+    charts_need = ("vl_convert", "vl-convert-python, which holds the charts' library")
+    for name, what in (charts_need, ("jinja2", "jinja2, which fills in the page's template")):
         if find_spec(name) is None:
             raise ImportError(f"a report needs {what}; install it with: pip install 'confmax[report]'")
 
@@ -260,15 +253,14 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
     share, change = figures.change.limits()
     # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
-        "figures": figures, "made": made, "words": words, "warnings": warnings_of(figures), "charts": drawn,
+        "figures": figures, "made": made, "words": words, "warnings": words.warnings_of(figures), "charts": drawn,
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
         "largest_share": share, "largest_change": change, "class_intervals": CLASS_INTERVALS, "as_good": AS_GOOD,
         "policy": Markup(POLICY), "style": Markup(f"{style_variables()}\n{_resource('page.css')}"),
         "specs": {name: chart.spec for name, chart in drawn.items()}, "bundle": Markup(bundle()),
         "script": Markup(_resource("page.js")),
     }  # fmt: skip
-    text: str = environment().from_string(_resource("page.html.jinja")).render(values)
-    return text
+    return str(environment().from_string(_resource("page.html.jinja")).render(values))
 
 
 def environment() -> Any:
@@ -298,8 +290,8 @@ def bundle() -> str:
     """Return Vega, Vega-Lite and their embedding as one script."""
     import vl_convert
 
-    # a script element ends at the first of these, wherever it stands
-    text: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+    text = str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;"))
+    # the page's script element would end at the first of these texts, wherever it stands
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -71,6 +71,7 @@ class ConfusionChangeDisplay(OfRows):
         colours = palette(self.ax_[0])
         shares, changes = (ListedColormap(scale(colours, kind)) for kind in ("share", "change"))
         before, after = self.before, self.after
+        # a class without rows has no shares, and matplotlib no colour for NaN: its cells are those of zero
         if self.normalize == "true":
             before, after = map(np.nan_to_num, ConfusionChange(before, after).shares())
         (K, M), change = before.shape, after - before

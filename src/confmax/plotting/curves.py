@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from confmax.evaluate.evidence import tuned_on
 from confmax.evaluate.protocols import convergence
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
-from confmax.evaluate.uncertainty import by_prior
+from confmax.evaluate.uncertainty import AnyMetric, by_prior
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
@@ -82,6 +82,7 @@ class TradeOffDisplay(OfRows):
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
         self.figure_, self.ax_ = axes_of(ax)
+        # the rule itself is the step t = 1, which may be missed by rounding
         at = int(np.argmin(np.abs(self.steps - 1.0)))
         colours = palette(self.ax_)
         self.ax_.plot(self.other, self.tuned, "-", color=colours["line-strong"])
@@ -142,7 +143,7 @@ class ThresholdDisplay(OfRows):
         proba: ArrayLike,
         y: ArrayLike | None = None,
         *,
-        metric: str | Metric | Callable[[Array], float] | None = None,
+        metric: AnyMetric | None = None,
         sample_weight: ArrayLike | None = None,
         ax: Any = None,
     ) -> ThresholdDisplay:
@@ -201,6 +202,7 @@ class ThresholdDisplay(OfRows):
         self.ax_.set(
             xlabel=f"threshold on the probability of {self.positive}", ylabel=self.metric, title=f"On the {self.rows}"
         )
+        # the points of rules that decide always or never lie at the ends, and are drawn whole
         self.ax_.set_xlim(-0.02, 1.02)
         self.ax_.legend()
         return self

@@ -85,7 +85,7 @@ class WeightsDisplay:
         if used and len(given) == 1:
             given[0].set_axis_off()
             ax = [given[0].inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)]
-        self.figure_, self.ax_ = axes_of(ax, 2) if used else axes_of(ax)
+        self.figure_, self.ax_ = axes_of(ax, 1 + used)
         axes = np.atleast_1d(np.asarray(self.ax_, dtype=object))
         colours = palette(axes[0])
         panels = list(zip(axes, (self.weights, self.offsets), ("weight", "offset"), strict=False))
@@ -96,6 +96,7 @@ class WeightsDisplay:
                 panel.plot(fold, place, "o", markersize=4, alpha=0.5, color=colours["quiet"])
             panel.plot(values[0], place, "D", color=colours["accent"], label=what)
             panel.set_yticks(place, self.names)
+            # the first class stands on top, as in tables
             panel.invert_yaxis()
             panel.set_xlabel(what)
             panel.grid(axis="x", alpha=0.3)

@@ -65,6 +65,7 @@ def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
     ImportError
         If matplotlib is not installed.
     """
+    # matplotlib is an extra: whoever draws needs it, and whoever imports this package does not
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError:

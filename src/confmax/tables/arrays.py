@@ -138,26 +138,21 @@ def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: s
 
 
 @njit(cache=True, nogil=True)
-def _row_sum(row):  # type: ignore[no-untyped-def]
-    whole = row.shape[0] - row.shape[0] % LANES
-    total = sum_of(row[:whole])
-    for j in range(whole, row.shape[0]):
-        total += row[j]
-    return total
-
-
-@njit(cache=True, nogil=True)
 def row_sums(rows, block, sums, least):  # type: ignore[no-untyped-def]
     """Write the sums of rows (R, K) and keep the least entries seen; the block holds them where K is small."""
     if rows.shape[1] <= MANY:
         for r in range(0, sums.shape[0], BYTES // block.itemsize):
             sum_rows(block, r, sums, least)
         return
+    # whole vectors first: what is left over is fewer numbers than a vector has
+    whole = rows.shape[1] - rows.shape[1] % LANES
     for r in range(rows.shape[0]):
-        low = least[r]
+        low, total = least[r], sum_of(rows[r, :whole])
+        for j in range(whole, rows.shape[1]):
+            total += rows[r, j]
         for j in range(rows.shape[1]):
             low = rows[r, j] if rows[r, j] < low else low
-        sums[r], least[r] = _row_sum(rows[r]), low
+        sums[r], least[r] = total, low
 
 
 @njit(cache=True, nogil=True)

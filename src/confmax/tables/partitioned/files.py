@@ -74,7 +74,7 @@ class FileSource:
         Their names; None where there is one column of lists, or an array.
     order : tuple of int or None
         In which order the columns of Parquet files are given on.
-    steps : tuple of callables
+    step : callable or None
         What is made of each part before it is used.
     progress : callable or None
         Called with the rows read of a pass so far, and the rows of the table.
@@ -87,7 +87,7 @@ class FileSource:
     n_classes: int
     names: tuple[str, ...] | None = None
     order: tuple[int, ...] | None = None
-    steps: tuple[Callable[[Any], Any], ...] = ()
+    step: Callable[[Any], Any] | None = None
     progress: Heard | None = None
 
     is_confmax_source = True
@@ -109,7 +109,7 @@ class FileSource:
 
     def kept(self, step: Callable[[Any], Any]) -> FileSource:
         """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
-        return replace(self, steps=(*self.steps, step))
+        return replace(self, step=step)
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read."""
@@ -123,9 +123,7 @@ class FileSource:
                 if not isinstance(part, Part):
                     # not while it is read: the memory is that of the part before, which is in use until now
                     part = _part_of_group(self, piece, part, held=held, labels_only=labels_only)
-                for step in self.steps:
-                    part = step(part)
-                yield work(part)
+                yield work(part if self.step is None else self.step(part))
                 done += piece.stop - piece.start
                 if self.progress is not None and not labels_only:
                     self.progress(done, self.n_rows)
@@ -146,8 +144,9 @@ def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tu
     """Yield the Arrow table of each row group."""
     import pyarrow as pa
 
-    columns = [] if labels_only else [*source.columns, *([] if source.weight is None else [source.weight])]
-    columns += [] if source.label is None else [source.label]
+    names = [source.label] if labels_only else [*source.columns, source.weight, source.label]
+    # a column that is named twice is read once
+    columns = list(dict.fromkeys(name for name in names if name is not None))
     for path, pieces in groupby(source.pieces, lambda piece: piece.path):
         footer = None
         for piece in pieces:
@@ -156,7 +155,7 @@ def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tu
             with parquet_file(path, footer) as file:
                 footer = file.metadata
                 try:
-                    table = file.read_row_group(piece.group, columns=list(dict.fromkeys(columns)))
+                    table = file.read_row_group(piece.group, columns=columns)
                 except (pa.ArrowException, OSError) as error:
                     raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
             yield piece, table
@@ -168,7 +167,7 @@ def _part_of_group(
     """Return what was read of a row group as arrays; the probabilities take the place of the part before."""
     labels = None if source.label is None else labels_of(table.column(source.label))
     if labels_only:
-        return Part(np.empty((0, source.n_classes)), labels, None, str(piece))
+        return Part(None, labels, None, str(piece))
     weight = None if source.weight is None else _numbers(table.column(source.weight), piece, source.weight)
     arrays = [_numbers(table.column(name), piece, name) for name in source.columns]
     proba = arrays[0]
@@ -279,7 +278,7 @@ def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[
         rows = slice(piece.start, piece.stop)
         labels = None if source.label is None else np.array(map_array(source.label)[rows])
         weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[rows])
-        proba = np.empty((0, source.n_classes)) if labels_only else np.array(map_array(piece.path)[rows])
+        proba = None if labels_only else np.array(map_array(piece.path)[rows])
         yield piece, Part(proba, labels, weight, str(piece))
 
 

@@ -17,24 +17,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar, final
 
-import numpy as np
-
 from confmax.tables.columns import find, matched, warn
 from confmax.tables.kinds import Rule
+from confmax.tables.partitioned import table as parts
 from confmax.tables.partitioned.files import array_of_lists, labels_of
-from confmax.tables.partitioned.table import (
-    Part,
-    ReadInParts,
-    Refused,
-    attempted,
-    distinct_labels,
-    naming,
-    on_threads,
-    partitioned_table,
-    refuse_first,
-    refuse_missing,
-    stated_columns,
-)
 from confmax.tables.table import Table
 
 PROBA, LABEL, WEIGHT = "p", "y", "w"  # columns of the narrowed frame
@@ -101,7 +87,7 @@ class SparkSource:
             yield from self.seen[work]
             return
         found = [pickle.loads(row.made) for row in self._mapped(work, labels_only=labels_only).collect()]
-        refuse_first(found)
+        parts.refuse_first(found)
         results = [result for result, _ in found]
         if labels_only:
             # the columns of a frame may be found by its labels, which `make_table` asks for again
@@ -148,7 +134,7 @@ class HeldParts:
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part, in the order of the partitions."""
         found = self.held.map(partial(_on_held, work)).collect()
-        refuse_first(found)
+        parts.refuse_first(found)
         yield from found
 
 
@@ -187,7 +173,7 @@ def frame_source(
                 f"{type(given).__name__}: add it to the frame as a column"
             )
     kinds = {each.name: each.dataType for each in frame.schema.fields}
-    refuse_missing("the Spark DataFrame", (label, weight), kinds)
+    parts.refuse_missing("the Spark DataFrame", (label, weight), kinds)
     if weight is not None and not is_number(kinds[weight]):
         raise ValueError(f"column {weight!r} holds {kinds[weight].simpleString()}, not numbers; name another as weight")
     if label is not None and not (is_number(kinds[label]) or kinds[label].typeName() in ("string", "boolean")):
@@ -211,7 +197,7 @@ def _known_classes(source: SparkSource, classes: Sequence[Any] | None) -> Sequen
     """Return the classes, else the distinct labels: columns may be named like them."""
     if classes is not None:
         return classes
-    return sorted(distinct_labels(source), key=str) if source.has_labels else []
+    return sorted(parts.distinct_labels(source), key=str) if source.has_labels else []
 
 
 # --- which columns hold the probabilities ----------------------------------------------------------------------------
@@ -247,8 +233,8 @@ def chosen_columns(
         If they cannot be told, or are of another type.
     """
     if columns is not None:
-        chosen = stated_columns(columns)
-        refuse_missing("the Spark DataFrame", chosen, kinds)
+        chosen = parts.stated_columns(columns)
+        parts.refuse_missing("the Spark DataFrame", chosen, kinds)
         alone = len(chosen) == 1
         bad = [name for name in chosen if not is_number(kinds[name]) and not (alone and is_list(kinds[name]))]
         if bad:
@@ -326,11 +312,11 @@ def _on_partition(work: Callable[[Any], Any], batches: Iterator[Any]) -> Iterato
     del given
     with cores_of_task() as number:
         name = f"partition {number}"
-        made = attempted(lambda table: (work(_part_of(table, name)), table.num_rows), table)
+        made = parts.attempted(lambda table: (work(_part_of(table, name)), table.num_rows), table)
     text = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
     if len(text) > MOST_BYTES:
         text = pickle.dumps(
-            Refused(
+            parts.Refused(
                 f"{name} holds {table.num_rows:,} rows in {len(text):,} bytes, more than Spark moves at once; "
                 f"repartition the frame into more partitions"
             )
@@ -338,23 +324,23 @@ def _on_partition(work: Callable[[Any], Any], batches: Iterator[Any]) -> Iterato
     yield pa.RecordBatch.from_arrays([pa.array([text], pa.binary())], ["made"])
 
 
-def _part_of(table: Any, name: str) -> Part:
+def _part_of(table: Any, name: str) -> parts.Part:
     columns = set(table.column_names)
     labels = labels_of(table.column(LABEL)) if LABEL in columns else None
     weight = table.column(WEIGHT).to_numpy() if WEIGHT in columns else None
-    with naming(name):
-        proba = array_of_lists(table.column(PROBA)) if PROBA in columns else np.empty((0, 0))
-    return Part(proba, labels, weight, name)
+    with parts.naming(name):
+        proba = array_of_lists(table.column(PROBA)) if PROBA in columns else None
+    return parts.Part(proba, labels, weight, name)
 
 
 def _opened(row: Any) -> Any:
     made = pickle.loads(row.made)
-    return made if isinstance(made, Refused) else made[0]
+    return made if isinstance(made, parts.Refused) else made[0]
 
 
 def _on_held(work: Callable[[Any], Any], part: Any) -> Any:
     with cores_of_task():
-        return attempted(work, part)
+        return parts.attempted(work, part)
 
 
 @contextmanager
@@ -369,7 +355,7 @@ def cores_of_task() -> Iterator[int]:
     if context is None:
         yield 0
         return
-    with on_threads(context.cpus()):
+    with parts.on_threads(context.cpus()):
         yield context.partitionId()
 
 
@@ -401,14 +387,14 @@ def _let_go(held: Any) -> None:
 
 
 @final
-class SparkFrames(ReadInParts):
+class SparkFrames(parts.ReadInParts):
     """Data frames of Spark."""
 
     refusal = "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
-        return partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
+        return parts.partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NoReturn:
         """Refuse: decisions are a column of the frame (`with_decisions`)."""
@@ -431,7 +417,7 @@ def with_decisions(rule: Rule, frame: Any, output: str, *, columns: Sequence[str
     refuse_stopped(frame)
     names = rule.class_names[: rule.n_classes]
     kinds = {each.name: each.dataType for each in frame.schema.fields}
-    refuse_missing("the Spark DataFrame", [keys], kinds)
+    parts.refuse_missing("the Spark DataFrame", [keys], kinds)
     if output in kinds:
         raise ValueError(f"the Spark DataFrame already has a column {output!r}; choose another output, or drop it")
     chosen = chosen_columns(kinds, columns, {keys}, lambda: names)
@@ -476,7 +462,7 @@ def _decider(rule: Rule, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[A
                 yield names.slice(0, 0)
                 continue
             given = None if keys is None else keys.to_numpy(zero_copy_only=False)
-            with cores_of_task() as number, naming(f"partition {number}, rows counted from its row {start}"):
+            with cores_of_task() as number, parts.naming(f"partition {number}, rows counted from its row {start}"):
                 found = rule.predict_index(array_of_lists(lists), keys=given)
             start += len(lists)
             yield names.take(pa.array(found))
