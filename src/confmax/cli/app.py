@@ -309,6 +309,8 @@ LABEL = click.option("--label", metavar="COL", required=True, shell_complete=col
 COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
                         help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
                              "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
+SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
+                      help="Second metric of the page's trade-off.")  # fmt: skip
 SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
                       help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
 SEP = click.option("--sep", callback=_separator, metavar="MARK",
