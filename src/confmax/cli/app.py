@@ -381,6 +381,7 @@ def one_result(as_json: bool, *outputs: Path | None) -> None:
 def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[metrics.Metric], dict[str, Any]]:
     """Take the metrics and the settings of the bootstrap out of a command's options."""
     names, params = options.pop("names"), options.pop("params")
+    # which of several metrics a parameter is for cannot be told
     if params and len(names) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
     if "linear" in names:
@@ -432,6 +433,7 @@ def command_line(context: click.Context, command: str = "", only: Sequence[str] 
     words = (command or context.command_path).split()
     for parameter in context.command.params:
         name = parameter.name or ""
+        # defaults are left out, so that the line is as short as the one that was typed
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if not given or (only is not None and name not in only):
             continue
