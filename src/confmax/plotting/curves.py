@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from confmax.evaluate.evidence import tuned_on
 from confmax.evaluate.protocols import convergence
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
-from confmax.evaluate.uncertainty import by_prior
+from confmax.evaluate.uncertainty import AnyMetric, by_prior
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
@@ -143,7 +143,7 @@ class ThresholdDisplay(OfRows):
         proba: ArrayLike,
         y: ArrayLike | None = None,
         *,
-        metric: str | Metric | Callable[[Array], float] | None = None,
+        metric: AnyMetric | None = None,
         sample_weight: ArrayLike | None = None,
         ax: Any = None,
     ) -> ThresholdDisplay:

@@ -9,7 +9,6 @@ the rows that store the class are looked at, and all others decide alike.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,12 +86,12 @@ class SparseOracle(TableOracle):
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
         # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
         proba, truth = self.table.proba, kernel_truth(self.table, self.model_share)
-        by: tuple[Any, ...] = (decide(proba, gains),) if gains.power else kernel_gains(proba, gains)
-        kernel: Any = kernels.count_given if gains.power else kernels.scan
+        made = decide(proba, gains) if gains.power else np.empty((0, 0), np.int32)
+        by, scan = kernel_gains(proba, gains), kernels.scan
 
         def work(part: int) -> None:
-            kernel(*arrays_of(proba), edges[part], edges[part + 1], *by, *truth, diagonal[part], columns[part],
-                   matrices[part])  # fmt: skip
+            scan(*arrays_of(proba), edges[part], edges[part + 1], *by, made, *truth, diagonal[part], columns[part],
+                 matrices[part])  # fmt: skip
 
         run_parts(work, parts)
         total = self.table.weight_total
@@ -113,11 +112,11 @@ class SparseOracle(TableOracle):
         begin = np.searchsorted(k[listed], np.arange(K + 1))
         edges = self._edges(3 * len(mine))
         moved = np.zeros((len(edges) - 1, len(mine), 3))
-        kernel: Any = kernels.scan_alone
+        scan_alone = kernels.scan_alone
 
         def work(part: int) -> None:
-            kernel(*arrays_of(self.table.proba), edges[part], edges[part + 1], begin, listed, a, b, always, rest,
-                   *truth, moved[part])  # fmt: skip
+            scan_alone(*arrays_of(self.table.proba), edges[part], edges[part + 1], begin, listed, a, b, always, rest,
+                       *truth, moved[part])  # fmt: skip
 
         run_parts(work, len(moved))
         weight, own, others = moved.sum(axis=0).T / self.table.weight_total
