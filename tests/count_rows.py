@@ -50,11 +50,6 @@ class CountRows(MemoryKind):
     def host(self, values):
         return values.wide()
 
-    floats = host
-
-    def scaled(self, proba, a, b, floor):
-        return ARRAYS.scaled(proba, a, b, floor)
-
     def calibrated(self, calibrator, proba):
         return ARRAYS.calibrated(calibrator, proba.wide())
 

@@ -72,14 +72,15 @@ def test_temperature_is_scipys_minimum():
 def test_derivatives_against_differences():
     rng = np.random.default_rng(0)
     P, y = miscalibrated(200, 4, 1, 0)
-    z, w, theta = solver.log_table(P), rng.random(200), rng.normal(1, 0.5, 8)
-    value, gradient, hessian = solver._vector_at(z, y, w, theta, solver._FULL)
+    w, theta = rng.random(200), rng.normal(1, 0.5, 8)
+    rows = solver.Sample(solver.log_table(P), y, w)
+    value, gradient, hessian = solver.derivatives(rows, theta, solver.FULL)
     assert value == pytest.approx(objective(theta, P, y, w), rel=1e-12)
     eye, h = np.eye(8), 1e-5
-    at = [[solver._vector_at(z, y, w, theta + s * h * e, solver._FULL) for s in (1, -1)] for e in eye]
+    at = [[solver.derivatives(rows, theta + s * h * e, solver.FULL) for s in (1, -1)] for e in eye]
     np.testing.assert_allclose([(up[0] - down[0]) / (2 * h) for up, down in at], gradient, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose([(up[1] - down[1]) / (2 * h) for up, down in at], hessian, rtol=1e-5, atol=1e-6)
-    blocks = solver._vector_at(z, y, w, theta, solver._BLOCKS)[2]
+    blocks = solver.derivatives(rows, theta, solver.BLOCKS)[2]
     np.testing.assert_allclose(blocks, [np.diag(hessian)[:4], np.diag(hessian, 4), np.diag(hessian)[4:]], rtol=1e-12)
 
 
@@ -486,11 +487,11 @@ def test_losses_of_rows_left_out_are_those_of_fits_without_them(n, K, copies, we
     group = rows.copies()
     assert len(np.unique(group)) == n
     found = choice._left_out(rows, theta, kind, group)
-    fitted, expected = choice._on_others(rows, theta, kind), np.empty(len(group))
+    fitted, expected = choice._on_others(rows, kind, theta), np.empty(len(group))
     for k in range(n):
         out = group == k
-        expected[out] = solver.row_losses(rows.z, rows.labels, fitted(~out), out)
-    inside = solver.row_losses(rows.z, rows.labels, theta, np.ones(len(group), bool))
+        expected[out] = solver.row_losses(rows, np.array(fitted(out).parameters(K)), out)
+    inside = solver.row_losses(rows, theta, np.ones(len(group), bool))
     # what leaving rows out adds to the loss is right to a tenth, in sum; a row's own part to a small fraction of it
     added = np.average(expected - inside, weights=rows.weight)
     assert added > 0

@@ -6,7 +6,7 @@ import pytest
 from confmax.kernels.blocks import MANY, block_rows, chunk_rows
 from confmax.oracle import make_table
 from confmax.tables import checked_probabilities
-from confmax.tables.check import CLOSE, EXACT, FINITE, POSITIVE, check_rows, weighted_totals
+from confmax.tables.arrays import CLOSE, EXACT, FINITE, POSITIVE, check_rows, weighted_totals
 
 SHAPES = [
     (1, 2),
@@ -24,7 +24,7 @@ SHAPES = [
 def test_sums_of_columns(shape, dtype):
     rng = np.random.default_rng(shape)
     P = rng.dirichlet(np.ones(shape[1]), shape[0]).astype(dtype)
-    totals, broken = check_rows(P, 1e-3, 8 * np.finfo(dtype).eps)
+    totals, broken = check_rows(P, (1e-3, 8 * np.finfo(dtype).eps))
     np.testing.assert_allclose(totals, P.sum(0, dtype=np.float64), rtol=1e-13)
     assert not broken[:3].any()
     weight = rng.random(shape[0])
@@ -43,7 +43,7 @@ def test_one_bad_entry_anywhere_is_found(shape, dtype, entry, demand):
         row, column = rng.integers(shape[0]), rng.integers(shape[1])
         P[row, column] += entry
         with np.errstate(invalid="ignore"):
-            _, broken = check_rows(P, 1e-3, 8 * np.finfo(dtype).eps)
+            _, broken = check_rows(P, (1e-3, 8 * np.finfo(dtype).eps))
         assert broken[demand]
         with pytest.raises(ValueError, match=f"^row {row}(,| )"):
             checked_probabilities(P)
@@ -60,7 +60,7 @@ def test_rows_off_by_more_than_rounding_are_divided_by_their_sum(shape, dtype):
     given = np.where(off[:, None], P * dtype(1.0005), P)
     before = given.copy()
     table = make_table(given)
-    assert check_rows(given, 1e-3, 8 * np.finfo(dtype).eps)[1].tolist() == [False, False, False, True]
+    assert check_rows(given, (1e-3, 8 * np.finfo(dtype).eps))[1].tolist() == [False, False, False, True]
     np.testing.assert_array_equal(given, before)
     np.testing.assert_array_equal(table.proba[~off], given[~off])
     expected = (given / given.sum(1, dtype=np.float64, keepdims=True)).astype(dtype)

@@ -145,6 +145,9 @@ def test_booleans():
     assert_alike(P, "--label", "truth")
 
 
+RAGGED = "column 'scores' of t.parquet: row 399 of the table of probabilities has 1 probabilities and row 0 has 2"
+
+
 def test_a_list_column_of_another_name_must_be_named():
     """It may be anything, such as the features."""
     P, y, _ = labelled(400, 3, sharp=0.6)
@@ -152,7 +155,7 @@ def test_a_list_column_of_another_name_must_be_named():
     assert_alike(P, "--label", "truth", "--columns", "scores")
     assert_alike(P, "--label", "truth", refused="column")
     write({"scores": pa.array([[0.5, 0.5]] * 399 + [[1.0]]), "truth": y})
-    assert_alike(P, "--label", "truth", "--columns", "scores", refused="the same number of probabilities in every row")
+    assert_alike(P, "--label", "truth", "--columns", "scores", refused=RAGGED)
 
 
 def test_weights_of_decimals():
@@ -176,6 +179,6 @@ def test_a_label_column_that_is_not_there():
 def test_binary_labels_are_refused_before_rows_are_read(monkeypatch):
     P, y, _ = labelled(400, 3)
     write(columns_of(P, NAMES) | {"truth": LABELS["binary"](y)})
-    monkeypatch.setattr("confmax.tables.partitioned.files._read_group", lambda *_, **__: pytest.fail("rows were read"))
+    monkeypatch.setattr("confmax.tables.partitioned.files._row_groups", lambda *_, **__: pytest.fail("rows were read"))
     with pytest.raises(ValueError, match=r"label column 'truth' of t\.parquet holds binary; it must hold strings or"):
         library.open_table("t.parquet", label="truth")

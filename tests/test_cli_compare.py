@@ -226,7 +226,7 @@ def test_the_command_for_a_rule_names_the_same_columns(tmp_path):
     path = small(tmp_path)
     out, _ = run("compare", path, "--label", "y", "--weight", "w", "--columns", "a,b,c", "--classes", "c,b,a",
                  "--metric", "g_mean", "--replicates", "0")  # fmt: skip
-    told = "--label y --weight w --columns a,b,c --classes c,b,a --metric NAME -o rule.json"
+    told = "--label y --classes c,b,a --columns a,b,c --weight w --metric NAME -o rule.json"
     assert f"To tune a rule on all rows: confmax tune {path} {told}" in out
 
 

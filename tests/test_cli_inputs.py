@@ -202,7 +202,7 @@ REFUSED = {
     ),
     "another class": (
         {"s": [0.5] * 2, "y": ["no", "yes"]}, (*SCORE, "--positive", "maybe"),
-        "--positive maybe is neither class (no, yes); name one of them",
+        "--positive maybe is none of the classes (no, yes); name one of them",
     ),
     "two things said": (
         {"p_yes": [0.5] * 2, "y": ["no", "yes"]}, ("--score", "p_yes", "--positive", "no"),

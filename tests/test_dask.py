@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 import confmax
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, file
 from confmax.tables.partitioned import dask as _dask
 
 from .dask_helpers import LENGTHS, Deadly, all_gains, labelled, workers
@@ -527,7 +527,7 @@ def test_a_worker_that_dies_in_a_pass_changes_nothing(tmp_path):
         found = confmax.maximize(
             "macro_f1", rows(P), rows(y), sample_weight=weight, calibration=calibration, randomized=True
         )
-        return found.value, found.label_value, found.rule._written(None)
+        return found.value, found.label_value, file.dump(found.rule, None)
 
     expected = tuned(Deadly(None))
     with workers(2, processes=True) as client:

@@ -15,7 +15,7 @@ from confmax.kernels.blocks import block_rows, chunk_rows
 from confmax.oracle import decide, make_table
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.predict import decide_drawn
-from confmax.tables.check import check_rows
+from confmax.tables.arrays import check_rows
 from confmax.tables.draws import coefficients, multiply_shift, uniform
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
 from confmax.tables.table import MemoryTable
@@ -129,10 +129,11 @@ def test_hashes_are_the_definition(n, K, dtype):
     P[P < 1e-3] = 0.0
     expected = np.array([hash_of(row) for row in P], dtype=np.uint64)
     scanned = np.empty(n, np.uint64)
-    check_rows(P, np.inf, np.inf, scanned)
+    check_rows(P, hashes=scanned)
     for found in (row_hashes(P), scanned, row_hashes(csr_array(P)), row_hashes(np.where(P == 0, -0.0, P))):
         np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(MemoryTable(ARRAYS, P.astype(np.float32), None, None, ()).row_hashes(), expected)
+    table = MemoryTable(ARRAYS, P.astype(np.float32), labels=None, weight=None, classes=())
+    np.testing.assert_array_equal(table.row_hashes(), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,9 +8,11 @@ from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.metrics.structure import AffineFunctions
 from confmax.optimize import ColumnGeneration, Problem, Status, baselines
-from confmax.optimize.masters import LinearProgram, RecallMeans, Smooth, master_of
-from confmax.optimize.masters.interior import least_norm_within
-from confmax.optimize.masters.linear_program import largest_minimum
+from confmax.optimize.column_generation import master_of
+from confmax.optimize.masters.generic import Smooth
+from confmax.optimize.masters.least_norm import least_norm_within
+from confmax.optimize.masters.linear_program import LinearProgram, largest_minimum
+from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.helpers import all_deterministic_confusions, population
 

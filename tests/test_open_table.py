@@ -300,7 +300,10 @@ def test_what_cannot_be_opened_says_why(tmp_path):
         ({"path": tmp_path / "t0.parquet", "label": "lable"}, "t0.parquet has no column 'lable'"),
         ({"path": [tmp_path / "t0.parquet", tmp_path / "u0.parquet"]}, "u0.parquet has no column 'bad'"),
         ({"path": tmp_path / "words.parquet"}, "0 columns of floating-point numbers"),
-        ({"path": tmp_path / "ragged.parquet", "columns": ["p"]}, "same number of probabilities in every row"),
+        (
+            {"path": tmp_path / "ragged.parquet", "columns": ["p"]},
+            "column 'p': row 1 of proba has 1 probabilities and row 0 has 2",
+        ),
         ({"path": tmp_path / "t0.parquet", "columns": []}, "columns is empty"),
         ({"path": tmp_path / "p.npy", "columns": ["a"]}, "columns= names columns of Parquet files"),
         ({"path": tmp_path / "p.npy", "label": tmp_path / "p.npy"}, "must hold one entry per row: 50"),

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import confmax
-from confmax.tables.seed import as_seed
+from confmax.tables.draws import as_seed
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 300)

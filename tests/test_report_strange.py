@@ -12,7 +12,7 @@ from confmax.evaluate.applicable import applicable
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.figures import metric_name
 from confmax.oracle import make_table
-from confmax.page import warnings as told
+from confmax.page import words as told
 from confmax.page.charts import charts
 from confmax.page.format import probability, threshold
 from confmax.page.words import (

@@ -9,10 +9,9 @@ from sklearn.linear_model import LogisticRegression
 import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import cross_fitted
-from confmax.evaluate.figures import is_as_good, verdict_of
-from confmax.evaluate.scores import Difference
+from confmax.evaluate.scores import Difference, as_good, verdict_of
 from confmax.oracle import make_table
-from confmax.page import warnings as told
+from confmax.page import words as told
 from confmax.page.format import number
 from confmax.page.words import (
     against_prior,
@@ -142,7 +141,7 @@ def test_a_search_that_ended_early():
     ],
 )
 def test_another_rule_is_as_good_iff_the_interval_holds_zero_and_its_middle_is_small(minus, expected):
-    assert is_as_good(Difference(*minus, None)) == expected
+    assert bool(as_good(Difference(*minus, None))) == expected
 
 
 def test_the_simplest_rule_that_is_as_good_is_recommended(calm):
@@ -277,7 +276,7 @@ def test_what_chance_could_do_is_not_called_better():
     for weights in ([1.0, 1.02, 1.0], [1.0, 1.0, 1.05]):
         found = judge(DecisionRule.from_weights(weights), P, y)
         kind, sentence = verdict(found)
-        assert kind == "unclear" and is_as_good(found.main.difference) and "Use argmax" in sentence
+        assert kind == "unclear" and as_good(found.main.difference) and "Use argmax" in sentence
 
 
 def test_without_replicates_nothing_is_said_about_chance():

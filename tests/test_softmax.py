@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from confmax.calibration.scaling import log_table, row_losses
+from confmax.calibration.scaling import Sample, log_table, row_losses
 from confmax.kernels.softmax import ROWS, exp_all, log_all, scaled_rows, softmax_rows, weighted_sum
 
 
@@ -86,4 +86,6 @@ def test_tables_of_any_number_of_rows(n, dtype):
     np.testing.assert_allclose(scaled_rows(P, a, b, 1e-6), np.exp(expected), atol=1e-12, **tight)
     y, use = rng.integers(0, 6, n), rng.random(n) < 0.6
     losses = -log_softmax(a * z.astype(np.float64) + b, axis=1)[np.arange(n), y]
-    np.testing.assert_allclose(row_losses(z, y, np.array([a, b]), use), losses[use], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        row_losses(Sample(z, y, np.ones(n)), np.array([a, b]), use), losses[use], rtol=1e-10, atol=1e-12
+    )

@@ -373,6 +373,12 @@ def test_calibration_is_refused():
             confmax.maximize("macro_f1", sp.csr_array(P), y, calibration=kind)
 
 
+@pytest.mark.parametrize("calibrator", [Temperature(2.0), VectorScaling(np.ones(4), np.arange(4.0))], ids=str)
+def test_a_calibrator_transforms_sparse_rows_as_dense_ones(calibrator):
+    P, _, _ = top_k(25, 60, 4, 2)
+    np.testing.assert_array_equal(calibrator.transform(with_zeros(P)), calibrator.transform(P))
+
+
 # --- very many classes -----------------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
-_MODULES = ("calibration", "checks", "metrics", "optimize", "plotting", "populations", "report", "theory")
 _NAMES = {
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
@@ -52,11 +51,12 @@ _NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"confmax.{name}")
-    if name not in _NAMES:
+    if name not in __all__:
         raise AttributeError(f"module 'confmax' has no attribute {name!r}")
+    if name not in _NAMES:
+        return import_module(f"confmax.{name}")
     value = getattr(import_module(f"confmax.{_NAMES[name]}"), name)
+    # the next access finds the name in the module and does not come here
     globals()[name] = value
     return value
 

@@ -19,8 +19,10 @@ def main() -> None:
         )
         sys.exit(2)
     try:
+        # here, because without the extra this import fails and the user is told how to install it
         from confmax.cli import confmax
     except ModuleNotFoundError as error:
+        # any other missing module is a fault of the installation, which a hint at extras would hide
         if error.name not in _EXTRA:
             raise
         print(

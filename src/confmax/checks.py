@@ -46,6 +46,7 @@ def random_table(
     """
     P = rng.dirichlet(np.ones(n_classes), size=n)
     if ties:
+        # a class whose probabilities round to zero stays possible
         P = np.round(P, 1) + 1e-3
         P /= P.sum(axis=1, keepdims=True)
     y = (rng.random(n)[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, n_classes - 1)
@@ -110,6 +111,7 @@ def _check_gradient(metric: Metric, C: Array, step: float = 1e-6) -> None:
         up[index] += step
         down[index] -= step
         numeric[index] = (metric.value(up) - metric.value(down)) / (2 * step)
+    # row sums are fixed, so a constant in a row of the gradient changes no decision
     error = np.abs((analytic - analytic[:, :1]) - (numeric - numeric[:, :1])).max()
     scale = max(1.0, np.abs(numeric).max())
     assert error <= 1e-5 * scale, f"the gradient of {metric.name} differs from its differences by {error:.2g}"
@@ -204,6 +206,7 @@ def _check_statistics(
         _compare(single, expected, rtol, "its answer to each gain alone")
     if table.weight is not None:
         counts = np.random.default_rng(1).integers(0, 3, table.n_rows)
+        # the first rows hold one label of each class, and none may vanish
         counts[: table.n_classes] = 1
         weighted = make(replace(table, weight=counts.astype(float)), share)
         plain = replace(table, weight=None)
@@ -224,15 +227,11 @@ def _compare(got: Confusion, expected: Confusion, rtol: float, what: str) -> Non
 
 def _check_maximum(oracle: Oracle, rng: np.random.Generator, K: int) -> None:
     """An exact answer is at least every constant rule's and every random rule's value of the same gain."""
-    G = rng.normal(size=(1, K, K))
-    best = oracle.maximize(Gains.from_matrix(G), matrix=True)[0]
-    others = oracle.maximize(Gains.from_matrix(rng.normal(size=(20, K, K))), matrix=True)
-    constants = oracle.maximize(Gains.constant(K, range(K)), matrix=True)
-    for rival in (others, constants):
-        assert rival.matrix is not None
-        assert best.matrix is not None
-        ahead = (rival.matrix * G).sum((1, 2)).max() - (best.matrix * G[0]).sum()
-        assert ahead <= 1e-9, f"another rule exceeds the oracle's maximum of a gain by {ahead:.2g}"
+    gain = Gains.from_matrix(rng.normal(size=(K, K)))
+    best = gain.dot(oracle.maximize(gain, matrix=True)).item()
+    rivals = Gains.concatenate([Gains.from_matrix(rng.normal(size=(20, K, K))), Gains.constant(K, range(K))])
+    ahead = gain.dot(oracle.maximize(rivals, matrix=True)).max() - best
+    assert ahead <= 1e-9, f"another rule exceeds the oracle's maximum of a gain by {ahead:.2g}"
 
 
 # --- solvers ----------------------------------------------------------------------------------------------------------
@@ -297,6 +296,7 @@ def _check_run(solver: Solver, metric: Metric, table: Table, mode: str) -> None:
         assert outcome.upper_bound is None, f"{solver.name} gave a bound on labels, where none is valid"
     if outcome.upper_bound is not None:
         assert outcome.upper_bound >= best - 1e-9, f"{solver.name} gave a bound below the value of {metric.name}"
+    # the history records the best value so far, so it cannot fall
     values = [entry.value for entry in outcome.history]
     assert values == sorted(values), f"the best value of {solver.name} fell along its history"
 

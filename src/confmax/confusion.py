@@ -83,6 +83,7 @@ class Confusion:
 
     def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Confusion:
         """Return one confusion of the batch, or several as a batch."""
+        # rules on one table share its class sizes, which are then stored once
         rows = self.rows[index] if self.rows.ndim > 1 else self.rows
         matrix = None if self.matrix is None else self.matrix[index]
         return Confusion(rows, self.diagonal[index], self.columns[index], matrix)
@@ -163,6 +164,7 @@ class Gains:
         """
         scale = np.atleast_2d(np.asarray(a, dtype=np.float64))
         offset = np.zeros_like(scale) if b is None else np.atleast_2d(np.asarray(b, dtype=np.float64))
+        # decisions beyond the classes have no weight: K weights beside more offsets are not stretched
         if 1 < scale.shape[1] < offset.shape[1]:
             size = np.broadcast_shapes(scale.shape[:1], offset.shape[:1])
             scale, offset = (np.broadcast_to(part, (*size, part.shape[1])) for part in (scale, offset))
@@ -184,6 +186,7 @@ class Gains:
     @classmethod
     def concatenate(cls, parts: Sequence[Gains]) -> Gains:
         """Join the batches ``parts``. All become full unless all are reduced in the same way."""
+        # probabilities and distances have no common reduced form, but matrices always exist
         powers = {part.power for part in parts if part.full is None}
         if all(part.full is None for part in parts) and len(powers) == 1:
             scales, offsets = zip(*(part.coefficients() for part in parts), strict=True)
@@ -206,12 +209,14 @@ class Gains:
         if self.full is not None:
             return self.full
         a, b = self.coefficients()
+        # an offset b_j is a constant column of G, because the probabilities of a row sum to one
         full = np.repeat(b[:, None, :], a.shape[1], axis=1)
         full[:, :, : a.shape[1]] = _features(a.shape[1], self.power) * a[:, None, :] + b[:, None, : a.shape[1]]
         return full
 
     def dot(self, S: Confusion) -> Array:
         """Return ``<G, C>`` (B,) of each gain with each confusion of a batch ``S`` of B, or with one."""
+        # reduced gains need no matrix, which would be K times as large
         if self.full is None and self.power == 0:
             a, b = self.pair()
             return np.asarray((a * S.diagonal).sum(axis=-1) + (b * S.columns).sum(axis=-1))
@@ -280,6 +285,7 @@ def sum_of_others(x: Array) -> Array:
     [1e-20, 1.0]
     """
     out = np.zeros(x.shape)
+    # what is before k plus what is behind it: the sum of all less x_k would cancel where x_k is nearly all
     out[..., 1:] = np.cumsum(x[..., :-1], axis=-1)
     out[..., :-1] += np.cumsum(x[..., :0:-1], axis=-1)[..., ::-1]
     return out

@@ -26,16 +26,15 @@ STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where bytes go: ``path`` after its last link, ``old`` the status of what is there, ``stream`` if it is ours."""
+    """Where bytes go: ``path`` after its last link, ``old`` the status of the regular file that is replaced.
+
+    What is written ``in_place`` is a device, a pipe, or the ``stream`` of this process that has this descriptor.
+    """
 
     path: Path
-    old: os.stat_result | None
+    old: os.stat_result | None = None
+    in_place: bool = False
     stream: int | None = None
-
-    @property
-    def is_regular(self) -> bool:
-        """Whether a regular file is there, which is replaced."""
-        return self.old is not None and self.stream is None and stat.S_ISREG(self.old.st_mode)
 
 
 def check_place(path: Path) -> None:
@@ -58,7 +57,7 @@ def replaces(path: Path) -> bool:
     ValueError
         As `check_place`.
     """
-    return _resolved(path).is_regular
+    return _resolved(path).old is not None
 
 
 def same_place(one: Path, other: Path) -> bool:
@@ -73,12 +72,12 @@ def is_stream(path: Path) -> bool:
 
     Nothing of its name says what format such a place takes.
     """
-    try:
+    with suppress(OSError):
         mode = path.stat().st_mode
-    except OSError:
-        return False
-    named = str(path.absolute()).startswith(STREAMS)
-    return named or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        # a stream that was redirected to a file looks like a file, so its name counts as well
+        named = str(path.absolute()).startswith(STREAMS)
+        return named or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    return False
 
 
 def is_stdout(path: Path) -> bool:
@@ -104,10 +103,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """
     place = _resolved(path)
     try:
-        if place.old is None or place.is_regular:
-            _replace(place, data)
-        else:
-            _write_in_place(place, data)
+        (_write_in_place if place.in_place else _replace)(place, data)
     except OSError as error:
         # a failed write does not say which file it belongs to, a failed rename names the temporary one
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
@@ -124,13 +120,13 @@ def _resolved(path: Path) -> _Place:
     if old is not None:
         stream = _own_stream(path, old)
         if stream is not None:
-            return _Place(path, old, stream)
+            return _Place(path, in_place=True, stream=stream)
         if stat.S_ISDIR(old.st_mode):
             raise ValueError(f"{path} is a directory; name the file to write in it")
         if stat.S_ISCHR(old.st_mode) or stat.S_ISFIFO(old.st_mode):
             _check_permission(path)
             # not what links lead to: behind /dev/fd/3 there is no path that can be opened
-            return _Place(path, old)
+            return _Place(path, in_place=True)
         if not stat.S_ISREG(old.st_mode):
             what = "a socket" if stat.S_ISSOCK(old.st_mode) else "a block device"
             raise ValueError(f"{path} is {what}, not a file; choose another name")
@@ -193,6 +189,7 @@ def _replace(place: _Place, data: bytes) -> None:
                 os.chown(beside, place.old.st_uid, place.old.st_gid)
             os.chmod(beside, stat.S_IMODE(place.old.st_mode))
         os.replace(beside, place.path)
+    # an interrupt must not leave a part of a file behind either
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -201,6 +198,7 @@ def _replace(place: _Place, data: bytes) -> None:
 def _write_in_place(place: _Place, data: bytes) -> None:
     """Write to a device, a pipe, or the output of this process."""
     if place.stream is None:
+        # a terminal that is written to must not become the one that controls this process
         handle = os.open(place.path, os.O_WRONLY | os.O_NOCTTY)
     else:
         # the same offset as that of what is printed

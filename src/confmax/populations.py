@@ -100,6 +100,7 @@ class FinitePopulation:
 
     def eta(self, X: ArrayLike) -> Array:
         """Return the class probabilities (n, K) at points X (n, d), which must be points of the population."""
+        # equal numbers have equal hashes, so 0, 0.0 and -0.0 are the same point
         place = {tuple(point): row for row, point in enumerate(self.features.tolist())}
         found = np.array([place.get(tuple(point), -1) for point in _points(X, self.features.shape[1]).tolist()], int)
         if (found < 0).any():
@@ -192,6 +193,7 @@ class GaussianMixture:
         score = np.empty((len(asked), len(self.priors)))
         for k, (mean, factor) in enumerate(zip(self.means, lower, strict=True)):
             z = np.linalg.solve(factor, (asked - mean).T)
+            # in logarithms: far from all means every density would be zero in float64
             score[:, k] = np.log(self.priors[k]) - np.log(np.diag(factor)).sum() - 0.5 * (z * z).sum(axis=0)
         odds = np.exp(score - score.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
@@ -217,6 +219,7 @@ class GaussianMixture:
                 f"per_class must be a power of two, because the grid is a Sobol sequence; got {per_class!r}"
             )
         K, d = self.means.shape
+        # the sequence begins at zero, where the quantile is infinite: points move to the middle of their cells
         unit = qmc.Sobol(d, scramble=False).random(per_class) + 0.5 / per_class
         z = ndtri(unit)
         lower = np.linalg.cholesky(self.covariances)
@@ -307,6 +310,7 @@ def eta_error(population: Population, model: Any, *, per_class: int = PER_CLASS)
             f"shape ({n}, {len(classes)})"
         )
     estimate = np.zeros((n, K))
+    # a classifier has no column for a class that it was not fitted on
     estimate[:, classes.astype(np.intp)] = checked_probabilities(given)
     return float(weight @ np.abs(estimate - eta).sum(axis=1) / weight.sum())
 
@@ -373,5 +377,6 @@ def _size(n: int) -> int:
 
 def _draw_classes(proba: Array, source: np.random.Generator) -> NDArray[np.int64]:
     """Draw one class per row of probabilities (n, K)."""
+    # scaled by the sum: a row whose sum is below one by rounding must not draw a class beyond the last
     below = proba.cumsum(axis=1) < source.random(len(proba))[:, None] * proba.sum(axis=1, keepdims=True)
     return np.asarray(below[:, :-1].sum(axis=1), dtype=np.int64)

@@ -60,10 +60,23 @@ class Temperature:
 
         With T = 1 and the lowest floor, the result is ``proba`` itself.
         """
+        # probabilities that nothing changes are not copied, whatever their size
         identity = self.temperature == 1.0 and self.floor == FLOOR
-        return scaled(proba, self._parameters, self.floor, identity=identity)
+        return scaled(proba, self.parameters, self.floor, identity=identity)
 
-    def _parameters(self, K: int) -> tuple[Array, Array]:
+    def parameters(self, K: int) -> tuple[Array, Array]:
+        """Return the power and the offset of every class.
+
+        Parameters
+        ----------
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        ndarray (K,), ndarray (K,)
+            ``1 / T`` and zero.
+        """
         return np.full(K, 1.0 / self.temperature), np.zeros(K)
 
     def reordered(self, index: Sequence[int]) -> Temperature:
@@ -113,6 +126,7 @@ class VectorScaling:
                 f"value; got shapes {a.shape}, {b.shape}"
             )
         for name, part in (("a", a), ("b", b)):
+            # a rule that is frozen must not change through an array that its maker still holds
             part.flags.writeable = False
             object.__setattr__(self, name, part)
         object.__setattr__(self, "floor", _checked_floor(self.floor))
@@ -128,10 +142,28 @@ class VectorScaling:
         With a = 1, b = 0 and the lowest floor, the result is ``proba`` itself. Raise a ValueError if the number of
         columns is another one than K.
         """
+        # equal offsets cancel in the softmax
         identity = (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR
-        return scaled(proba, self._parameters, self.floor, identity=bool(identity))
+        return scaled(proba, self.parameters, self.floor, identity=bool(identity))
 
-    def _parameters(self, K: int) -> tuple[Array, Array]:
+    def parameters(self, K: int) -> tuple[Array, Array]:
+        """Return the power and the offset of every class.
+
+        Parameters
+        ----------
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        ndarray (K,), ndarray (K,)
+            ``a`` and ``b``.
+
+        Raises
+        ------
+        ValueError
+            If the calibration is for another number of classes.
+        """
         if len(self.a) != K:
             raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {K} columns")
         return self.a, self.b

@@ -18,7 +18,6 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,16 @@ from confmax.calibration.rows import Rows, labelled, most_rows
 from confmax.calibration.scaling import (
     FLOOR,
     FLOOR_WORTH,
+    FULL,
+    NEWTON_CLASSES,
+    NO_SECOND,
+    derivatives,
     fit_power,
     fit_vector,
-    hessian_at,
     left_out_losses,
+    losses_of,
+    one_power,
     row_losses,
-    vector_loss,
 )
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
@@ -43,8 +46,6 @@ from confmax.tables.folds import cross_fit, masks
 CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
 KINDS = ("temperature", "vector")
 FOLD_TOL = 1e-3  # nats of the total loss
-
-_Fit = Callable[[NDArray[np.bool_]], Callable[[NDArray[np.bool_]], Array]]
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,7 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     _need_labels(table.in_memory(), kind)
-    rows = labelled(table, 0)
-    rows, theta = _first_fit(rows, kind)
+    rows, theta = _first_fit(labelled(table, 0), kind)
     return _calibrator(kind, theta, rows.floor)
 
 
@@ -170,8 +170,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         probabilities.
     """
     check_calibration(kind)
-    table = table.in_memory()
-    if kind is None or (_is_word(kind, "auto") and (table.labels is None or table.is_truncated)):
+    table, word = table.in_memory(), kind if isinstance(kind, str) else "given"
+    if kind is None or (word == "auto" and (table.labels is None or table.is_truncated)):
         return None
     if table.is_truncated:
         raise ValueError(
@@ -184,32 +184,30 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     _need_labels(table, kind)
     rows = labelled(table, seed)
     sample = rows.take(most_rows(rows.proba, CHOICE_CELLS))
-    kinds = {"auto": KINDS}.get(kind, (kind,)) if isinstance(kind, str) else (kind,)
-    losses = {"none": -np.log(_of_truth(sample.proba, sample.labels))}
+    everything = np.ones(len(sample.labels), dtype=np.bool_)
+    losses: dict[str, Array | None] = {"none": _losses(sample, None, everything)}
     starts: dict[str, tuple[Rows, Array]] = {}
     group = sample.copies()
-    for each in kinds:
-        name = each if isinstance(each, str) else "given"
-        if isinstance(each, str):
-            starts[name] = _first_fit(sample, each)
-            each_loss = _left_out(*starts[name], each, group)
+    for name in KINDS if word == "auto" else (word,):
+        if name == "given":
+            losses[name] = _of_folds(sample, _on_others(sample, name, None, kind))
         else:
-            each_loss = _held_out(sample.folds(), _of_object(sample, each))
-        if each_loss is not None:
-            losses[name] = each_loss
-    found = _simplest(losses, sample, group) if _is_word(kind, "auto") else name
-    means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in losses.items()}
-    means = means if len(means) > 1 else {}
+            starts[name] = _first_fit(sample, name)
+            losses[name] = _left_out(*starts[name], name, group)
+    known = {name: loss for name, loss in losses.items() if loss is not None}
+    found = _simplest(known, sample, group) if word == "auto" else word
+    # without a comparison there is nothing to tell
+    means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in known.items() if len(known) > 1}
     if found == "none":
         return Calibration("none", None, before, before, means)
     if found == "given":
-        calibrator: Any = _fit_object(kind, rows.proba, rows.labels, rows.weight)
+        calibrator: Any = _fit_object(kind, rows, slice(None))
     else:
         # only a sample leaves something to be done
         part, theta = starts[found]
         if sample is not rows:
             part = rows.at(part.floor)
-            theta = _fitted(part, found, part.weight, theta)
+            theta = _fitted(part, found, theta)
         calibrator = _calibrator(found, theta, part.floor)
     return Calibration(found, calibrator, before, log_loss(table.calibrated(calibrator)), means)
 
@@ -234,18 +232,16 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
     rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
     fold, out = rows.folds(), rows.proba.copy()
-    others = None
-    if found.kind in KINDS:
-        others = _on_others(rows, _parameters(found.calibrator, rows.proba.shape[1]), found.kind)
+    start = None
+    if isinstance(found.calibrator, (Temperature, VectorScaling)):
+        start = np.array(found.calibrator.parameters(out.shape[1]))
+    refit = _on_others(rows, found.kind, start, given)
+    # no fold changes a calibrator that was passed fitted
+    is_fixed = found.kind == "none" or (found.kind == "given" and start is not None)
 
+    # a fold that holds all rows leaves none to fit on
     def fitted(part: NDArray[np.bool_]) -> Any:
-        if part.all():
-            return found.calibrator
-        if others is not None:
-            return _calibrator(found.kind, others(~part), rows.floor)
-        if found.kind == "given" and not isinstance(given, (Temperature, VectorScaling)):
-            return _fit_object(given, rows.proba[~part], rows.labels[~part], rows.weight[~part])
-        return found.calibrator
+        return found.calibrator if is_fixed or part.all() else refit(part)
 
     for part, calibrator in cross_fit(fitted, masks(fold)):
         out[part] = apply_calibrator(calibrator, rows.proba[part])
@@ -273,8 +269,7 @@ def log_loss(table: Table) -> float | None:
     table = table.in_memory()
     if table.labels is None:
         return None
-    of_truth = np.maximum(table.probability_of(table.labels).astype(np.float64), FLOOR)
-    return float(np.average(-np.log(of_truth), weights=table.weight))
+    return float(np.average(losses_of(table.probability_of(table.labels)), weights=table.weight))
 
 
 def check_calibration(kind: Any) -> None:
@@ -293,40 +288,41 @@ def check_calibration(kind: Any) -> None:
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-def _is_word(kind: Any, word: str) -> bool:
-    return isinstance(kind, str) and kind == word
-
-
 def _need_labels(table: MemoryTable, kind: Any) -> None:
     if table.labels is None:
         shown = repr(kind) if isinstance(kind, str) else type(kind).__name__
         raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")
 
 
-def _of_truth(proba: NDArray[Any], labels: NDArray[np.int64]) -> Array:
-    """Return the probability of every row's true class (n,), at least the floor."""
-    return np.maximum(proba[np.arange(len(labels)), labels].astype(np.float64), FLOOR)
+def _losses(rows: Rows, calibrator: Any, part: NDArray[np.bool_]) -> Array:
+    """Return the log loss of the rows of a ``part`` under a calibrator, or of their raw probabilities."""
+    if isinstance(calibrator, (Temperature, VectorScaling)):
+        return row_losses(rows, np.array(calibrator.parameters(rows.z.shape[1])), part)
+    proba, labels = apply_calibrator(calibrator, rows.proba[part]), rows.labels[part]
+    return losses_of(proba[np.arange(len(labels)), labels])
 
 
-def _fitted(rows: Rows, kind: str, weight: Array, start: Array | None = None) -> Array:
+def _fitted(
+    rows: Rows, kind: str, start: Array | None = None, *, curvature: Array | None = None, tol: float = 1e-8
+) -> Array:
     """Return the parameters (2, K) of a kind."""
-    K = rows.proba.shape[1]
     if kind == "vector" and start is not None:
-        return fit_vector(rows.z, rows.labels, weight, start)
-    power = fit_power(rows.z, rows.labels, weight, 1.0 if start is None else float(start[0, 0]))
-    common = np.array([np.full(K, power), np.zeros(K)])
-    return common if kind == "temperature" else fit_vector(rows.z, rows.labels, weight, common)
+        return fit_vector(rows, start, curvature=curvature, tol=tol)
+    # the best temperature is near the best powers, and has one parameter to find
+    power = fit_power(rows, 1.0 if start is None else float(start[0, 0]), tol=tol)
+    common = one_power(power, rows.z.shape[1])
+    return common if kind == "temperature" else fit_vector(rows, common)
 
 
 def _first_fit(rows: Rows, kind: str) -> tuple[Rows, Array]:
     """Return the parameters (2, K) of a kind and the rows over the floor that suits it."""
-    theta = _fitted(rows, kind, rows.weight)
+    theta = _fitted(rows, kind)
     if kind == "temperature" or rows.floor == FLOOR:
         return rows, theta
     # the floor was chosen for a temperature; powers and offsets of each class may do without it
     low = rows.at(FLOOR)
-    other = _fitted(low, kind, rows.weight)
-    saved = vector_loss(low.z, rows.labels, rows.weight, other) - vector_loss(rows.z, rows.labels, rows.weight, theta)
+    other = _fitted(low, kind)
+    saved = derivatives(low, other, NO_SECOND)[0] - derivatives(rows, theta, NO_SECOND)[0]
     return (rows, theta) if saved > FLOOR_WORTH else (low, other)
 
 
@@ -336,56 +332,38 @@ def _calibrator(kind: str, theta: Array, floor: float) -> Temperature | VectorSc
     return VectorScaling(theta[0], theta[1], floor)
 
 
-def _parameters(calibrator: Any, K: int) -> Array:
-    """Return powers and offsets (2, K) of a calibrator of one of the kinds."""
-    if isinstance(calibrator, Temperature):
-        return np.array([np.full(K, 1.0 / calibrator.temperature), np.zeros(K)])
-    return np.array([calibrator.a, calibrator.b])
+def _on_others(rows: Rows, kind: str, start: Array | None, given: Any = None) -> Callable[[NDArray[np.bool_]], Any]:
+    """Return what fits a calibrator on the rows outside of a part, from ``start`` (2, K), the fit on all rows."""
+    if start is None:
+        return lambda part: _fit_object(given, rows, ~part)
+    # the Hessian of all rows is nearly that of four folds in five: every fold begins with it
+    curvature = None
+    if kind == "vector" and rows.z.shape[1] <= NEWTON_CLASSES:
+        curvature = derivatives(rows, start, FULL)[2]
+
+    def fitted(part: NDArray[np.bool_]) -> Temperature | VectorScaling:
+        others = replace(rows, weight=rows.weight * ~part)
+        return _calibrator(kind, _fitted(others, kind, start, curvature=curvature, tol=FOLD_TOL), rows.floor)
+
+    return fitted
 
 
-def _on_others(rows: Rows, start: Array, kind: str) -> Callable[[NDArray[np.bool_]], Array]:
-    """Return what fits a kind on training rows; it begins at ``start`` (2, K), the fit on all rows."""
-    curvature = hessian_at(rows.z, rows.labels, rows.weight, start) if kind == "vector" else None
-
-    def theta(train: NDArray[np.bool_]) -> Array:
-        weight = rows.weight * train
-        if kind == "vector":
-            return fit_vector(rows.z, rows.labels, weight, start, curvature=curvature, tol=FOLD_TOL)
-        power = fit_power(rows.z, rows.labels, weight, float(start[0, 0]), tol=FOLD_TOL)
-        return np.array([np.full(start.shape[1], power), np.zeros(start.shape[1])])
-
-    return theta
-
-
-def _of_kind(rows: Rows, start: Array, kind: str) -> _Fit:
-    """Return what fits a kind without some rows, and gives the losses of rows under this fit."""
-    theta = _on_others(rows, start, kind)
-    return lambda part: partial(row_losses, rows.z, rows.labels, theta(~part))
-
-
-def _of_object(rows: Rows, given: Any) -> _Fit:
-    def fit(part: NDArray[np.bool_]) -> Callable[[NDArray[np.bool_]], Array]:
-        fitted = _fit_object(given, rows.proba[~part], rows.labels[~part], rows.weight[~part])
-        return lambda rest: -np.log(_of_truth(apply_calibrator(fitted, rows.proba[rest]), rows.labels[rest]))
-
-    return fit
-
-
-def _fit_object(given: Any, proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -> Any:
-    """Fit a copy of the caller's object."""
+def _fit_object(given: Any, rows: Rows, use: NDArray[np.bool_] | slice) -> Any:
+    """Fit a copy of the caller's object on the rows to ``use``."""
     own = copy.deepcopy(given)
     takes = "sample_weight" in inspect.signature(own.fit).parameters
-    own.fit(proba, labels, **({"sample_weight": weight} if takes else {}))
+    own.fit(rows.proba[use], rows.labels[use], **({"sample_weight": rows.weight[use]} if takes else {}))
     return own
 
 
-def _held_out(fold: NDArray[np.int64], fit: _Fit) -> Array | None:
+def _of_folds(rows: Rows, fit: Callable[[NDArray[np.bool_]], Any]) -> Array | None:
     """Return every row's loss (n,) under what was fitted on the other folds; None where one fold holds all rows."""
+    fold = rows.folds()
     if (fold == fold[0]).all():
         return None
     out = np.empty(len(fold))
-    for part, losses in cross_fit(fit, masks(fold)):
-        out[part] = losses(part)
+    for part, calibrator in cross_fit(fit, masks(fold)):
+        out[part] = _losses(rows, calibrator, part)
     return out
 
 
@@ -395,8 +373,8 @@ def _left_out(rows: Rows, theta: Array, kind: str, group: NDArray[np.intp]) -> A
     Of very many classes, whose fits have no Hessian, under the fits without one fold each."""
     if group.max() == 0:
         return None
-    losses = left_out_losses(rows.z, rows.labels, rows.weight, theta, group, common=kind == "temperature")
-    return losses if losses is not None else _held_out(rows.folds(), _of_kind(rows, theta, kind))
+    losses = left_out_losses(rows, theta, group, common=kind == "temperature")
+    return losses if losses is not None else _of_folds(rows, _on_others(rows, kind, theta))
 
 
 def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> str:
@@ -406,6 +384,7 @@ def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> 
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
     best = min(means, key=lambda kind: means[kind])
+    # the dictionary begins with the simplest kind
     for kind in losses:
         worse = means[kind] - means[best]
         off = np.bincount(group, weights=rows.weight * (losses[kind] - losses[best] - worse))

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.calibration.scaling import losses_of
 from confmax.confusion import Array
 from confmax.tables import Table
 
-FLOOR = 1e-12  # of a probability in a logarithm, as in `confmax.calibration.log_loss`
 CELLS = 1 << 22  # of the rows on which other orders of the columns are tried
 MOST_CLASSES = 500  # for which they are
 SHOWN = 8
@@ -59,16 +59,16 @@ def doubt_of_order(
     if rows.labels is None or rows.is_truncated:
         return ""
     labels, weight = rows.labels, np.ones(rows.n_rows) if rows.weight is None else rows.weight
-    loss = _losses(rows.probability_of(labels))
+    loss = losses_of(rows.probability_of(labels))
     if likely is not None:
-        there = _losses(rows.probability_of(np.asarray(likely)[labels]))
+        there = losses_of(rows.probability_of(np.asarray(likely)[labels]))
         if _exceeds(loss, there, weight):
             return (
                 f"the columns were assumed to be in the order {_shown(rows.classes)}, but the order of scikit-learn's "
                 f"predict_proba, {_named(rows.classes, likely)}, fits the labels better (log loss "
                 f"{_mean(there, weight):.2f} instead of {_mean(loss, weight):.2f}); {WAY_OUT}"
             )
-    shares = -np.log(np.maximum(rows.label_weight(), FLOOR))[labels]
+    shares = losses_of(rows.label_weight())[labels]
     if not _exceeds(loss, shares, weight):
         return ""
     told = (
@@ -76,7 +76,7 @@ def doubt_of_order(
         f"{_mean(shares, weight):.2f}: "
     )
     order = _best_order(rows.dense("the search of an order").proba, labels, weight)
-    there = loss if order is None else _losses(rows.probability_of(np.asarray(order)[labels]))
+    there = loss if order is None else losses_of(rows.probability_of(np.asarray(order)[labels]))
     if _exceeds(loss, there, weight, 2 + math.sqrt(2 * math.lgamma(rows.n_classes + 1))):
         return told + (
             f"the columns are probably in another order than the classes (in the order "
@@ -95,12 +95,6 @@ def doubt_of_order(
     )
 
 
-def _losses(of_truth: Any) -> Array:
-    """Return the log loss (n,) of probabilities of the true classes (n,)."""
-    values = np.asarray(of_truth, dtype=np.float64)
-    return -np.log(np.maximum(values, FLOOR))
-
-
 def _mean(values: Array, weight: Array) -> float:
     return float(np.average(values, weights=weight))
 
@@ -109,6 +103,7 @@ def _exceeds(one: Array, other: Array, weight: Array, errors: float = 2.0) -> bo
     """Whether the mean of ``one`` (n,) exceeds that of ``other`` by more than so many standard ``errors``."""
     excess = one - other
     mean = _mean(excess, weight)
+    # the difference is paired: both losses are of the same rows
     deviation = np.sqrt(float((weight**2 * (excess - mean) ** 2).sum())) / float(weight.sum())
     return mean > errors * deviation + 1e-9
 
@@ -121,7 +116,8 @@ def _best_order(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
     if K > MOST_CLASSES:
         return None
     step = 1 + n * K // CELLS
-    logs = -np.log(np.maximum(proba[::step].astype(np.float64), FLOOR)) * weight[::step, None]
+    # every so many rows of a large table: a wrong order is plain on a sample
+    logs = losses_of(proba[::step]) * weight[::step, None]
     losses = np.array([np.bincount(labels[::step], weights=logs[:, j], minlength=K) for j in range(K)]).T
     return linear_sum_assignment(losses)[1].tolist()
 

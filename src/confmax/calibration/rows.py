@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration.scaling import best_floor, log_table
-from confmax.confusion import Array
+from confmax.calibration.scaling import Sample, best_floor, log_table
 from confmax.tables import Table
 from confmax.tables.fingerprints import mixed
 from confmax.tables.folds import dealt, row_draws
@@ -20,7 +19,7 @@ ROWS_PER_CLASS = 10  # but on at least this many rows per class
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Sample):
     """Labelled rows that have weight, their weights in units of rows, and their folds.
 
     Weights are relative. They are scaled to sum to ``(sum w)^2 / sum w^2``, the number of equally weighted rows that
@@ -28,11 +27,8 @@ class Rows:
     """
 
     proba: NDArray[Any]
-    labels: NDArray[np.int64]
-    weight: Array
     hashes: NDArray[np.uint64]
     seed: int
-    z: NDArray[Any]
     floor: float
 
     def folds(self) -> NDArray[np.int64]:
@@ -63,6 +59,7 @@ class Rows:
 def labelled(table: Table, seed: int) -> Rows:
     """Return the rows of a labelled table, with folds by a seed."""
     table = table.dense("the fit of a calibration")
+    # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
     labels, hashes = table.labels, table.unordered_hashes()
     assert labels is not None
     P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight
@@ -74,7 +71,7 @@ def labelled(table: Table, seed: int) -> Rows:
     # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
     few = _smallest(hashes, most_rows(P, FLOOR_CELLS))
     floor = best_floor(P[few], labels[few], weight[few])
-    return Rows(P, labels, weight, hashes, seed, log_table(P, floor), floor)
+    return Rows(log_table(P, floor), labels, weight, P, hashes, seed, floor)
 
 
 def most_rows(P: NDArray[Any], cells: int) -> int:

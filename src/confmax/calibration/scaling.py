@@ -14,6 +14,8 @@ from .66 to .57 under vector scaling (`benchmarks/RESULTS.md`, section calibrati
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ PARTS, PART_ROWS = 64, 4096
 MAX_STEPS, MAX_WIDE_STEPS, MEMORY = 60, 500, 20
 TINY, MOST_SHARE = 1e-300, 0.9  # where a group has nearly all curvature along its step, a step says little
 
-_NO_SECOND, _BLOCKS, _FULL = 0, 1, 2
+NO_SECOND, BLOCKS, FULL = 0, 1, 2  # second derivatives: none, of each class by itself (3, K), or all (2K, 2K)
 
 
 # --- sums over rows ---------------------------------------------------------------------------------------------------
@@ -83,9 +85,8 @@ def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-unty
         for r in range(n):
             i = rows[r]
             mean = weighted_sum(q[r], z[i], 0.0, 1)
-            true = z[i, y[i]]
-            out[0] += w[i] * (log_total[r] - power * true)
-            out[1] += w[i] * (mean - true)
+            out[0] += w[i] * (log_total[r] - power * z[i, y[i]])
+            out[1] += w[i] * (mean - z[i, y[i]])
             out[2] += w[i] * weighted_sum(q[r], z[i], mean, 2)
 
 
@@ -141,23 +142,53 @@ def _subtract_products(v, u, n, second):  # type: ignore[no-untyped-def]
                 row[c] -= (v0 * u0[c] + v1 * u1[c]) + (v2 * u2[c] + v3 * u3[c])
 
 
-def _edges(n: int) -> NDArray[np.int64]:
-    """Return where the parts begin and end: a function of the number of rows alone."""
-    return np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64)
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that a calibrator is fitted on.
+
+    Attributes
+    ----------
+    z : ndarray (n, K)
+        Logarithms of the probabilities over a floor (`log_table`).
+    labels : ndarray (n,)
+        Columns of the true classes.
+    weight : ndarray (n,)
+        In rows; rows of weight zero are skipped.
+    """
+
+    z: NDArray[Any]
+    labels: NDArray[np.int64]
+    weight: Array
+
+
+def _in_parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
+    """Return what ``work(start, stop)`` makes of the parts of n rows, whose ends depend on this number alone."""
+    edges = np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64)
+    return run_parts(lambda part: work(edges[part], edges[part + 1]), len(edges) - 1)
 
 
 def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
     """Return ``log(proba + floor)`` (n, K) in the table's dtype."""
-    out, edges = np.empty_like(proba), _edges(len(proba))
-    run_parts(lambda part: _logs(proba, edges[part], edges[part + 1], floor, out), len(edges) - 1)
+    out = np.empty_like(proba)
+    _in_parts(len(proba), lambda start, stop: _logs(proba, start, stop, floor, out))
     return out
 
 
-def row_losses(z: NDArray[Any], y: NDArray[np.int64], theta: Array, use: NDArray[np.bool_]) -> Array:
+def row_losses(rows: Sample, theta: Array, use: NDArray[np.bool_]) -> Array:
     """Return the log loss in nats of the rows to ``use``, under parameters ``theta = (a, b)`` (2, K)."""
-    out, edges = np.empty(len(z)), _edges(len(z))
-    run_parts(lambda part: _losses(z, y, use, edges[part], edges[part + 1], theta[0], theta[1], out), len(edges) - 1)
+    out, (a, b) = np.empty(len(rows.z)), theta
+    _in_parts(len(out), lambda start, stop: _losses(rows.z, rows.labels, use, start, stop, a, b, out))
     return out[use]
+
+
+def losses_of(of_truth: NDArray[Any]) -> Array:
+    """Return the log losses (n,) in nats of probabilities of the true classes (n,); below 1e-12 they count as 1e-12."""
+    return np.asarray(-np.log(np.maximum(of_truth.astype(np.float64), FLOOR)))
+
+
+def one_power(power: float, K: int) -> Array:
+    """Return the parameters (2, K) of one power for all classes, and no offsets."""
+    return np.array([np.full(K, power), np.zeros(K)])
 
 
 # --- what is left out -------------------------------------------------------------------------------------------------
@@ -172,9 +203,7 @@ def _times(vectors, start, stop, matrix, out):  # type: ignore[no-untyped-def]
                 out[r, j] += vectors[r, i] * matrix[i, j]
 
 
-def left_out_losses(
-    z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, group: NDArray[np.intp], *, common: bool
-) -> Array | None:
+def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, common: bool) -> Array | None:
     """Return the log loss (n,) of every row under the fit without the rows of its group.
 
     A Newton step leads from the fit on all rows to the fit without a group, with the Hessian of the other rows along
@@ -182,8 +211,8 @@ def left_out_losses(
 
     Parameters
     ----------
-    z, y, w
-        Log-probabilities (n, K), labels (n,), weights (n,) in rows.
+    rows : Sample
+        All rows.
     theta : ndarray (2, K)
         The fit on all rows: powers and offsets.
     group : ndarray (n,)
@@ -196,60 +225,54 @@ def left_out_losses(
     ndarray (n,) or None
         None with more classes than have a Hessian.
     """
-    n, K = z.shape
+    n, K = rows.z.shape
     if K > NEWTON_CLASSES:
         return None
-    a, b = theta
-    d = 1 if common else 2 * K
-    slope, bend, out = np.empty((n, d)), np.empty(n), np.empty(n)
-    edges = _edges(n)
+    y, w, (a, b) = rows.labels, rows.weight, theta
 
-    def slopes(part: int) -> None:
-        rows = slice(edges[part], edges[part + 1])
-        x, wide = z[rows].astype(np.float64), w[rows, None]
+    def slopes(start: int, stop: int) -> Array:
+        x = rows.z[start:stop].astype(np.float64)
         q = _softmax(x * a + b)
-        bend[rows] = w[rows] * _variance(q, x) if common else 0.0
-        q[np.arange(len(q)), y[rows]] -= 1.0
-        slope[rows] = (q * x).sum(axis=1, keepdims=True) * wide if common else np.concatenate([q * x, q], axis=1) * wide
+        # probabilities less labels: the derivative of the loss by the scores
+        q[np.arange(len(q)), y[start:stop]] -= 1.0
+        by = (q * x).sum(axis=1, keepdims=True) if common else np.concatenate([q * x, q], axis=1)
+        return np.asarray(by * w[start:stop, None])
 
-    run_parts(slopes, len(edges) - 1)
+    slope = np.concatenate(_in_parts(n, slopes))
     if common:
-        inverse = np.array([[1.0 / (PRECISION + float(bend.sum()))]])
+        inverse = np.array([[1.0 / _power_derivatives(rows, float(a[0]))[2]]])
     else:
         free = np.append(a > 0, np.ones(K, dtype=np.bool_))  # a power that the fit holds at zero stays there
-        inverse = np.zeros((d, d))
-        hessian = _vector_at(z, y, w, theta.reshape(-1), _FULL)[2]
+        inverse = np.zeros((2 * K, 2 * K))
+        hessian = derivatives(rows, theta, FULL)[2]
         inverse[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
     order = np.argsort(group, kind="stable")
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     slope = np.add.reduceat(slope[order], firsts, axis=0)
-    step, places = np.zeros_like(slope), _edges(len(slope))
-    run_parts(lambda part: _times(slope, places[part], places[part + 1], inverse, step), len(places) - 1)
+    step = np.zeros_like(slope)
+    _in_parts(len(slope), lambda start, stop: _times(slope, start, stop, inverse, step))
 
-    def along(rows: slice) -> tuple[Array, Array]:
-        x, moved = z[rows].astype(np.float64), step[group[rows]]
+    def along(start: int, stop: int) -> tuple[Array, Array]:
+        x, moved = rows.z[start:stop].astype(np.float64), step[group[start:stop]]
         return x * a + b, x * moved if common else x * moved[:, :K] + moved[:, K:]
 
-    def bends(part: int) -> None:
-        rows = slice(edges[part], edges[part + 1])
-        score, change = along(rows)
-        bend[rows] = w[rows] * _variance(_softmax(score), change)
+    def bends(start: int, stop: int) -> Array:
+        score, change = along(start, stop)
+        q = _softmax(score)
+        mean = (q * change).sum(axis=1, keepdims=True)
+        return np.asarray(w[start:stop] * (q * (change - mean) ** 2).sum(axis=1))
 
-    run_parts(bends, len(edges) - 1)
     # of all curvature along the step, the share of the group itself is gone with it
-    share = np.add.reduceat(bend[order], firsts) / np.maximum((slope * step).sum(axis=1), TINY)
-    longer = 1.0 / (1.0 - np.minimum(share, MOST_SHARE))
+    bend = np.add.reduceat(np.concatenate(_in_parts(n, bends))[order], firsts)
+    longer = 1.0 / (1.0 - np.minimum(bend / np.maximum((slope * step).sum(axis=1), TINY), MOST_SHARE))
 
-    def losses(part: int) -> None:
-        rows = slice(edges[part], edges[part + 1])
-        score, change = along(rows)
-        score += change * longer[group[rows], None]
-        top = score.max(axis=1)
-        true = score[np.arange(len(score)), y[rows]]
-        out[rows] = top + np.log(np.exp(score - top[:, None]).sum(axis=1)) - true
+    def losses(start: int, stop: int) -> Array:
+        score, change = along(start, stop)
+        score += change * longer[group[start:stop], None]
+        score -= score.max(axis=1, keepdims=True)
+        return np.asarray(np.log(np.exp(score).sum(axis=1)) - score[np.arange(len(score)), y[start:stop]])
 
-    run_parts(losses, len(edges) - 1)
-    return out
+    return np.concatenate(_in_parts(n, losses))
 
 
 def _softmax(score: Array) -> Array:
@@ -257,36 +280,25 @@ def _softmax(score: Array) -> Array:
     return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
-def _variance(q: Array, x: Array) -> Array:
-    """Return the variance (n,) of ``x`` (n, K) under probabilities ``q``."""
-    mean = (q * x).sum(axis=1, keepdims=True)
-    return np.asarray((q * (x - mean) ** 2).sum(axis=1))
-
-
 # --- the minimisers ---------------------------------------------------------------------------------------------------
 
 
-def fit_power(z: NDArray[Any], y: NDArray[np.int64], w: Array, start: float = 1.0, *, tol: float = 1e-8) -> float:
+def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
     """Return the power ``1 / T`` of least penalised log loss, by Newton steps inside a shrinking bracket.
 
     Parameters
     ----------
-    z, y, w
-        Log-probabilities (n, K), labels (n,), weights (n,) in rows; rows of weight zero are skipped.
+    rows : Sample
+        The rows.
     start : float
         Where to begin.
     tol : float
         Expected decrease of the total loss, nats, of the last step that is taken.
     """
-    edges, zero = _edges(len(z)), np.zeros(z.shape[1])
     low, high = POWERS
     power = start
     for _ in range(MAX_STEPS):
-        parts = np.zeros((len(edges) - 1, 3))
-        at = power
-        run_parts(lambda part: _power_sums(z, y, w, edges[part], edges[part + 1], at, zero, parts[part]), len(parts))  # noqa: B023
-        _, slope, bend = parts.sum(axis=0)
-        slope, bend = slope + PRECISION * (power - 1.0), bend + PRECISION
+        _, slope, bend = _power_derivatives(rows, power)
         low, high = (low, power) if slope > 0 else (power, high)
         step = power - slope / bend
         # outside the bracket the model of the loss is not to be trusted
@@ -296,27 +308,39 @@ def fit_power(z: NDArray[Any], y: NDArray[np.int64], w: Array, start: float = 1.
     return float(power)
 
 
-def _vector_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, order: int) -> tuple[float, Array, Array]:
-    """Return penalised loss, gradient (2K,) and second derivatives at ``theta`` (2K,)."""
-    K = z.shape[1]
-    edges = _edges(len(z))
-    parts = len(edges) - 1
-    loss, gradient = np.zeros((parts, 1)), np.zeros((parts, 2 * K))
-    second = np.zeros((parts, *((2 * K, 2 * K) if order == _FULL else (3, K) if order == _BLOCKS else (0, 0))))
+def _power_derivatives(rows: Sample, power: float) -> tuple[float, float, float]:
+    """Return the penalised loss, and its first and second derivative by the common power."""
+    zero = np.zeros(rows.z.shape[1])
 
-    def work(part: int) -> None:
-        _vector_sums(z, y, w, edges[part], edges[part + 1], theta[:K], theta[K:], order, loss[part], gradient[part],
-                     second[part])  # fmt: skip
+    def sums(start: int, stop: int) -> Array:
+        out = np.zeros(3)
+        _power_sums(rows.z, rows.labels, rows.weight, start, stop, power, zero, out)
+        return out
 
-    run_parts(work, parts)
-    away = theta - np.repeat([1.0, 0.0], K)
-    value = float(loss.sum()) + 0.5 * PRECISION * float((away * away).sum())
-    total = second.sum(axis=0)
-    if order == _FULL:
-        total = np.triu(total) + np.triu(total, 1).T + PRECISION * np.eye(2 * K)
-    elif order == _BLOCKS:
-        total[[0, 2]] += PRECISION
-    return value, gradient.sum(axis=0) + PRECISION * away, total
+    loss, slope, bend = np.sum(_in_parts(len(rows.z), sums), axis=0)
+    away = power - 1.0
+    return loss + 0.5 * PRECISION * away**2, slope + PRECISION * away, bend + PRECISION
+
+
+def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, Array]:
+    """Return penalised loss, gradient (2K,) and second derivatives of an ``order`` at ``theta`` (2, K) or (2K,)."""
+    K = rows.z.shape[1]
+    theta = theta.reshape(-1)
+    shape = {NO_SECOND: (0, 0), BLOCKS: (3, K), FULL: (2 * K, 2 * K)}[order]
+
+    def sums(start: int, stop: int) -> tuple[Array, Array, Array]:
+        out = np.zeros(1), np.zeros(2 * K), np.zeros(shape)
+        _vector_sums(rows.z, rows.labels, rows.weight, start, stop, theta[:K], theta[K:], order, *out)
+        return out
+
+    # one part after the other: the order of a sum is a part of the result
+    loss, gradient, second = (sum(parts) for parts in zip(*_in_parts(len(rows.z), sums), strict=True))
+    away = theta - one_power(1.0, K).reshape(-1)
+    if order == FULL:
+        second = np.triu(second) + np.triu(second, 1).T + PRECISION * np.eye(2 * K)
+    elif order == BLOCKS:
+        second[[0, 2]] += PRECISION
+    return float(loss[0]) + 0.5 * PRECISION * float((away * away).sum()), gradient + PRECISION * away, second
 
 
 def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
@@ -325,70 +349,51 @@ def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
     One row whose true class has probability 1e-12 outweighs a hundred ordinary ones in every sum here. A floor is what
     the model may be wrong by for no reason that its probabilities show, and it bounds what such a row can do.
     """
-    rows, lowest, found = np.ones(len(y), dtype=np.bool_), np.inf, FLOOR
-    power = 1.0
+    lowest, found, power = np.inf, FLOOR, 1.0
     for floor in FLOORS:
-        z = log_table(proba, floor)
-        power = fit_power(z, y, w, power, tol=1e-4)
-        theta = np.array([np.full(z.shape[1], power), np.zeros(z.shape[1])])
-        loss = float((w * row_losses(z, y, theta, rows)).sum()) + 0.5 * PRECISION * (power - 1.0) ** 2
+        rows = Sample(log_table(proba, floor), y, w)
+        power = fit_power(rows, power, tol=1e-4)
+        loss, _, _ = _power_derivatives(rows, power)
+        # only the lowest floor needs a reason to be left: every other one changes sure rows
         worth = FLOOR_WORTH if found == FLOOR and floor > FLOOR else 0.0
         if loss < lowest - worth:
             lowest, found = loss, floor
     return found
 
 
-def fit_vector(
-    z: NDArray[Any],
-    y: NDArray[np.int64],
-    w: Array,
-    start: Array | None = None,
-    *,
-    curvature: Array | None = None,
-    tol: float = 1e-8,
-) -> Array:
+def fit_vector(rows: Sample, start: Array, *, curvature: Array | None = None, tol: float = 1e-8) -> Array:
     """Return the parameters ``(a, b)`` (2, K) of least penalised log loss, no power ``a_k`` being negative.
 
     A negative power would make a class less likely as its own probability grows. Where the minimum has none, it is
     the unconstrained one. Damped Newton steps; above `NEWTON_CLASSES` classes L-BFGS in coordinates that whiten each
     class's pair. The prior makes the minimum unique: adding a constant to b changes no probability, and the prior then
-    prefers ``sum b = 0``. ``curvature`` is a Hessian from nearby (`hessian_at`) to begin with; the rest is as for
-    `fit_power`.
+    prefers ``sum b = 0``. ``curvature`` is a Hessian from nearby to begin with; the rest is as for `fit_power`.
     """
-    K = z.shape[1]
-    theta = np.repeat([1.0, 0.0], K) if start is None else np.asarray(start, dtype=np.float64).reshape(-1)
-    if K > NEWTON_CLASSES:
-        tol = max(tol, WIDE_TOL)
-        found = _quasi_newton(z, y, w, theta, tol)
-    else:
-        found = _newton(z, y, w, theta, curvature, tol)
-    return (found if (found[:K] >= 0.0).all() else _nonnegative(z, y, w, found, tol)).reshape(2, K)
+    K = start.shape[1]
+    tol = max(tol, WIDE_TOL) if K > NEWTON_CLASSES else tol
+    found = _minimum(rows, start.reshape(-1), tol, np.zeros(0, dtype=np.intp), curvature)
+    return (found if (found[:K] >= 0.0).all() else _nonnegative(rows, found, tol)).reshape(2, K)
 
 
-def vector_loss(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array) -> float:
-    """Return the total penalised loss in nats at ``theta`` (2, K)."""
-    return _vector_at(z, y, w, theta.reshape(-1), _NO_SECOND)[0]
+def _minimum(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp], hessian: Array | None = None) -> Array:
+    """Minimise over powers of either sign; those of the classes ``still`` stay as they are."""
+    if rows.z.shape[1] > NEWTON_CLASSES:
+        return _quasi_newton(rows, theta, tol, still)
+    return _newton(rows, theta, tol, still, hessian)
 
 
-def hessian_at(z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array) -> Array | None:
-    """Return the Hessian (2K, 2K) at ``theta`` (2, K); None for more classes than have one."""
-    return None if z.shape[1] > NEWTON_CLASSES else _vector_at(z, y, w, theta.reshape(-1), _FULL)[2]
-
-
-def _nonnegative(z: NDArray[Any], y: NDArray[np.int64], w: Array, start: Array, tol: float) -> Array:
+def _nonnegative(rows: Sample, start: Array, tol: float) -> Array:
     """Minimise over powers of at least zero, from an unconstrained minimum (2K,) that has negative ones.
 
     Lawson and Hanson's active set: a minimum over the free powers is approached from a feasible point until a power
     reaches zero, which is then held there; at a feasible minimum the power with the most to gain is let go.
     """
-    K = z.shape[1]
+    K = len(start) // 2
     held = start[:K] <= 0.0
     theta = np.concatenate([np.maximum(start[:K], 0.0), start[K:]])
+    # as many rounds as are usual for non-negative least squares
     for _ in range(3 * K + 10):
-        if K > NEWTON_CLASSES:
-            goal = _quasi_newton(z, y, w, theta, tol, held)
-        else:
-            goal = _newton(z, y, w, theta, None, tol, held)
+        goal = _minimum(rows, theta, tol, np.flatnonzero(held))
         falling = goal[:K] < 0.0
         if falling.any():
             a = theta[:K]
@@ -398,7 +403,7 @@ def _nonnegative(z: NDArray[Any], y: NDArray[np.int64], w: Array, start: Array, 
             theta[:K][held] = 0.0
             continue
         theta = goal
-        _, gradient, (bend, _, _) = _vector_at(z, y, w, theta, _BLOCKS)
+        _, gradient, (bend, _, _) = derivatives(rows, theta, BLOCKS)
         gain = np.where(held & (gradient[:K] < 0.0), gradient[:K] ** 2 / (2.0 * bend), 0.0)
         if gain.max() <= tol:
             break
@@ -406,57 +411,50 @@ def _nonnegative(z: NDArray[Any], y: NDArray[np.int64], w: Array, start: Array, 
     return theta
 
 
-def _newton(
-    z: NDArray[Any],
-    y: NDArray[np.int64],
-    w: Array,
-    theta: Array,
-    hessian: Array | None,
-    tol: float,
-    held: NDArray[np.bool_] | None = None,
-) -> Array:
-    """Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs several gradients.
+def _shortened(
+    rows: Sample, theta: Array, value: float, step: Array, promised: float
+) -> tuple[float, Array, float, Array]:
+    """Halve a step until the loss falls by a part of what it promised; return length, end, loss and gradient."""
+    length = 1.0
+    while True:
+        end = theta + length * step
+        new_value, gradient, _ = derivatives(rows, end, NO_SECOND)
+        # the last digits of a long sum are rounding
+        if new_value <= value - 1e-4 * length * promised + 1e-13 * abs(value) or length < 1e-8:
+            return length, end, new_value, gradient
+        length *= 0.5
 
-    Powers that are ``held`` (K,) stay as they are.
-    """
-    still = np.zeros(0, dtype=np.int64) if held is None else np.flatnonzero(held)
-    value, gradient, _ = _vector_at(z, y, w, theta, _NO_SECOND)
+
+def _newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp], hessian: Array | None) -> Array:
+    """Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs several gradients."""
+    value, gradient, _ = derivatives(rows, theta, NO_SECOND)
     fresh, last_promise = False, np.inf
     for _ in range(MAX_STEPS):
         if hessian is None:
-            hessian, fresh = _vector_at(z, y, w, theta, _FULL)[2], True
+            hessian, fresh = derivatives(rows, theta, FULL)[2], True
+            # rows and columns of the identity: a power that is held does not move
             hessian[still], hessian[:, still] = 0.0, 0.0
             hessian[still, still] = 1.0
         gradient[still] = 0.0
         step = np.linalg.solve(hessian, -gradient)
         promised = -float(gradient @ step)
+        # a Newton step promises twice what it takes off the loss
         if promised <= 2.0 * tol:
             return theta + step
         if not fresh and promised > 0.05 * last_promise:
             hessian = None
             continue
-        length = 1.0
-        while True:
-            new_value, new_gradient, _ = _vector_at(z, y, w, theta + length * step, _NO_SECOND)
-            # the last digits of a long sum are rounding
-            if new_value <= value - 1e-4 * length * promised + 1e-13 * abs(value) or length < 1e-8:
-                break
-            length *= 0.5
-        theta, value, gradient = theta + length * step, new_value, new_gradient
+        _, theta, value, gradient = _shortened(rows, theta, value, np.asarray(step), promised)
         fresh, last_promise = False, promised
     return theta
 
 
-def _quasi_newton(
-    z: NDArray[Any], y: NDArray[np.int64], w: Array, theta: Array, tol: float, held: NDArray[np.bool_] | None = None
-) -> Array:
+def _quasi_newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp]) -> Array:
     """L-BFGS with unit first steps, in coordinates where every class's block of the first Hessian is the identity.
 
-    Its own few lines, as library routines call a BLAS whose last digits depend on the number of threads. Powers that
-    are ``held`` (K,) stay as they are.
+    Its own few lines, as library routines call a BLAS whose last digits depend on the number of threads.
     """
-    still = np.zeros(0, dtype=np.int64) if held is None else np.flatnonzero(held)
-    value, gradient, (aa, ab, bb) = _vector_at(z, y, w, theta, _BLOCKS)
+    value, gradient, (aa, ab, bb) = derivatives(rows, theta, BLOCKS)
     # Cholesky factors of the 2 x 2 blocks [[aa, ab], [ab, bb]]
     first = np.sqrt(aa)
     mixed = ab / first
@@ -479,21 +477,17 @@ def _quasi_newton(
     slope = forth(gradient)
     pairs: list[tuple[Array, Array, float]] = []
     for _ in range(MAX_WIDE_STEPS):
+        # where the curvature is about one, half a squared slope is what a step may still gain
         if np.abs(slope).max() <= np.sqrt(tol):
             break
         step = -_inverse_times(pairs, slope)
-        promised, length = -_dot(step, slope), 1.0
-        while True:
-            new_value, new_gradient, _ = _vector_at(z, y, w, theta + length * back(step), _NO_SECOND)
-            if new_value <= value - 1e-4 * length * promised + 1e-13 * abs(value) or length < 1e-8:
-                break
-            length *= 0.5
-        theta, value, new_slope = theta + length * back(step), new_value, forth(new_gradient)
-        change = new_slope - slope
-        bend = _dot(length * step, change)
+        length, theta, value, gradient = _shortened(rows, theta, value, back(step), -_dot(step, slope))
+        old, slope = slope, forth(gradient)
+        step, change = length * step, slope - old
+        bend = _dot(step, change)
+        # a pair without curvature would make the inverse indefinite
         if bend > 0:
-            pairs = [*pairs[-MEMORY + 1 :], (length * step, change, bend)]
-        slope = new_slope
+            pairs = [*pairs[-MEMORY + 1 :], (step, change, bend)]
     return theta
 
 

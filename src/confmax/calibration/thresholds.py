@@ -45,15 +45,13 @@ def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
     >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]]), None)
     [0.25, inf, None]
     """
-    if gains.n_classes != 2 or gains.n_decisions != 2 or not _is_monotone(calibrator):
+    is_own = calibrator is None or isinstance(calibrator, (Temperature, VectorScaling))
+    if gains.n_classes != 2 or gains.n_decisions != 2 or not is_own:
+        return [None] * len(gains)
+    # a negative power turns the order of the probabilities round; a temperature has none
+    if isinstance(calibrator, VectorScaling) and (calibrator.a < 0).any():
         return [None] * len(gains)
     return [_cut(gains[k], calibrator) for k in range(len(gains))]
-
-
-def _is_monotone(calibrator: Calibrator | None) -> bool:
-    if isinstance(calibrator, VectorScaling):
-        return bool((calibrator.a >= 0).all())
-    return calibrator is None or isinstance(calibrator, Temperature)
 
 
 def _cut(gain: Gains, calibrator: Calibrator | None) -> float | None:
@@ -67,6 +65,7 @@ def _cut(gain: Gains, calibrator: Calibrator | None) -> float | None:
     if not at_one:
         return np.inf
     low, high = 0, ONE  # bits of a probability where the first class is decided, and of one where the second is
+    # the decisions change once, so the place is between the last first class and the first second one
     while high - low > 1:
         step = -(-(high - low) // POINTS)
         bits = np.minimum(low + step * np.arange(1, POINTS + 1), high)

@@ -77,14 +77,14 @@ def in_words(rule: Any) -> str | None:
     if len(rule.weights) > 2:
         return None
     if rule.n_classes > 2:
-        return _like_argmax(rule) or _one_against_others(rule)
-    thresholds = cuts(rule.gains, rule.calibrator)
-    if None in thresholds:
+        return _of_several(rule)
+    thresholds = [cut for cut in cuts(rule.gains, rule.calibrator) if cut is not None]
+    if len(thresholds) < len(rule.weights):
         return None
     no, yes = (printable(str(name)) for name in rule.class_names)
-    order = np.argsort(np.array(thresholds, dtype=np.float64), kind="stable")
+    # a rule that draws between two thresholds differs between them only, so one sentence says all of it
+    order = np.argsort(thresholds, kind="stable")
     low, high, share = thresholds[order[0]], thresholds[order[-1]], f"{rule.weights[order[0]]:.4g}"
-    assert low is not None and high is not None
     if low == high and low in (0.0, np.inf):
         return f"always decides {no if low else yes}"
     if low == 0.0 and high == np.inf:
@@ -103,22 +103,16 @@ def in_words(rule: Any) -> str | None:
     return sentence if rule.calibrator is None else f"{sentence}; this is p before calibration"
 
 
-def _like_argmax(rule: Any) -> str | None:
-    """Return the sentence for a rule whose weights and offsets are the same for all classes."""
-    weights = weights_alone(rule)
-    if weights is None or not weights[0] > 0 or (weights != weights[0]).any():
-        return None
-    return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
-
-
 def one_class(rule: Any) -> tuple[int, float] | None:
     """Return the class that a rule decides by its probability alone, and its cut after calibration, None for others."""
     return None if rule.is_randomized else class_cut(rule.gains)
 
 
-def _one_against_others(rule: Any) -> str | None:
-    """Return the sentence for a rule that decides one class by its probability alone, else the most probable one."""
-    one = one_class(rule)
+def _of_several(rule: Any) -> str | None:
+    """Return the sentence for more than two classes: equal weights, or one class against the most probable other."""
+    weights, one = weights_alone(rule), one_class(rule)
+    if weights is not None and weights[0] > 0 and (weights == weights[0]).all():
+        return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
     if one is None:
         return None
     k, cut = one
@@ -148,6 +142,7 @@ def plain_words(rule: Any) -> str | None:
 
 def probability(p: float) -> str:
     """Return a probability with four digits, and with more where those would say 0 or 1."""
+    # a sure threshold and one that is nearly sure decide differently
     shown = [f"{p:.{digits}g}" for digits in range(4, 18)]
     return next((text for text in shown if float(text) not in (0.0, 1.0)), shown[0])
 

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.cli.csvs import as_names, first_repeated
+from confmax.cli.csvs import as_names
 from confmax.cli.tables import Frame, no_column
 from confmax.tables import checked_probabilities
-from confmax.tables.columns import assignment, find, is_numbered
+from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
 
 LONGEST_NAME = 100  # characters of a name in a list of names
 ONE = "a single column with --score"
+IN_ORDER = "name the columns of the classes in their order with --columns"
 PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
 
 
@@ -124,8 +125,7 @@ def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any])
             existing(name, head, option)
     wanted = class_order(options, (), distinct)
     place = _choose(head, options, wanted or distinct, None, of_rule=False)
-    names, notes = _class_names(place, wanted, distinct, options.label)
-    return _aligned(head, place, names, notes, wanted, options)
+    return _aligned(head, place, _class_names(place, wanted, distinct, options.label), wanted, options)
 
 
 def read_rows(
@@ -159,15 +159,16 @@ def read_rows(
     score = _score_column(frame, options, known)
     if score is not None:
         k = _class_of_score(score, options.positive, known, wanted[-1] if options.classes else rule_positive)
-        place, proba = _from_scores(frame, score, k)
-        names, notes = known, _score_notes(options, score, known[k])
-        options = options if wanted else replace(options, positive=str(known[k]))
+        place, proba = _from_scores(frame, score, known, k, named=options.score is not None)
+        # without --classes and a rule, the class of the scores is the positive one
+        positive = options.positive if wanted else str(known[k])
+        rows = _aligned(frame, place, (known, ()), wanted, replace(options, positive=positive))
     else:
         place = _choose(frame, options, known, labels, bool(rule_classes))
         proba = _probabilities(frame, place)
         stated = bool(options.classes) or not rule_classes
-        names, notes = _class_names(place, wanted, distinct, options.label, stated=stated)
-    rows = _aligned(frame, place, names, notes, wanted, options)
+        found = _class_names(place, wanted, distinct, options.label, stated=stated)
+        rows = _aligned(frame, place, found, wanted, options)
     # a name stands for its column, whatever the order
     proba = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns)
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
@@ -184,13 +185,21 @@ def read_rows(
 def _aligned(
     frame: Frame,
     place: _Place,
-    names: Sequence[Any],
-    notes: tuple[str, ...],
+    found: tuple[Sequence[Any], tuple[str, ...]],
     wanted: Sequence[Any],
     options: TableOptions,
 ) -> FileRows:
-    """Return the classes in order, with the column of each; ``names`` are the classes in the order of the columns."""
-    order = _order(names, wanted, options.positive)
+    """Return the classes in order, with the column of each; ``found`` are the columns' classes, and what to warn of."""
+    names, notes = found
+    order = list(range(len(names)))
+    if wanted:
+        order = [list(names).index(name) for name in wanted]
+    elif not any(isinstance(name, str) for name in names):
+        # metrics of distances between classes need 1, 2, 10, wherever the columns stand
+        order.sort(key=lambda k: names[k])
+    if options.positive is not None:
+        last = _place_of_positive(options.positive, names)
+        order.sort(key=lambda k: k == last)
     classes = tuple(names[k] for k in order)
     known = bool(options.classes or options.positive) or not any(isinstance(name, str) for name in classes)
     columns = tuple(place.names[k] for k in order)
@@ -225,13 +234,6 @@ def _score_column(frame: Frame, options: TableOptions, classes: Sequence[Any]) -
     return named[0] if len(named) == 1 and is_named_like(named[0], options.positive) else None
 
 
-def _score_notes(options: TableOptions, score: str, of: Any) -> tuple[str, ...]:
-    if options.score is not None:
-        return ()
-    return (f"column {score!r} was taken as the probability of {of}, and the rest as that of the other class; --score "
-            f"{shlex.quote(score)} says so without this warning",)  # fmt: skip
-
-
 # --- which columns ---------------------------------------------------------------------------------------------------
 
 
@@ -242,24 +244,27 @@ def existing(name: str, frame: Frame, option: str) -> str:
     return name
 
 
+def _refuse_twice(names: Sequence[str], option: str, what: str) -> None:
+    repeated = first_repeated(names)
+    if repeated is not None:
+        raise ValueError(f"{option} names {repeated!r} twice; name each {what} once")
+
+
 def class_order(options: TableOptions, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
     """Return the classes in the order that was asked for, with the types of the rule or the labels; else nothing."""
-    repeated = first_repeated(options.classes)
-    if repeated is not None:
-        raise ValueError(f"--classes names {repeated!r} twice; name each class once")
+    _refuse_twice(options.classes, "--classes", "class")
     if not options.classes:
         return list(rule_classes)
     known = rule_classes or distinct
-    found = find(options.classes, known, affix=False) if known else None
-    if rule_classes and (found is None or found.places is None or len(known) != len(options.classes)):
+    found = find(options.classes, known, affix=False)
+    if rule_classes and (found.places is None or len(known) != len(options.classes)):
         raise ValueError(f"the rule's classes are {joined(rule_classes)}; got --classes {','.join(options.classes)}")
-    if found is None:
-        return as_names(options.classes).tolist()
     if found.places is None:
         return list(options.classes)
     own = dict(zip(found.places, known, strict=True))
-    text = all(isinstance(name, str) for name in known)
-    typed = list(options.classes) if text else as_names(options.classes).tolist()
+    # classes that nothing else knows are numbers if all are, and those beside known names are text as these are
+    is_text = bool(known) and all(isinstance(name, str) for name in known)
+    typed = options.classes if is_text else as_names(options.classes).tolist()
     return [own.get(k, name) for k, name in enumerate(typed)]
 
 
@@ -273,10 +278,9 @@ def _choose(
     n = None if labels is None else len(labels)
     taken = (options.label, options.weight, options.key)
     free = [name for name in frame.columns if name not in taken and n in (None, len(frame.columns[name]))]
-    # the same text first: a class named 1 must not be found in a column p_1 if there is a column 1
-    if classes and {str(name) for name in classes} <= set(free):
-        return _Place(tuple(name for name in free if name in set(map(str, classes))), None, "named like the classes")
-    numeric = [name for name in free if frame.is_numeric(name)]
+    texts = set(map(str, classes))
+    # a column that is called like a class holds its probabilities; a cell that is no number is refused with its row
+    numeric = [name for name in free if name in texts or frame.is_numeric(name)]
     found = find(numeric, classes, whole=False)
     if classes and found.places is not None:
         return _Place(tuple(numeric[k] for k in sorted(found.places)), None, "named like the classes")
@@ -291,32 +295,21 @@ def _choose(
     if blocks:
         return _named(frame, tuple(blocks))
     # from here on no choice is certain: whatever may be meant otherwise is refused with the option that says it
-    if found.twice is not None:
-        name, one, other = found.twice
-        raise ValueError(
-            f"two columns of {frame.path} are named like the class {name} ({one} and {other}); name the columns of the "
-            f"classes in their order with --columns"
-        )
-    missing = [str(name) for name in classes if str(name) not in free]
-    missing = list(map(str, found.missing)) if found.own else missing
-    if len(missing) < len(classes):
-        way_out = "it, or name the columns of the classes in their order with --columns"
-        raise no_column(missing[0], frame, way_out + (f", or {ONE}" if len(classes) == 2 else ""))
+    if found.own and found.twice is None:
+        way_out = f"it, or {IN_ORDER}" + (f", or {ONE}" if len(classes) == 2 else "")
+        raise no_column(str(found.missing[0]), frame, way_out)
+    refuse_part(found, numeric, IN_ORDER, of=str(frame.path), of_two=IN_ORDER)
     if len(classes) == 2:
-        _refuse_half(frame, numeric, classes)
-    return _numeric(frame, free, list(map(str, classes)) if of_rule else ())
-
-
-def _refuse_half(frame: Frame, numeric: Sequence[str], classes: Sequence[Any]) -> None:
-    """Refuse columns that are no table of probabilities, where one of them is named like one of two classes."""
-    named = [(column, name) for column in numeric for name in classes if is_named_like(column, name)]
-    if len(named) == 1 and abs(sum(float(frame.numbers(column)[0]) for column in numeric) - 1) > 0.01:
-        column, name = named[0]
-        other = next(each for each in classes if each != name)
-        raise ValueError(
-            f"{frame.path} has a column for the class {name} ({column}) and none for {other}; give --score "
-            f"{shlex.quote(column)}"
-        )
+        named = [(column, name) for column in numeric for name in classes if is_named_like(column, name)]
+        # columns that do not sum to one are no table: the one that is named like a class may be alone
+        if len(named) == 1 and abs(sum(float(frame.numbers(column)[0]) for column in numeric) - 1) > 0.01:
+            column, name = named[0]
+            other = next(each for each in classes if each != name)
+            raise ValueError(
+                f"{frame.path} has a column for the class {name} ({column}) and none for {other}; give --score "
+                f"{shlex.quote(column)}"
+            )
+    return _numeric(frame, numeric, list(map(str, classes)) if of_rule else ())
 
 
 def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
@@ -324,16 +317,14 @@ def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
     block = frame.block(columns[0]) if len(columns) == 1 else None
     if block is not None:
         return _Place(tuple(f"{columns[0]}[:, {k}]" for k in range(block.shape[1])), columns[0], "named")
-    for k, name in enumerate(columns):
+    for name in columns:
         existing(name, frame, "--columns")
-        if name in columns[:k]:
-            raise ValueError(f"--columns names {name!r} twice; name each column once")
+    _refuse_twice(columns, "--columns", "column")
     return _Place(columns, None, "named")
 
 
-def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> _Place:
+def _numeric(frame: Frame, numeric: Sequence[str], rule_classes: Sequence[str]) -> _Place:
     """Return every numeric column; for a rule of numbered classes as many as it has classes."""
-    numeric = [name for name in free if frame.is_numeric(name)]
     if rule_classes and not as_names(rule_classes).dtype.kind == "i":
         raise ValueError(
             f"{frame.path} has no columns of the rule's classes {joined(rule_classes)} (it has "
@@ -367,9 +358,8 @@ def _numeric(frame: Frame, free: Sequence[str], rule_classes: Sequence[str]) -> 
 
 def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
     """Return the columns side by side (n, K)."""
-    block = None if place.block is None else frame.block(place.block)
-    if block is not None:
-        return block
+    if place.block is not None:
+        return np.asarray(frame.block(place.block))
     if len(place.names) < 2:
         found = f"one column of probabilities ({place.names[0]})" if place.names else "no column of probabilities"
         raise ValueError(
@@ -387,57 +377,45 @@ def _class_names(
 ) -> tuple[list[Any], tuple[str, ...]]:
     """Return the class of every column, and what to warn of; ``stated``: the wanted order is that of the columns."""
     K, known = len(place.names), wanted or distinct
-    found = find(place.names, known) if known and (not wanted or len(wanted) == K) else None
-    if found is not None and found.places is not None:
-        own = dict(zip(found.places, known, strict=True))
+    if wanted and len(wanted) != K:
+        raise ValueError(
+            f"there are {len(wanted)} classes ({joined(wanted)}) and {K} columns of probabilities "
+            f"({joined(place.names)}); name the columns in the order of the classes with --columns"
+        )
+    if not known:
+        return (list(range(K)) if place.block is not None else as_names(place.names).tolist()), ()
+    found = find(place.names, known)
+    if found.places is not None:
+        own = {at: known[k] for k, at in found.own}
         named = [own.get(k, name) for k, name in enumerate(found.names)]
         # some names come from the classes, others from the columns: if their types differ, the columns' spelling counts
         mixed = len({isinstance(name, str) for name in named}) > 1
         return (as_names(found.names).tolist() if mixed else named), ()
     by_hand = place.how == "named" or is_numbered(place.names)
-    if found is not None and (found.own or found.twice) and not (wanted and by_hand):
-        raise ValueError(
-            f"some of the columns {joined(place.names)} are named like classes ({joined(known)}) and some are not; "
-            f"name the columns of the classes in their order with --columns and --classes"
-        )
+    # who names columns and classes has said which belongs to which, whatever they are called
+    if not (wanted and by_hand):
+        way_out = f"{IN_ORDER} and --classes"
+        refuse_part(found, place.names, way_out, of="the file", of_two=way_out)
     if wanted:
-        if len(wanted) != K:
+        classes, is_certain, what, option = wanted, stated or by_hand, "the rule's classes", "--columns"
+    else:
+        # labels 0 and 2 of three columns leave out the class 1
+        counted = all(isinstance(name, int) and not isinstance(name, bool) and 0 <= name < K for name in distinct)
+        if len(distinct) != K and not counted:
             raise ValueError(
-                f"there are {len(wanted)} classes ({joined(wanted)}) and {K} columns of probabilities "
-                f"({joined(place.names)}); name the columns in the order of the classes with --columns"
+                f"column {label!r} holds {len(distinct)} labels ({joined(distinct)}) and there are {K} columns of "
+                f"probabilities ({joined(place.names)}); name the classes in column order with --classes, or the "
+                f"columns with --columns" + (f", or {ONE}" if len(distinct) == 2 else "")
             )
-        return list(wanted), (() if stated or by_hand else (_taken(place, wanted, "--columns"),))
-    if not distinct:
-        return (list(range(K)) if place.block is not None else as_names(place.names).tolist()), ()
-    if len(distinct) == K:
-        quiet = not isinstance(distinct[0], str) and by_hand
-        return list(distinct), (() if quiet else (_taken(place, distinct, "--classes"),))
-    if all(isinstance(name, int) and not isinstance(name, bool) and 0 <= name < K for name in distinct):
-        return list(range(K)), (() if by_hand else (_taken(place, range(K), "--classes"),))
-    raise ValueError(
-        f"column {label!r} holds {len(distinct)} labels ({joined(distinct)}) and there are {K} columns of "
-        f"probabilities ({joined(place.names)}); name the classes in column order with --classes, or the columns with "
-        f"--columns" + (f", or {ONE}" if len(distinct) == 2 else "")
-    )
-
-
-def _taken(place: _Place, classes: Sequence[Any], option: str) -> str:
-    """Return the warning that columns were taken by position."""
-    what = "sorted labels" if option == "--classes" else "the rule's classes"
+        classes = distinct if len(distinct) == K else range(K)
+        is_certain, what, option = by_hand and not isinstance(classes[0], str), "sorted labels", "--classes"
     pairs = assignment(place.names, classes)
-    return f"no column is named like a class: {what} were assigned to the columns in order ({pairs}); {option} sets it"
+    note = f"no column is named like a class: {what} were assigned to the columns in order ({pairs}); {option} sets it"
+    return list(classes), () if is_certain else (note,)
 
 
-def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) -> list[int]:
-    """Return the columns in the order of the classes: as wanted, numbers by size, the positive class last."""
-    order = list(range(len(classes)))
-    if wanted:
-        order = [list(classes).index(name) for name in wanted]
-    elif not any(isinstance(name, str) for name in classes):
-        # metrics of distances between classes need 1, 2, 10, wherever the columns stand
-        order.sort(key=lambda k: classes[k])
-    if positive is None:
-        return order
+def _place_of_positive(positive: str, classes: Sequence[Any]) -> int:
+    """Return the place of the class that --positive names."""
     if len(classes) != 2:
         raise ValueError(
             f"--positive is for two classes and there are {len(classes)} ({joined(classes)}); give the order of all "
@@ -446,8 +424,7 @@ def _order(classes: Sequence[Any], wanted: Sequence[Any], positive: str | None) 
     found = find([str(name) for name in classes], [positive], affix=False)
     if found.places is None:
         raise ValueError(f"--positive {positive} is none of the classes ({joined(classes)}); name one of them")
-    place = found.places[0]
-    return sorted(order, key=lambda k: k == place)
+    return found.places[0]
 
 
 def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, label: str | None) -> NDArray[Any]:
@@ -455,7 +432,7 @@ def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, labe
     # names are matched once per class, not once per row
     seen, inverse = np.unique(labels, return_inverse=True)
     found = find([str(name) for name in classes], seen.tolist(), affix=False)
-    own = dict(enumerate(found.places) if found.places is not None else found.own)
+    own = dict(found.own)
     codes = np.array([own.get(k, -1) for k in range(len(seen))])[inverse.reshape(-1)]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
@@ -501,7 +478,9 @@ def is_named_like(column: str, name: Any) -> bool:
     return re.search(around, column.casefold()) is not None
 
 
-def _from_scores(frame: Frame, column: str, k: int) -> tuple[_Place, NDArray[Any]]:
+def _from_scores(
+    frame: Frame, column: str, classes: Sequence[Any], k: int, *, named: bool
+) -> tuple[_Place, NDArray[Any]]:
     """Return the probabilities (n, 2) of two classes from the column of those of class k, and what each column is.
 
     Raises
@@ -518,9 +497,13 @@ def _from_scores(frame: Frame, column: str, k: int) -> tuple[_Place, NDArray[Any
             what = f"is {scores[row]:g}, which is not between 0 and 1"
             way_out = "give probabilities: divide percentages by 100, turn log-odds x into 1 / (1 + exp(-x))"
         raise ValueError(f"row {row} of score column {column!r} of {frame.path} {what}; {way_out}")
-    columns, names = [1 - scores, scores], [f"1 - {column}", column]
-    order = (1, 0) if k == 0 else (0, 1)
-    return _Place(tuple(names[j] for j in order), None, "named"), np.column_stack([columns[j] for j in order])
+    note = (
+        f"column {column!r} was taken as the probability of {classes[k]}, and the rest as that of the other class; "
+        f"--score {shlex.quote(column)} says so without this warning"
+    )
+    pair = [(f"1 - {column}", 1 - scores), (column, scores)]
+    names, columns = zip(*(pair if k else reversed(pair)), strict=True)
+    return _Place(names, None, "named", () if named else (note,)), np.column_stack(columns)
 
 
 def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], last: Any) -> int:
@@ -534,10 +517,9 @@ def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], l
         If there are not two classes, nothing says whose probability it is, or two things say different classes.
     """
     if len(classes) != 2:
-        shown = ", ".join(str(name)[:100] for name in classes[:8])
-        what = f"there are {len(classes)} ({shown}); give one column of probabilities per class"
+        what = f"there are {len(classes)} ({joined(classes)}); give one column of probabilities per class"
         if len(classes) < 2:
-            what = f"only the class {shown} is known" if classes else "no class is known"
+            what = f"only the class {joined(classes)} is known" if classes else "no class is known"
             what += " here; name both with --classes, the negative first"
         raise ValueError(f"--score is for two classes and {what}")
     named = [k for k, name in enumerate(classes) if is_named_like(column, name)]
@@ -549,11 +531,7 @@ def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], l
                 f"{classes[0]} or --positive {classes[1]}"
             )
         return own if own is not None else list(classes).index(last)
-    place = next(
-        (k for k, name in enumerate(classes) if find([positive], [name], affix=False).places is not None), None
-    )
-    if place is None:
-        raise ValueError(f"--positive {positive} is neither class ({classes[0]}, {classes[1]}); name one of them")
+    place = _place_of_positive(positive, classes)
     if own not in (None, place):
         raise ValueError(
             f"column {column!r} is named like the class {classes[own]} and --positive says {classes[place]}; give "

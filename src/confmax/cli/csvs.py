@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from confmax.places import is_stream
+from confmax.tables.columns import first_repeated
 
 STANDARD = Path("-")  # as an argument: standard input, or standard output
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -54,32 +53,6 @@ class Source:
     def open(self) -> BinaryIO:
         """Return it as an open binary file, at its beginning."""
         return self.path.open("rb") if self.data is None else io.BytesIO(self.data)
-
-
-def opened(path: Path) -> Source:
-    """Return a file as it is, or a stream after reading it to its end.
-
-    Parameters
-    ----------
-    path : Path
-        ``-`` for standard input.
-
-    Raises
-    ------
-    ValueError
-        If standard input is closed.
-    """
-    if path == STANDARD:
-        if sys.stdin is None:
-            raise ValueError("standard input is closed; name a file instead of -")
-        # read whole, because the separator and the quotes are looked at before the rows
-        return Source(Path("standard input"), sys.stdin.buffer.read())
-    return Source(path, path.read_bytes() if is_stream(path) else None)
-
-
-def first_repeated(names: Sequence[str]) -> str | None:
-    """Return the first name that an earlier one equals, None if there is none."""
-    return next((name for k, name in enumerate(names) if name in names[:k]), None)
 
 
 def refuse_repeated(names: Sequence[str], path: Path) -> None:

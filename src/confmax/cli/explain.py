@@ -17,18 +17,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration import Temperature, VectorScaling
-from confmax.calibration.words import (
-    UNSEEN,
-    coefficients,
-    how,
-    in_words,
-    one_class,
-    plain_words,
-    probability,
-    score_of_class,
-    weights_alone,
-)
+from confmax.calibration import Temperature, VectorScaling, words
 from confmax.cli import app
 from confmax.cli.columns import joined
 from confmax.cli.show import Document, Page, finite, number, print_document
@@ -137,7 +126,7 @@ def _calibration(rule: DecisionRule) -> Document | None:
 
 def _one_class(rule: DecisionRule) -> Document | None:
     """Return the class that is decided by its probability alone, and from where on: 0 always, None never."""
-    one = one_class(rule)
+    one = words.one_class(rule)
     if one is None:
         return None
     k, cut = one
@@ -149,41 +138,39 @@ def _parts(rule: DecisionRule) -> list[Document]:
     shares = rule.weights.tolist()
     if rule.gains.full is not None:
         return [{"share": share, "gains": table.tolist()} for share, table in zip(shares, rule.gains.full, strict=True)]
-    a, b = (numbers.tolist() for numbers in coefficients(rule.gains))
+    a, b = (numbers.tolist() for numbers in words.coefficients(rule.gains))
     return [{"share": share, "weights": w, "offsets": o} for share, w, o in zip(shares, a, b, strict=True)]
 
 
 def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     """Return what the rule does with each class, a sentence each."""
     names, K = [str(name) for name in rule.class_names[: rule.n_classes]], rule.n_classes
-    words = []
-    sentence = in_words(rule)
+    sentence, plain = words.in_words(rule), words.plain_words(rule)
+    said = []
     if sentence is not None:
-        plain = plain_words(rule)
-        words.append(sentence if plain is None else f"{sentence} ({plain})")
+        said.append(sentence if plain is None else f"{sentence} ({plain})")
     elif thresholds is not None:
-        words = [_when(k, names, row) for k, row in enumerate(thresholds)]
+        said = [_when(k, names, row) for k, row in enumerate(thresholds)]
         if K > 2:
-            words.append(
+            said.append(
                 "(threshold in a two-way contest: p needed when all remaining probability is on the other class; "
                 "argmax: 0.500)"
             )
     elif rule.gains.power or rule.gains.full is not None:
-        words.append(how(rule))
-    w = weights_alone(rule)
+        said.append(words.how(rule))
+    w = words.weights_alone(rule)
+    # where a sentence says all about several classes, the ratio of two weights would only repeat it
     if w is not None and (K == 2 or sentence is None):
         low, high = int(np.argmin(w)), int(np.argmax(w))
         if w[low] > 0 and w[high] > w[low]:
             calibrated = "" if rule.calibrator is None else "calibrated "
-            words.append(
+            said.append(
                 f"{names[high]} is favoured most: its {calibrated}probability counts {w[high] / w[low]:.3g} times that "
                 f"of {names[low]}"
             )
     if rule.is_randomized:
-        words.append(
-            f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below"
-        )
-    return words
+        said.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below")
+    return said
 
 
 def _when(k: int, names: Sequence[str], thresholds: Array) -> str:
@@ -220,6 +207,7 @@ def _example(rule: DecisionRule, proba: Sequence[float]) -> Document:
     checked = rule.checked(row)
     P = np.asarray(apply_calibrator(rule.calibrator, checked))
     x, scores = _scores(rule, P[0])
+    # the row as it was given is decided by the rule itself; the scores above only explain that
     decided = rule.decision_probabilities(row)[0]
     names = [str(name) for name in rule.class_names]
     return {
@@ -241,7 +229,7 @@ def _scores(rule: DecisionRule, p: Array) -> tuple[Array, Array]:
         return p, np.einsum("i,aij->aj", p, rule.gains.full)
     distance = np.abs(np.subtract.outer(np.arange(len(p)), np.arange(len(p))))
     x = p @ distance**rule.gains.power if rule.gains.power else p
-    a, b = coefficients(rule.gains)
+    a, b = words.coefficients(rule.gains)
     return x, a * x + b
 
 
@@ -287,10 +275,10 @@ def _decides(rule: DecisionRule) -> str:
     p = "probability" if rule.calibrator is None else "calibrated probability"
     if rule.gains.full is not None:
         return f"the largest of the {rule.n_decisions} scores sum_i {p} of i * gain[i, decision]"
-    one = one_class(rule)
+    one = words.one_class(rule)
     if one is not None:
         return f"by the {p} of {rule.class_names[one[0]]} alone"
-    return f"the largest of {score_of_class(rule, p)}"
+    return f"the largest of {words.score_of_class(rule, p)}"
 
 
 def _show_numbers(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
@@ -304,6 +292,7 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
             if len(names) > WIDEST:
                 page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
                 continue
+            # adding zero makes 0 of -0, which a cost of nothing is as a gain
             table = [
                 [name, *(f"{gain + 0.0:.4g}" for gain in row)] for name, row in zip(classes, part["gains"], strict=True)
             ]
@@ -358,11 +347,12 @@ def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str
     example, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
     yes, k = example["decision"] == name, names.index(name)
     scores = np.array(example["scored"])
+    # below every probability: the class is not a rival of its own
     scores[k] = -1.0
     other = _last_largest(scores)
     cells = ["" for _ in names]
     cells[k], cells[other] = "yes" if yes else "no", "most probable other class"
-    shown = "never" if cut is None else "always" if cut <= UNSEEN else probability(cut)
+    shown = "never" if cut is None else "always" if cut <= words.UNSEEN else words.probability(cut)
     p = "probability" if example["calibrated"] is None else "calibrated probability"
     if not yes:
         reason = "the most probable other class"

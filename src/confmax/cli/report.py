@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
@@ -34,8 +30,7 @@ FOLDS = 5
 @click.option("--metric", metavar="NAME", shell_complete=app.metric_names,
               help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
 @app.PARAM
-@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=app.metric_names,
-              help="The metric of the trade-off.")  # fmt: skip
+@app.SECOND
 @app.table_options
 @app.REPLICATES
 @app.LEVEL
@@ -82,10 +77,7 @@ def installed_pages() -> ModuleType:
     from confmax import report as pages
     from confmax.page.writing import check_installed
 
-    try:
-        check_installed()
-    except ImportError as error:
-        raise ValueError(str(error)) from None
+    check_installed()
     return pages
 
 
@@ -129,34 +121,5 @@ def write_cross_fitted_page(
 
 def _about(rows: FileRows, second: str) -> dict[str, Any]:
     """Return what both kinds of pages say about the rows and how they were made."""
-    again = command_line(click.get_current_context())
+    again = app.command_line(click.get_current_context())
     return {"second": get(second), "source": rows.path.name, "again": again}
-
-
-def command_line(context: click.Context) -> str:
-    """Return the command line of a context, with the options that were given."""
-    words = context.command_path.split()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        value = context.params.get(name)
-        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
-        if isinstance(value, tuple):
-            values = list(value) if parameter.multiple else [with_commas(value)]
-        option = None
-        if isinstance(parameter, click.Option):
-            option = parameter.opts[-1]
-            if parameter.is_flag:
-                words.append(option)
-                continue
-        for one in values:
-            words += [*([] if option is None else [option]), f"{one:g}" if isinstance(one, float) else str(one)]
-    return shlex.join(words)
-
-
-def with_commas(names: tuple[Any, ...]) -> str:
-    """Return names as an option takes them."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()

@@ -89,6 +89,7 @@ class Page:
         self.file = sys.stderr if any(out is not None and is_stdout(out) for out in outputs) else sys.stdout
         self.is_terminal = self.file.isatty()
         width = None if self.is_terminal else PIPED_WIDTH
+        # names of classes and columns are printed as they are: rich would read [b] as a style and :x: as a picture
         self.console = Console(file=self.file, width=width, markup=False, highlight=False, emoji=False)
 
     def say(self, sentence: str = "", style: str = "") -> None:
@@ -126,8 +127,7 @@ class Page:
         """
         for columns in self._fitting(names, rows, right):
             if columns:
-                self._grid([names[k] for k in columns], [[row[k] for k in columns] for row in rows], right,
-                           columns.index(best) if best in columns else -1)  # fmt: skip
+                self._grid(names, rows, columns, right, best)
                 continue
             for row in rows:
                 self.say(row[0], "bold")
@@ -145,6 +145,7 @@ class Page:
         room = self.console.width
         if not right:  # the last column is prose, which folds
             return [every] if sum(widths[:-1]) + LEAST_PROSE <= room else [[]]
+        # the names of the rows stand again before every group of columns
         if widths[0] + max(widths[1:]) > room:
             return [[]]
         groups: list[list[int]] = [[0]]
@@ -155,14 +156,19 @@ class Page:
         # a table per column is none
         return [[]] if len(groups) > 1 and max(map(len, groups)) < 3 else groups
 
-    def _grid(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: bool, best: int) -> None:
+    def _grid(
+        self, names: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[int], right: bool, best: int
+    ) -> None:
         grid = Table(box=box.SIMPLE_HEAD if self.is_terminal else None, pad_edge=False, header_style="bold")
-        for k, name in enumerate(names):
+        for k in columns:
             is_number = right and k > 0
             style = "bold" if k == best else ""
-            grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number or k == 0, style=style)
+            # a name or a number that is cut in two is read wrongly; only prose folds
+            grid.add_column(
+                names[k], justify="right" if is_number else "left", no_wrap=is_number or k == 0, style=style
+            )
         for row in rows:
-            grid.add_row(*map(clean, row))
+            grid.add_row(*(clean(row[k]) for k in columns))
         self._print(grid)
 
 
@@ -178,7 +184,6 @@ class Bar(AbstractContextManager["Bar"]):
         self.began = time.monotonic()
         self.live: Progress | None = None
         self.reached: list[str] = []
-        self.of_rows = False
         self.rows_before, self.pass_began = 0, self.began
         self.is_terminal = sys.stderr.isatty()
 
@@ -191,6 +196,7 @@ class Bar(AbstractContextManager["Bar"]):
         if not self.is_terminal or time.monotonic() - self.began < self.after:
             return
         if self.live is None:
+            # the bar goes to stderr and is wiped out at the end, so that stdout holds results only
             columns = (TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.fields[shown]}"))
             self.live = Progress(*columns, console=Console(stderr=True, markup=False), transient=True, expand=True)
             self.live.start()
@@ -208,7 +214,7 @@ class Bar(AbstractContextManager["Bar"]):
         self.reached = [f"value {progress.value:.4f}"]
         if progress.upper_bound is not None:
             self.reached.append(f"at most {progress.upper_bound:.4f}")
-        if self.of_rows:
+        if self.unit == "rows":
             self.reached.insert(1, f"{progress.n_passes} pass{'es' * (progress.n_passes != 1)} done")
         else:
             self.update(progress.n_passes, progress.max_passes, self.reached)
@@ -216,9 +222,10 @@ class Bar(AbstractContextManager["Bar"]):
     def rows(self, done: int, total: int) -> None:
         """Show how many rows of a pass over a file are read, how fast, and what the step before has reached."""
         now = time.monotonic()
-        if not self.of_rows or done < self.rows_before:
-            self.pass_began = now if self.of_rows else self.began
-            self.of_rows, self.unit = True, "rows"
+        # fewer rows than before begin another pass; the first one began with the work
+        if self.unit != "rows" or done < self.rows_before:
+            self.pass_began = now if self.unit == "rows" else self.began
+            self.unit = "rows"
         self.rows_before, seconds = done, max(now - self.pass_began, 1e-9)
         self.update(done, total, [f"{_counted(done / seconds)} rows/s", *self.reached])
 

@@ -9,6 +9,7 @@ import difflib
 import glob
 import io
 import shlex
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +26,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confmax.cli import csvs
-from confmax.cli.csvs import STANDARD, Source, as_names, is_number, opened, refuse_repeated, short
+from confmax.cli.csvs import STANDARD, Source, as_names, is_number, refuse_repeated, short
 from confmax.places import is_stream, same_place, write_whole
 from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
+from confmax.tables.partitioned.table import naming
 
 PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
 DECISION = "decision"
@@ -100,11 +102,8 @@ class Frame:
         column = self.columns.get(name)
         if column is None or not is_list(column.type):
             return None
-        lists = array_of_lists(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
-        if lists is None:
-            raise ValueError(
-                f"column {name!r} of {self.path} does not hold the same number of probabilities in every row"
-            )
+        with naming(f"column {name!r} of {self.path}"):
+            lists = array_of_lists(column)
         return lists if lists.shape[1] >= 2 else None
 
     def is_numeric(self, name: str) -> bool:
@@ -217,12 +216,10 @@ def read_frame(path: Path, separator: str | None = None) -> Frame:
         If it cannot be read.
     """
     _check_readable(path)
-    extension = ".csv" if path == STANDARD else format_of(path)
+    extension = format_of(path)
     if separator is not None and extension != ".csv":
         raise ValueError(f"--sep is for CSV files and {path} is none; leave --sep out")
-    # a misnamed file is refused here, before a reader of the wrong format fails on it
-    source = opened(path)
-    _check_bytes(source, extension)
+    source = _opened(path, extension)
     if extension == ".csv":
         table, mark = csvs.read_csv(source, separator)
         names = [name.strip() for name in table.column_names]
@@ -239,11 +236,9 @@ def read_frame(path: Path, separator: str | None = None) -> Frame:
 def read_cells(path: Path) -> list[list[str]]:
     """Return the cells of a small CSV file, such as a table of costs; errors as for `read_frame`."""
     _check_readable(path)
-    if path != STANDARD and format_of(path) != ".csv":
+    if format_of(path) != ".csv":
         raise ValueError(f"{path} does not end in {', '.join(_TEXT)}; save the table as CSV")
-    source = opened(path)
-    _check_bytes(source, ".csv")
-    return csvs.read_cells_of(source)
+    return csvs.read_cells_of(_opened(path, ".csv"))
 
 
 def _check_readable(path: Path) -> None:
@@ -267,7 +262,7 @@ def format_of(path: Path) -> str:
     extension = path.suffix.lower()
     if extension in EXTENSIONS:
         return ".csv" if extension in _TEXT else extension
-    if is_stream(path):
+    if path == STANDARD or is_stream(path):
         return ".csv"
     if extension == ".gz":
         raise ValueError(f"{path} is named like a gzip archive, which confmax neither reads nor writes; {_piped(path)}")
@@ -282,8 +277,19 @@ def _piped(path: Path) -> str:
     return f"unpack it, or pipe it: zcat {shlex.quote(str(path))} | confmax ... -"
 
 
-def _check_bytes(source: Source, extension: str) -> None:
-    """Refuse a file that is empty, or not what its name says."""
+def _opened(path: Path, extension: str) -> Source:
+    """Return a file as it is, or a stream after reading it to its end; refuse what is empty, or not what its name says.
+
+    A misnamed file is refused here, before a reader of the wrong format fails on it.
+    """
+    source = Source(path)
+    if path == STANDARD:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed; name a file instead of -")
+        # read whole, because the separator and the quotes are looked at before the rows
+        source = Source(Path("standard input"), sys.stdin.buffer.read())
+    elif is_stream(path):
+        source = Source(path, path.read_bytes())
     path = source.path
     with source.open() as file:
         head = file.read(4096)
@@ -293,7 +299,7 @@ def _check_bytes(source: Source, extension: str) -> None:
     if found == ".csv" and b"\0" in head:
         found, what = "", "unknown binary data, or text that is not UTF-8"
     if found == extension:
-        return
+        return source
     if source.data is not None:
         raise ValueError(f"{path} holds {what}; only CSV is read from a stream: name the file")
     way_out = f"rename it to end in {found}" if found in EXTENSIONS else f"save the table as {extension} again"

@@ -21,7 +21,7 @@ from confmax.cli.large import SHARE, is_read_in_parts, rows_in_parts
 from confmax.cli.metrics import check_applies
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, key_of, number, print_document, show_source, source_document
-from confmax.cli.tables import read_cells, read_frame, refuse_same
+from confmax.cli.tables import read_cells, read_frame
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
@@ -70,8 +70,7 @@ from confmax.tables.columns import find, table_order
 @click.option("--report", type=app.OUT, metavar="PAGE.html",
               help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
                    "that was tuned without its fold, one of five.")  # fmt: skip
-@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=app.metric_names,
-              help="Second metric of the page's trade-off.")  # fmt: skip
+@app.SECOND
 @app.AS_JSON
 def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
@@ -97,10 +96,7 @@ def tune(
     # whatever can be refused is refused before the file is read, which may take minutes
     metric = named_metric(name or "linear", params, costs)
     read = [path for path in (file, costs) if path is not None]
-    if out is not None:
-        for path in read:
-            refuse_same(out, path)
-    app.check_rule_output(out, force)
+    app.check_rule_output(out, force, *read)
     app.one_result(as_json, out, report)
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
     if not 0 <= more["random_state"] < 2**63:
@@ -115,10 +111,9 @@ def tune(
     randomized = {"auto": "auto", "yes": True, "no": False}[more["randomized"]]
     settings = {**more, "calibration": calibration, "randomized": randomized}
     with Bar("tuning", "passes") as bar:
-        if is_read_in_parts(file, in_parts):
-            rows = rows_in_parts(file, options, bar.rows)
-        else:
-            rows = read_rows(read_frame(file, options.sep), options)
+        # one pass over the file can take minutes, so its rows are shown as they are read
+        parted = is_read_in_parts(file, in_parts)
+        rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
         solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
     document = {**source_document(rows), **_solution_document(solution, costs)}
     document["rule_file"] = app.save_rule(solution.rule, out, force)
@@ -139,18 +134,17 @@ def tune(
 
 def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: Any) -> Solution:
     """Return the solution that maximises a metric on a file's rows; ``settings`` are those of `maximize`."""
-    extra: tuple[str, ...] = ()
     if costs is not None:
         table, extra, by_name = read_costs(costs, rows.classes)
         metric, rows = metrics.get("linear", cost=table), replace(rows, order_known=rows.order_known or by_name)
+        if extra:
+            # without these names the library would count the decisions beyond the classes
+            metric = replace(metric, names=(rows.classes, (*rows.classes, *extra)))
     check_applies(metric, rows)
     # only now: after an error nobody needs notes on the columns that were chosen
     for note in rows.notes:
         app.warn(note)
-    solution = maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
-    if extra:
-        solution = replace(solution, rule=replace(solution.rule, class_names=(*rows.classes, *extra)))
-    return solution
+    return maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
@@ -264,6 +258,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
+    # counted on the labels the value stands there already
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
         items["on labels"] = number(document["tuned_on_labels"])
     if document["calibration"] is not None:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -29,6 +29,7 @@ def _if_wrapped_has(name: str) -> Callable[[Any], Any]:
     return available_if(lambda self: callable(getattr(getattr(self, "estimator_", self.estimator), name)))
 
 
+# the mixins stand left of BaseEstimator, whose tags theirs override
 class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A classifier that puts a decision rule behind another classifier's probabilities."""
 
@@ -74,6 +75,7 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
             )
         # of an ordered categorical, which scikit-learn turns into an array
         self._order = None if y is None else stated_order(y)
+        # scikit-learn's own checks look for the words of the message
         if y is None:
             raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
         if self._is_prefit and here(lambda *_: True, X, y) is None:
@@ -83,6 +85,7 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
             return self
         if sample_weight is not None:
             refuse_masked(sample_weight, "sample_weight")
+        # lists and the like become what splits can index; lengths are compared before anything is fitted
         X, labels = indexable(X, checked_labels(y))
         self._fit(X, labels, None if sample_weight is None else _check_sample_weight(sample_weight, X), params)
         return self
@@ -96,8 +99,14 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         """Whether the estimator is used as it is, fitted by its owner."""
         return False
 
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
+
     def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
+        # without routing only weights are passed on, and no splitter takes them
         given = dict(params) if weight is None else {"sample_weight": weight, **params}
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", **given)
@@ -111,6 +120,7 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
     @property
     def n_features_in_(self) -> int:
         """Number of features d, if the wrapped estimator counts them."""
+        # an estimator that does not count its features raises AttributeError here, and so has no attribute here either
         return self.estimator_.n_features_in_
 
     @property
@@ -158,6 +168,7 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
 
     def __sklearn_tags__(self) -> Any:
         tags, wrapped = super().__sklearn_tags__(), get_tags(self.estimator)
+        # what X may be, and how well it does, depend on the wrapped estimator alone; what it is does not
         tags.input_tags = wrapped.input_tags
         tags.non_deterministic, tags.no_validation = wrapped.non_deterministic, wrapped.no_validation
         if wrapped.classifier_tags is not None:

@@ -15,14 +15,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -37,8 +35,8 @@ from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
 from confmax.tables import Table, here, make_table
 from confmax.tables.columns import warn
+from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.folds import cross_fit, quietly
-from confmax.tables.seed import RandomState, as_seed
 
 
 class MetricClassifierCV(RuleClassifier):
@@ -184,6 +182,7 @@ class MetricClassifierCV(RuleClassifier):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         model = self._model()
         classes = steps.known_classes(model, y)
+        # an ordered categorical may name classes that no row has
         order = None if self._order is None else [name for name in self._order if name in classes]
         labels = order if self.labels is None and self.pos_label is None else self.labels
         metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label)
@@ -193,6 +192,7 @@ class MetricClassifierCV(RuleClassifier):
         own, few = None, False
         if not self._is_prefit and (self.refit or self.ensemble):
             proba, n_distinct = steps.collapsed(model.predict_proba(X))
+            # the rows that the final model was fitted on, with what it says of them
             own = make_table(proba, y, weight, classes).in_memory()
             # a metric whose best rule is deterministic has no mixture that the fold models could imitate
             few = metric.structure.may_draw and steps.is_repetitive(n_distinct, own)
@@ -201,6 +201,7 @@ class MetricClassifierCV(RuleClassifier):
         settings = {name: getattr(self, name) for name in ("confusion", "calibration", "solver", "randomized")}
 
         def tuned(test: NDArray[np.intp] | None = None) -> Solution:
+            # parts of checked tables are not checked again, and keep the hashes that folds and samples are made of
             raw = held_out = out if test is None else out.in_memory().take(~np.isin(rows, test))
             if own is not None and few:
                 raw = own if test is None else own.take(~np.isin(np.arange(len(y)), test))
@@ -220,9 +221,11 @@ class MetricClassifierCV(RuleClassifier):
         self.refit_loss_ = None
         if own is not None:
             self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, out.in_memory(), own.take(rows))
+        # without the rows of the only split none are left
         parts = tests if self.fold_rules and len(tests) > 1 else []
         self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), parts) if rule is not None]
         self.estimator_ = model
+        # all rules are compared at the same mean, so that thresholds differ only where rules do
         thresholds = class_thresholds([self.rule_, *self.fold_rules_], out.mean_probability())
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
 
@@ -235,20 +238,29 @@ class MetricClassifierCV(RuleClassifier):
         """
         if self._is_prefit:
             return model, make_table(model.predict_proba(X), y, weight, classes), np.empty(0, np.intp), []
-        splits = self._splits(X, y, routed["splitter"]["split"])
+        # the splitter is asked before the first fit, which may take long
+        splits = steps.splits_of(self.cv, X, y, routed["splitter"]["split"], self.random_state)
+        if self.ensemble and len(splits) == 1:
+            raise ValueError(
+                "ensemble=True averages several fold models, but cv gave one split; pass cv=5, or ensemble=False"
+            )
+        if len(splits) > 1 and not (self.refit or self.ensemble):
+            raise ValueError(f"refit=False needs one split, but cv gave {len(splits)}; pass refit=True, or one split")
         fit_params = steps.fit_params_for(self.estimator, routed["estimator"]["fit"])
         # models that are not used again need not come back from other processes
         keep = self.ensemble or not self.refit
         found = Parallel(n_jobs=self.n_jobs)(
-            delayed(steps.fit_split)(clone(model), X, y, split, fit_params, classes, keep=keep) for split in splits
+            delayed(steps.fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in splits
         )
         if self.ensemble:
-            model = steps.MeanOfModels([fitted for _, fitted in found], np.array(classes))
+            model = steps.MeanOfModels([fitted for _, _, fitted in found], np.array(classes))
         else:
-            model = model.fit(X, y, **fit_params) if self.refit else found[0][1]
+            # the splits fitted clones: this one is not fitted yet
+            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
         steps.refuse_other_classes(model, classes)
         tests = [np.arange(len(y))[test] for _, test in splits]
-        rows, proba = np.concatenate(tests), np.concatenate([part for part, _ in found])
+        rows = np.concatenate(tests)
+        proba = np.concatenate([steps.all_columns(part, own, classes) for part, own, _ in found])
         out = make_table(proba, y[rows], None if weight is None else weight[rows], classes)
         return model, out, rows, tests
 
@@ -278,27 +290,6 @@ class MetricClassifierCV(RuleClassifier):
             raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
         return self.estimator
 
-    def _splits(self, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-        """Return the splits that ``cv`` stands for."""
-        cv: Any = self.cv
-        if isinstance(cv, Real) and not isinstance(cv, Integral):
-            if not 0 < float(cv) < 1:
-                raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
-            state = self.random_state
-            if not isinstance(state, np.random.RandomState):
-                state = as_seed(state) % 2**32  # scikit-learn takes 32 bits, and would read None as its global state
-            cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=state)
-        splits = steps.splits_of(cv, X, y, params)
-        if not splits:
-            raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
-        if self.ensemble and len(splits) == 1:
-            raise ValueError(
-                "ensemble=True averages several fold models, but cv gave one split; pass cv=5, or ensemble=False"
-            )
-        if len(splits) > 1 and not (self.refit or self.ensemble):
-            raise ValueError(f"refit=False needs one split, but cv gave {len(splits)}; pass refit=True, or one split")
-        return splits
-
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the tuned metric on rows ``X`` (n, d) with true classes ``y`` (n,).
 
@@ -317,9 +308,9 @@ class MetricClassifierCV(RuleClassifier):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""
-        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        if not self._is_prefit:
-            router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        # a model that was fitted before gets no metadata: its ``fit`` is not called
+        router = MetadataRouter(owner=type(self).__name__) if self._is_prefit else super().get_metadata_routing()
+        router.add_self_request(self)
         return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
@@ -369,8 +360,3 @@ class FixedRuleClassifier(RuleClassifier):
         model.fit(X, y, **self._routed(weight, params)["estimator"]["fit"])
         steps.refuse_other_classes(model, classes)
         self.estimator_, self.rule_ = model, rule
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)

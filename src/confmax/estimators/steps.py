@@ -18,14 +18,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedShuffleSplit, check_cv
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
@@ -38,6 +38,7 @@ from confmax.rule import DecisionRule
 from confmax.solution import value_on_labels
 from confmax.tables import MemoryTable, given_hashes, here, host_array
 from confmax.tables.columns import find, warn
+from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.labels import plain, refuse_masked
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
@@ -47,6 +48,7 @@ LARGE, LOST_LARGE, LOST_SMALL = 1000, 0.01, 0.02  # rows from which on a loss ab
 
 def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what the wrapped estimator's ``fit`` gets: without routing, weights only where it names them."""
+    # with routing the estimator says itself what it requests
     takes = has_fit_parameter(estimator, "sample_weight")
     if get_config()["enable_metadata_routing"] or "sample_weight" not in params or takes:
         return params
@@ -59,26 +61,19 @@ def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, An
 
 
 def fit_split(
-    model: Any,
-    X: Any,
-    y: NDArray[Any],
-    split: tuple[Any, Any],
-    params: Mapping[str, Any],
-    classes: list[Any],
-    *,
-    keep: bool,
-) -> tuple[NDArray[Any], Any]:
-    """Fit on the training rows; return probabilities of ``classes`` (m, K) on the test rows, and a model to keep."""
+    model: Any, X: Any, y: NDArray[Any], split: tuple[Any, Any], params: Mapping[str, Any], *, keep: bool
+) -> tuple[NDArray[Any], list[Any], Any]:
+    """Fit on the training rows; return probabilities on the test rows, their classes, and the model to ``keep``."""
     train, test = split
     X_train, y_train = _safe_split(model, X, y, train)
+    # of a precomputed kernel the test rows have one column per training row
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
-    return all_columns(model, X_test, classes), model if keep else None
+    return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
 
 
-def all_columns(model: Any, X: Any, classes: list[Any]) -> NDArray[Any]:
-    """Return a model's probabilities (m, K) of all ``classes``; those that it was not fitted on get zero."""
-    proba, own = model.predict_proba(X), np.asarray(model.classes_).tolist()
+def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDArray[Any]:
+    """Return probabilities (m, K) of all ``classes``; those that a split's model was not fitted on get zero."""
     if not set(own) < set(classes):
         return proba  # all of them; other ones are refused with the final model
     full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
@@ -86,22 +81,37 @@ def all_columns(model: Any, X: Any, classes: list[Any]) -> NDArray[Any]:
     return full
 
 
-def splits_of(cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """Return the splits; the splitter or iterable is asked once, as it may be random or a generator.
+def splits_of(
+    cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any], random_state: RandomState
+) -> list[tuple[Any, Any]]:
+    """Return the splits that ``cv`` stands for, with ``random_state`` for a hold-out.
+
+    The splitter or iterable is asked once, as it may be random or a generator.
 
     Raises
     ------
     ValueError
-        If ``cv`` is a number of folds that every class has fewer rows than.
+        If ``cv`` is a share outside (0, 1), a number of folds that every class has fewer rows than, or gives no splits.
 
     Warns
     -----
     UserWarning
         If some class has fewer rows than there are folds.
     """
-    if cv is not None and not isinstance(cv, Integral):
-        return list(check_cv(cv, y=y, classifier=True).split(X, y, **params))
+    if isinstance(cv, Real) and not isinstance(cv, Integral):
+        if not 0 < float(cv) < 1:
+            raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
+        if not isinstance(random_state, np.random.RandomState):
+            # scikit-learn takes 32 bits, and would read None as its global state
+            random_state = as_seed(random_state) % 2**32
+        cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
     folds = check_cv(cv, y=y, classifier=True)
+    if cv is not None and not isinstance(cv, Integral):
+        # the folds of a splitter are its owner's, who may leave a class out on purpose
+        splits = list(folds.split(X, y, **params))
+        if not splits:
+            raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
+        return splits
     names, counts = np.unique(y, return_counts=True)
     few, n_splits = int(np.argmin(counts)), folds.get_n_splits()
     if counts.max() < n_splits <= len(y):
@@ -131,6 +141,7 @@ def known_classes(model: Any, y: NDArray[Any]) -> list[Any]:
 
 def refuse_unknown(y: NDArray[Any], classes: list[Any]) -> None:
     """Refuse labels that the model has no column for."""
+    # sets of Python values: 1, 1.0 and True are one class, and 1 and '1' are two, which NumPy would not tell apart
     unknown = set(y.tolist()) - set(classes)
     if unknown:
         row = next(row for row, label in enumerate(y.tolist()) if label in unknown)
@@ -155,6 +166,7 @@ def checked_labels(y: ArrayLike) -> NDArray[Any]:
     refuse_masked(y, "y")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     assert_all_finite(labels, input_name="y")
+    # labels of several types have no order, and the columns of a model are sorted
     if labels.dtype == object:
         for row, label in enumerate(labels.tolist()):
             if not isinstance(label, str):
@@ -190,10 +202,9 @@ def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
     That is at most one in twenty rows, and no more than the rarest class has: where a model tells more rows apart than
     that, it can have learned single labels of this class.
     """
-    labels = table.labels
-    assert labels is not None
-    kept = slice(None) if table.weight is None else table.weight > 0
-    counts = np.bincount(labels[kept])
+    assert table.labels is not None
+    # a row without weight is none: it must not make a class look larger
+    counts = np.bincount(table.labels, None if table.weight is None else table.weight > 0)
     return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
 
 
@@ -246,25 +257,21 @@ class MeanOfModels:
 
     def __init__(self, models: Sequence[Any], classes: NDArray[Any]) -> None:
         self.estimators_, self.classes_ = list(models), classes
+        # what a model knows of its features; not every model counts or names them
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(models[0], name):
+                setattr(self, name, getattr(models[0], name))
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the mean of the models' probabilities (n, K)."""
         names = self.classes_.tolist()
-        return np.asarray(np.mean([all_columns(each, X, names) for each in self.estimators_], axis=0))
+        parts = [all_columns(each.predict_proba(X), each.classes_.tolist(), names) for each in self.estimators_]
+        return np.asarray(np.mean(parts, axis=0))
 
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the logarithms of `predict_proba` (n, K)."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        # what the models know of their features
-        if name not in ("n_features_in_", "feature_names_in_"):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(self.__dict__["estimators_"][0], name)
 
 
 # --- the order of the classes ----------------------------------------------------------------------------------------
@@ -273,7 +280,7 @@ class MeanOfModels:
 def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, pos_label: Any) -> Metric:
     """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
     K = len(classes)
-    order = None
+    order = list(range(K))
     metric = aligned(metric, classes)
     if labels is not None:
         names = list(labels) if np.iterable(labels) and not isinstance(labels, str) else [labels]
@@ -281,10 +288,10 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
         if len(names) != K or sorted(order) != list(range(K)):
             raise ValueError(f"labels must hold each of the classes ({_shown(classes)}) once, in order; got {labels!r}")
     if pos_label is None:
-        metric = in_given_order(metric, range(K) if order is None else order)
+        metric = in_given_order(metric, order)
     else:
         metric = with_positive(metric, classes, pos_label)
-        if order is not None and classes[order[-1]] != pos_label:
+        if labels is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
     M = metric.n_decisions(K)
     if metric.gain is not None and len(metric.gain) == K < M:
@@ -293,8 +300,10 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
             f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
             f"confmax.maximize"
         )
+    # the order is settled: what else the metric demands of a table can be told before a model is fitted
     metric.check_table(K, K)
-    stated = order is not None or pos_label is not None
+    stated = labels is not None or pos_label is not None
+    # numbers have an order, names only their alphabet, which is seldom the order that is meant
     if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
         raise ValueError(
             f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
@@ -307,6 +316,7 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
     """Return the given rule for the columns ``classes``."""
     if isinstance(rule, str) and rule == "argmax":
         return DecisionRule.from_weights(np.ones(len(classes)), classes=classes)
+    # read as a path, the text of a rule would be a file that is missing, or a name that is too long
     if isinstance(rule, str) and rule.lstrip().startswith("{"):
         raise ValueError(
             "rule is the JSON text of a rule and is read as a path; pass DecisionRule.from_json(text), or the path of "

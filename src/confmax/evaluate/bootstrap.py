@@ -117,9 +117,8 @@ class _Stratum:
         """Add what is drawn of large lots to ``out`` (size, D); return places and weights of the other rows."""
         counts = rng.multinomial(self.n_rows, self.share, size=size)
         n_many, n_few = len(self.cell), len(self.row_cell)
-        if n_many:
-            drawn = counts[:, :n_many] if self.weight is None else counts[:, :n_many] * self.weight
-            out[:, self.cell[self.starts]] += np.add.reduceat(drawn, self.starts, axis=1)
+        drawn = counts[:, :n_many] if self.weight is None else counts[:, :n_many] * self.weight
+        out[:, self.cell[self.starts]] += np.add.reduceat(drawn, self.starts, axis=1)
         if not n_few:
             return self.row_cell, self.row_weight
         rows = rng.integers(0, n_few, size=int(counts[:, -1].sum()))

@@ -97,7 +97,7 @@ class Evidence:
 def evidence_of(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
     decided = Decided(*rule.decided(table))
-    single = Decided(*_most_frequent(rule).decided(table)) if rule.is_randomized else None
+    single = Decided(*with_gain(rule, frequent_gain(rule)).decided(table)) if rule.is_randomized else None
     seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
     return Evidence(table, metric, rule, decided, decided, single, proba, solution, seen=seen)
@@ -136,19 +136,18 @@ def cross_fitted(
         If nothing can be tuned without one of the folds.
     """
     fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
-    n_folds = int(fold.max()) + 1
     solutions: list[Tuned] = []
     try:
         for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):
             solutions.append(one)
     except ValueError as error:
         raise ValueError(
-            f"no rule can be tuned without fold {len(solutions) + 1} of {n_folds} ({error}); evaluate the rule on "
-            f"other rows instead, or pass more rows"
+            f"no rule can be tuned without fold {len(solutions) + 1} of {fold.max() + 1} ({error}); evaluate the rule "
+            f"on other rows instead, or pass more rows"
         ) from None
     # the single rules answer what drawing adds: they are pooled over the same folds
     rules = [one.rule for one in solutions]
-    singles = [_most_frequent(rule) for rule in rules]
+    singles = [with_gain(rule, frequent_gain(rule)) for rule in rules]
     # every fold has a calibration of its own, which was fitted without its rows
     proba = np.empty_like(table.proba)
     for part, rule in zip(masks(fold), rules, strict=True):
@@ -190,11 +189,6 @@ def kind_of(solution: Tuned) -> dict[str, Any]:
     settings: dict[str, Any] = {"randomized": solution.rule.is_randomized}
     kind = None if solution.calibration is None else solution.calibration.kind
     return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
-
-
-def _most_frequent(rule: Rule) -> Rule:
-    """Return the rule that a randomised rule draws most often; a deterministic one itself."""
-    return with_gain(rule, frequent_gain(rule)) if rule.is_randomized else rule
 
 
 def tuned_on(solution: Tuned, table: Table) -> bool:

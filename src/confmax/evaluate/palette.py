@@ -36,7 +36,6 @@ def style_variables() -> str:
     return f":root{{color-scheme:light dark;{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
 
-def scale(kind: str, *, dark: bool = False) -> list[str]:
-    """Return the colours of the scale ``kind``, "share" or "change", from its lowest value to its highest."""
-    colours = DARK if dark else LIGHT
+def scale(colours: dict[str, str], kind: str) -> list[str]:
+    """Return of `LIGHT` or `DARK` those of the scale ``kind``, "share" or "change", from its lowest value on."""
     return [colours[f"{kind}-{k}"] for k in range(STEPS)]

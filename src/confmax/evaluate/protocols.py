@@ -54,6 +54,7 @@ class Rule(Decides, AppliedRule, Protocol):
     def to_json(self) -> str: ...
 
 
+# properties, not attributes: the fields of a frozen dataclass cannot be set, and fit no member that can be
 @runtime_checkable
 class Tuned(Protocol):
     """How a rule was found, see `confmax.Solution`."""

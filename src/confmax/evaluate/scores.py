@@ -13,6 +13,8 @@ from confmax import metrics as catalogue
 from confmax.confusion import Array
 
 PLAIN = ("argmax", "p/prior")  # what others are compared with
+ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
+AS_GOOD = 0.005  # where the interval of a difference contains zero: its middle, below which nothing is gained
 
 
 class Estimate(NamedTuple):
@@ -205,11 +207,47 @@ def lacking(result: Score) -> list[tuple[Any, float]]:
     return sorted(rare, key=lambda item: -item[1])
 
 
+def verdict_of(minus: Difference) -> str:
+    """Return "better", "worse", "unclear" (chance could do it), "same" or "unknown".
+
+    Replicates that lack a class take metrics of the recalls over the others, so that an interval may lie on one side of
+    zero where the difference itself does not: then it says nothing about the difference.
+    """
+    value, low, high = minus.value, minus.low, minus.high
+    if not np.isfinite(value) or low is None or high is None:
+        return "unknown"
+    if max(abs(value), abs(low), abs(high)) <= ROUNDING:
+        return "same"
+    if min(value, low) > ROUNDING:
+        return "better"
+    return "worse" if max(value, high) < -ROUNDING else "unclear"
+
+
+def as_good(minus: Difference) -> str:
+    """Return "as good", "at least as good" or "": what the other one is, by the difference of the rule and it.
+
+    It is as good if the interval contains zero and its middle is below 0.005, at least as good if the middle is below
+    -0.005. Then nothing speaks for the rule, which had to be tuned.
+    """
+    if minus.low is None or minus.high is None or not (np.isfinite(minus.value) and holds_zero(minus)):
+        return ""
+    middle = (minus.low + minus.high) / 2
+    if middle < -AS_GOOD:
+        return "at least as good"
+    return "as good" if middle < AS_GOOD else ""
+
+
+def holds_zero(minus: Difference) -> bool:
+    """Return whether there is an interval of a difference and it contains zero, up to rounding."""
+    return minus.low is not None and minus.high is not None and minus.low <= ROUNDING and minus.high >= -ROUNDING
+
+
 def _interval(drawn: Array, level: float) -> tuple[float | None, float | None]:
     """Return the percentile interval of values (B,), those that are not finite left out."""
     known = np.sort(drawn[np.isfinite(drawn)])
     if not len(known):
         return None, None
+    # the product may miss a whole number by rounding
     rank = max(1, math.floor((len(known) + 1) * (1 - level) / 2 + 1e-9))
     return float(known[rank - 1]), float(known[-rank])
 

@@ -149,36 +149,34 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
     p = table.proba[:, k].astype(np.float64)
     weight = np.ones(len(p)) if table.weight is None else table.weight
     # without labels a row counts for the class by its probability, as the rule calibrates it
-    truth = apply_calibrator(rule.calibrator, table.proba)[:, k] if table.labels is None else table.labels == k
-    truth = np.asarray(truth, dtype=np.float64)
-    frequency = float(np.average(truth, weights=weight))
-    prior = np.where(np.arange(2) == k, frequency, 1.0 - frequency)
+    positive = apply_calibrator(rule.calibrator, table.proba)[:, k] if table.labels is None else table.labels == k
+    truth = np.empty((2, len(p)))
+    truth[k], truth[1 - k] = positive, 1.0 - positive
+    total = np.array([weight @ true for true in truth])
     order = np.argsort(p, kind="stable")
     at = np.union1d(np.linspace(0.0, 1.0, EVEN), np.quantile(p, np.linspace(0.0, 1.0, BY_RANK)))
     # rows may have a probability of 1, and yet the last threshold decides none of them
     below = np.where(at >= 1.0, len(p), np.searchsorted(p[order], at, side="left"))
 
     def values(decided: Array) -> Array:
-        """Return the metric if the positive class has so much weight (T, 2) of each true class, negative first."""
+        """Return the metric (T,) if the positive class has so much weight (T, 2) of each true class."""
         C = np.empty((len(decided), 2, 2))
-        for true, missed in ((1 - k, 0), (k, 1)):
-            total = weight @ np.abs(1.0 - missed - truth)
-            C[:, true, k], C[:, true, 1 - k] = decided[:, missed], total - decided[:, missed]
+        C[:, :, k], C[:, :, 1 - k] = decided, total - decided
         return values_at(metric, Confusion.from_matrix(C / weight.sum()))
 
     # in order of p the rows above a threshold are the last ones: one running sum serves all thresholds
-    above = [np.append(0.0, np.cumsum((weight * share)[order[::-1]]))[::-1][below] for share in (1.0 - truth, truth)]
-    plain = plain_rule(rule)
+    above = [np.append(0.0, np.cumsum((weight * true)[order[::-1]]))[::-1][below] for true in truth]
+    plain, prior = plain_rule(rule), np.array([np.average(true, weights=weight) for true in truth])
     named = [
         ("argmax", plain, 0.5, 1.0),
-        ("p/prior", with_gain(plain, by_prior(prior)), frequency, 1.0),
+        ("p/prior", with_gain(plain, by_prior(prior)), float(prior[k]), 1.0),
         *(("tuned rule", *part) for part in parts),
     ]
     marks = []
     for name, one, cut, share in named:
         # by its decisions: a threshold may be the very probability of a row
         hit = one.predict_index(table.proba) == k
-        value = values(np.array([[weight @ (hit * (1.0 - truth)), weight @ (hit * truth)]]))
+        value = values(np.array([[weight @ (hit * true) for true in truth]]))
         marks.append(Mark(name, min(cut, 1.0), float(value[0]), share))
     return ThresholdCurve(at, values(np.column_stack(above)), tuple(marks), str(table.classes[k]))
 

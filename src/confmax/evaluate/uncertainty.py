@@ -28,8 +28,8 @@ from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order
+from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.labels import encode_labels, plain, vector
-from confmax.tables.seed import RandomState, as_seed
 
 MOST_REPLICATES = 1_000_000
 
@@ -162,10 +162,8 @@ def score(
     tuned_for += [one.metric for one in (rule, *(rules or {}).values()) if _is_tuned(one)]
     explicit = classes is not None or pos_label is not None or (stated is not None and order == stated)
     explicit = explicit or any(one is not None and one.depends_on_order(table.n_classes) for one in tuned_for)
-    chosen = {
-        name: fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
-        for name, one in chosen.items()
-    }
+    for name, one in chosen.items():
+        chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
     result = compare(table, chosen, {**plain_rules(table), **judged}, n_replicates=int(n_replicates),
                      level=float(level), stratified=bool(stratified), seed=seed)  # fmt: skip
     doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
@@ -339,6 +337,7 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
         raise ValueError(f"level is the coverage of the intervals, between 0 and 1; got {level!r}")
+    # the ends of an interval have the rank (B + 1) (1 - level) / 2 from either side, which is one at the least
     needed = math.ceil(2 / (1 - level) - 1e-9) - 1
     if 0 < n_replicates < needed:
         raise ValueError(

@@ -18,6 +18,13 @@ from confmax.export.plan import Exportable, Plan, plan_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 OLDEST = 13  # operator set: sums take their axes as an input since then
+# by the type of labels, which is one: NumPy's type, and what stands in rows that are no probabilities
+_LABELS: dict[type, tuple[Any, Any]] = {
+    bool: (np.bool_, False),
+    int: (np.int64, -1),
+    float: (np.float64, np.nan),
+    str: (object, ""),
+}
 
 
 def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels: bool = False) -> Any:
@@ -59,54 +66,44 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
     >>> model = rule.to_onnx()  # doctest: +SKIP
     >>> model.SerializeToString()  # doctest: +SKIP
     """
-    # a rule that cannot be written is refused first, whether onnx is installed or not
-    plan_of(rule, "to_onnx")
-    name = _checked_settings(dtype, opset)
-    return _model(plan_of(rule, "to_onnx", name, labels=labels), name, opset)
-
-
-def _library() -> Any:
-    """Return onnx; an ImportError says how to install it."""
-    try:
-        import onnx
-    except ModuleNotFoundError as error:
-        raise ImportError(f"to_onnx needs {error.name}; install it with: pip install 'confmax[onnx]'") from None
-    return onnx
-
-
-def _checked_settings(dtype: Any, opset: Any) -> str:
-    """Return the dtype's name; `ValueError` if that or the operator set cannot be written."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
         name = repr(dtype)
+    # np.dtype(None) is float64, which a caller who passes None has not chosen
     if dtype is None or name not in ("float32", "float64"):
         raise ValueError(f"dtype is 'float32' or 'float64', that of the probabilities; got {dtype!r}")
-    newest = _library().defs.onnx_opset_version()
+    # a rule that cannot be written is refused first, whether onnx is installed or not
+    plan = plan_of(rule, "to_onnx", name, labels=labels)
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        raise ImportError(f"to_onnx needs {error.name}; install it with: pip install 'confmax[onnx]'") from None
+    newest = onnx.defs.onnx_opset_version()
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= newest:
         raise ValueError(f"opset is a whole number from {OLDEST} to {newest}, what this onnx knows; got {opset!r}")
-    return name
+    return _model(onnx, plan, np.dtype(name), opset)
 
 
-def _model(plan: Plan, dtype: str, opset: int) -> Any:
+def _model(onnx: Any, plan: Plan, dtype: np.dtype[Any], opset: int) -> Any:
     """Return the model, checked: input ``proba`` (n, K) of the dtype, output ``decision`` (n,) of int64.
 
     With labels, ``decision`` holds these and a second output ``index`` the int64.
     """
-    onnx = _library()
-    graph = _Graph(onnx.helper, onnx.numpy_helper, np.dtype(dtype))
-    helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    graph = _Graph(helper, onnx.numpy_helper, dtype)
     valid, scores = _scores(graph, plan)
     index = graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
     outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
     index = graph("Where", valid, index, graph.constant(np.int64(-1)), output=next(iter(outputs)))
     if plan.labels is not None:
-        kind_of_label, dtype_of_label, refused = _kind_of(onnx, plan.labels)
-        # the index -1 takes the last
+        dtype_of_label, refused = _LABELS[type(plan.labels[0])]
+        # a refused row has the index -1, which takes the last label
         labels = graph.constant(np.array([*plan.labels, refused], dtype_of_label))
         graph("Gather", labels, index, axis=0, output="decision")
-        outputs = {"decision": kind_of_label, **outputs}
-    model = helper.make_model(
+        outputs = {"decision": helper.np_dtype_to_tensor_dtype(np.dtype(dtype_of_label)), **outputs}
+    # runtimes refuse a newer version of the format than they know, so it is the oldest that has the operators
+    model = helper.make_model_gen_version(
         helper.make_graph(
             graph.nodes,
             "confmax_rule",
@@ -115,25 +112,12 @@ def _model(plan: Plan, dtype: str, opset: int) -> Any:
             initializer=graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", opset)],
-        ir_version=helper.find_min_ir_version_for([helper.make_opsetid("", opset)]),
         producer_name="confmax",
         producer_version=__version__,
     )
     helper.set_model_props(model, {"classes": json.dumps(list(plan.names), default=str), "metric": plan.metric})
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def _kind_of(onnx: Any, labels: Sequence[Any]) -> tuple[int, Any, Any]:
-    """Return the ONNX and NumPy types of labels of one type, and what stands in rows that are no probabilities."""
-    kinds = onnx.TensorProto
-    by_type: dict[type, tuple[int, Any, Any]] = {
-        bool: (kinds.BOOL, np.bool_, False),
-        int: (kinds.INT64, np.int64, -1),
-        float: (kinds.DOUBLE, np.float64, np.nan),
-        str: (kinds.STRING, object, ""),
-    }
-    return by_type[type(labels[0])]
 
 
 class _Graph:
@@ -181,6 +165,7 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
     near = graph("LessOrEqual", graph("Squeeze", off, axis), graph.constant(ROW_SUM_TOLERANCE))
     valid = graph("And", near, graph("Less", negative, graph.constant(0.5)))
     x = "proba"
+    # rows that sum to one within rounding stay as they are, as in `predict`
     if plan.reads_sums:
         rounding = graph.constant(8 * float(np.finfo(graph.dtype).eps))
         divided = graph.cast(graph("Div", graph.cast(x, np.float64), total), graph.dtype)
@@ -191,16 +176,15 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
         z = graph("Log", graph("Add", graph.cast(x, np.float64), graph.constant(floor)))
         z = graph("Add", graph("Mul", z, graph.constant(powers)), graph.constant(offsets))
         x = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
-    kind = plan.full.dtype if plan.full is not None else plan.coefficients()[0].dtype
+    kind = plan.gains.dtype
     if kind != graph.dtype:
         # the weights span more than the probabilities' type holds
         x, graph.dtype = graph.cast(x, kind), kind
-    if plan.full is not None:
-        return valid, _full(graph, graph.columns(x, K), plan.full)
+    if plan.offsets is None:
+        return valid, _full(graph, graph.columns(x, K), plan.gains)
     if plan.power:
         x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power), axis=1)
-    a, b = plan.coefficients()
-    return valid, graph("Add", graph("Mul", x, graph.number(a)), graph.number(b))
+    return valid, graph("Add", graph("Mul", x, graph.number(plan.gains)), graph.number(plan.offsets))
 
 
 def _full(graph: _Graph, p: Sequence[str], gains: NDArray[Any]) -> str:
@@ -213,23 +197,20 @@ def _full(graph: _Graph, p: Sequence[str], gains: NDArray[Any]) -> str:
 
 def _distances(graph: _Graph, p: Sequence[str], power: int) -> list[str]:
     """Return the expected distances (n, 1) of each class, by the operations of the oracles' `features`."""
-    total, mean, square = p[0], graph("Mul", p[0], graph.number(0.0)), graph("Mul", p[0], graph.number(0.0))
+    zero = graph("Mul", p[0], graph.number(0.0))
+    total, mean, square = p[0], zero, zero
     for i, column in enumerate(p[1:], start=1):
         total = graph("Add", total, column)
         mean = graph("Add", mean, graph("Mul", column, graph.number(i)))
         square = graph("Add", square, graph("Mul", column, graph.number(i * i)))
     if power == 2:
-        return [
-            graph(
-                "Sub",
-                graph("Add", square, graph("Mul", total, graph.number(j * j))),
-                graph("Mul", mean, graph.number(2 * j)),
-            )
-            for j in range(len(p))
-        ]
-    out, below, distance = [], "", mean
+        # sum_i (i - j)^2 p_i, multiplied out: two moments of p serve all j
+        far = [graph("Add", square, graph("Mul", total, graph.number(j * j))) for j in range(len(p))]
+        return [graph("Sub", each, graph("Mul", mean, graph.number(2 * j))) for j, each in enumerate(far)]
+    # from class j to j + 1 the distance to all classes up to j grows by one, and that to the others shrinks by one
+    out, below, distance = [], zero, mean
     for column in p:
         out.append(distance)
-        below = graph("Add", below, column) if below else column
+        below = graph("Add", below, column)
         distance = graph("Add", distance, graph("Sub", graph("Add", below, below), total))
     return out

@@ -18,25 +18,13 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.scaling import FLOOR
-from confmax.confusion import Array, Gains
-from confmax.tables import Calibrator
+from confmax.confusion import Array
+from confmax.tables.kinds import Rule
 from confmax.tables.precision import gain_coefficients, is_wide
 
 
-class Exportable(Protocol):
+class Exportable(Rule, Protocol):
     """What an export reads of a rule; `confmax.DecisionRule` stands above and fits."""
-
-    @property
-    def gains(self) -> Gains:
-        """One gain per atom."""
-
-    @property
-    def calibrator(self) -> Calibrator | None:
-        """What calibrates the probabilities first."""
-
-    @property
-    def class_names(self) -> tuple[Any, ...]:
-        """Names of the decisions."""
 
     @property
     def metric(self) -> str:
@@ -49,10 +37,10 @@ class Plan:
 
     Attributes
     ----------
-    weights, offsets : ndarray (K,) or None
-        Of reduced gains: scores ``weights_j x_j + offsets_j``.
-    full : ndarray (K, M) or None
-        Of full gains: scores ``sum_i full[i, j] p_i``.
+    gains : ndarray (K,) or (K, M)
+        Of reduced gains the weights: scores ``gains_j x_j + offsets_j``. Full gains: scores ``sum_i gains[i, j] p_i``.
+    offsets : ndarray (K,) or None
+        Of reduced gains; None for full ones.
     power : int
         ``x_j`` is ``p_j`` for 0, else the expected distance of the classes to this power.
     scaling : tuple of ndarray (K,), ndarray (K,), float, or None
@@ -65,9 +53,8 @@ class Plan:
         What the export returns for each decision; None for its index.
     """
 
-    weights: NDArray[Any] | None
+    gains: NDArray[Any]
     offsets: NDArray[Any] | None
-    full: NDArray[Any] | None
     power: int
     scaling: tuple[Array, Array, float] | None
     names: tuple[Any, ...]
@@ -77,22 +64,22 @@ class Plan:
     @property
     def n_classes(self) -> int:
         """Number of probabilities K."""
-        return len(self.full if self.full is not None else self.coefficients()[0])
+        return len(self.gains)
 
     @property
     def n_decisions(self) -> int:
         """Number of decisions M."""
-        return self.n_classes if self.full is None else self.full.shape[1]
+        return self.gains.shape[-1]
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether some reduced gain has an offset that is not zero."""
+        return self.offsets is not None and bool(self.offsets.any())
 
     @property
     def reads_sums(self) -> bool:
         """Whether a row must be divided by its sum: a common factor changes no decision of weights or of full gains."""
-        return self.scaling is not None or (self.full is None and bool(self.coefficients()[1].any()))
-
-    def coefficients(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return weights and offsets (K,) of reduced gains."""
-        assert self.weights is not None and self.offsets is not None
-        return self.weights, self.offsets
+        return self.scaling is not None or self.has_offsets
 
 
 def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool = False) -> Plan:
@@ -129,12 +116,12 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
     first, second = gain_coefficients(gains, kind)
     scaling = None if calibrator is None else _scaling(calibrator, gains.n_classes)
     written = None
+    # Python alone holds labels of several types side by side
     if labels:
         written = [_plain(name) for name in rule.class_names[: gains.n_decisions]]
         written = written if what == "to_python" else _of_one_type(written)
-    if second is None:
-        return Plan(None, None, first[0], 0, scaling, tuple(rule.class_names), rule.metric, written)
-    return Plan(first[0], second[0], None, gains.power, scaling, tuple(rule.class_names), rule.metric, written)
+    offsets = None if second is None else second[0]
+    return Plan(first[0], offsets, gains.power, scaling, tuple(rule.class_names), rule.metric, written)
 
 
 def _plain(name: Any) -> Any:
@@ -168,10 +155,8 @@ def _of_one_type(labels: list[Any]) -> list[Any]:
 
 def _scaling(calibrator: Temperature | VectorScaling, K: int) -> tuple[Array, Array, float] | None:
     """Return powers, offsets and floor; None where the calibrator returns probabilities as they are."""
-    if isinstance(calibrator, Temperature):
-        powers, offsets = np.full(K, 1.0 / calibrator.temperature), np.zeros(K)
-    else:
-        powers, offsets = calibrator.a, calibrator.b
+    powers, offsets = calibrator.parameters(K)
+    # softmax(log(p) + a constant) is p, but for rounding, which `predict` does not add here either
     if (powers == 1.0).all() and (offsets == offsets[0]).all() and calibrator.floor == FLOOR:
         return None
     return powers, offsets, calibrator.floor

@@ -92,8 +92,8 @@ def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str
 
 
 def _python_scores(plan: Plan) -> list[str]:
-    if plan.full is not None:
-        rows = [f"        {row}," for row in plan.full.tolist()]
+    if plan.offsets is None:
+        rows = [f"        {row}," for row in plan.gains.tolist()]
         return [
             "    gains = [",
             *rows,
@@ -102,9 +102,8 @@ def _python_scores(plan: Plan) -> list[str]:
             "    for value, row in zip(p, gains):",
             "        scores = [score + value * gain for score, gain in zip(scores, row)]",
         ]
-    a, b = plan.coefficients()
-    scores = f"    scores = [value * a + b for value, a, b in zip(p, {a.tolist()}, {b.tolist()})]"
-    return [*_python_distances(plan.power), scores]
+    a, b = plan.gains.tolist(), plan.offsets.tolist()
+    return [*_python_distances(plan.power), f"    scores = [value * a + b for value, a, b in zip(p, {a}, {b})]"]
 
 
 def _python_distances(power: int) -> list[str]:

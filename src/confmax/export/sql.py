@@ -100,12 +100,17 @@ def to_sql(
 def _expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:
     names = _checked_columns(plan, columns)
     words = _NATIVE.get(dialect)
-    labels = _literals(plan)
+    # what the expression is for each decision: its label, or its index
+    labels = [_literal(label) for label in (plan.labels or range(plan.n_decisions))]
     if words is None:
-        _refuse_odd_names(names)
-        _refuse_odd_labels(plan)
+        _refuse_odd(
+            names, '"`[]\\', "columns holds {!r}, with a quote, bracket, backslash or control character", "names"
+        )
+        texts = [label for label in plan.labels or () if isinstance(label, str)]
+        _refuse_odd(texts, "\\", "the label {!r} has a backslash or a control character", "labels")
         return _translated(_expression(plan, "duckdb", names), dialect)
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    # the names of parts must not be those of columns, which SQL does not tell apart by case
     prefix = "r_"
     while any(name.lower().startswith(prefix) for name in names):
         prefix = "r" + prefix
@@ -129,23 +134,6 @@ def _checked_columns(plan: Plan, columns: Sequence[str] | None) -> list[str]:
     return list(names)
 
 
-def _refuse_odd_names(names: Sequence[str]) -> None:
-    """Refuse what not every dialect quotes as the translation does: a name must never end its quotes."""
-    for name in names:
-        if any(letter in '"`[]\\' or not letter.isprintable() for letter in name):
-            raise ValueError(
-                f"columns holds {name!r}, with a quote, bracket, backslash or control character, which SQL dialects "
-                f"quote differently; only {', '.join(sorted(_NATIVE))} take such names"
-            )
-
-
-def _literals(plan: Plan) -> list[str]:
-    """Return what the expression is for each decision: its index, or its label as a literal."""
-    if plan.labels is None:
-        return [str(k) for k in range(plan.n_decisions)]
-    return [_literal(label) for label in plan.labels]
-
-
 def _literal(label: Any) -> str:
     if isinstance(label, bool):
         return "TRUE" if label else "FALSE"
@@ -156,34 +144,26 @@ def _literal(label: Any) -> str:
     return str(label) if isinstance(label, int) else _number(label)
 
 
-def _refuse_odd_labels(plan: Plan) -> None:
-    """Refuse what some dialects take for the start of an escape: a label must never end its quotes."""
-    for label in plan.labels or ():
-        if isinstance(label, str) and ("\\" in label or not label.isprintable()):
+def _refuse_odd(texts: Sequence[str], odd: str, holds: str, what: str) -> None:
+    """Refuse what not every dialect quotes as the translation does: a name or a label must never end its quotes."""
+    for text in texts:
+        if any(letter in odd or not letter.isprintable() for letter in text):
             raise ValueError(
-                f"the label {label!r} has a backslash or a control character, which SQL dialects quote differently; "
-                f"only {', '.join(sorted(_NATIVE))} take such labels"
+                f"{holds.format(text)}, which SQL dialects quote differently; only {', '.join(sorted(_NATIVE))} take "
+                f"such {what}"
             )
-
-
-def dialects() -> list[str]:
-    """Return the names of the dialects that can be written here: more with sqlglot."""
-    try:
-        from sqlglot.dialects.dialect import Dialect
-    except ModuleNotFoundError:
-        return sorted(_NATIVE)
-    return sorted({*_NATIVE, *(name for name in Dialect.classes if name)})
 
 
 def _translated(text: str, dialect: str) -> str:
     try:
         import sqlglot
+        from sqlglot.dialects.dialect import Dialect
     except ModuleNotFoundError:
         raise ImportError(
             f"the SQL dialect {dialect!r} needs sqlglot; install it with: pip install 'confmax[sql]', or use "
             f"{', '.join(sorted(_NATIVE))}"
         ) from None
-    known = dialects()
+    known = sorted({*_NATIVE, *(name for name in Dialect.classes if name)})
     if dialect not in known:
         raise ValueError(f"{dialect!r} is not a known SQL dialect; the dialects are {', '.join(known)}")
     return str(sqlglot.transpile(text, read="duckdb", write=dialect)[0])
@@ -233,6 +213,7 @@ class _Writer:
     def named(self, name: str, parts: Iterable[str], carry: Sequence[str] = ()) -> list[str]:
         """Return how to refer to the parts from here on; of those before, only what is carried can be."""
         if self.prefix is None:
+            # parts are counted as they are made: all of them would fill the memory where each holds those before
             texts = []
             for part in parts:
                 self.length += len(part)
@@ -255,20 +236,15 @@ class _Writer:
         if plan.scaling is not None:
             # not divided by their sum: it multiplies the offsets instead, where there are any
             p = self.exponentials(p, *plan.scaling)
-            if plan.full is None and plan.coefficients()[1].any():
+            if plan.has_offsets:
                 (total,) = self.named("norm", [_sum(p)], carry=p)
-        if plan.full is not None:
-            return [_sum([_term(x, g) for x, g in zip(p, column, strict=True) if g != 0]) for column in plan.full.T]
+        if plan.offsets is None:
+            return [_combined(p, column) for column in plan.gains.T]
         if plan.power:
             index = np.arange(len(p), dtype=np.float64)
             distance = np.abs(index[:, None] - index) ** plan.power
-            p = self.named(
-                "far",
-                (_sum([_term(x, d) for x, d in zip(p, row, strict=True) if d != 0]) for row in distance),
-                carry=[total] if total else [],
-            )
-        a, b = plan.coefficients()
-        return (_affine(x, a_j, b_j, total) for x, a_j, b_j in zip(p, a, b, strict=True))
+            p = self.named("far", (_combined(p, row) for row in distance), carry=[total] if total else [])
+        return (_affine(x, a, b, total) for x, a, b in zip(p, plan.gains, plan.offsets, strict=True))
 
     def exponentials(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
         """Return ``exp(z_k - c)``, ``z_k = powers_k log(p_k + floor) + offsets_k``, which are as the softmax but for
@@ -361,6 +337,10 @@ def _sum(terms: Sequence[str]) -> str:
     if len(terms) > DEEP:
         return _sum([_sum(terms[k : k + DEEP]) for k in range(0, len(terms), DEEP)])
     return f"({' + '.join(terms)})" if terms else "0e0"
+
+
+def _combined(p: Sequence[str], weights: Array) -> str:
+    return _sum([_term(x, weight) for x, weight in zip(p, weights, strict=True) if weight != 0])
 
 
 def _term(x: str, weight: Any) -> str:

@@ -52,15 +52,15 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     """
     if metric.label is not None and metric.classes is None:
         names = [str(plain(name)) for name in classes]
-        found = find(names, [metric.label], whole=False, affix=False)
         quoted = re.fullmatch(r"""(['"])(.+)\1""", str(metric.label), re.DOTALL)
-        if found.places is None and quoted is not None:  # as in recall['no']
-            metric = replace(metric, label=quoted[2])
-            found = find(names, [metric.label], whole=False, affix=False)
-        if found.places is None:
-            shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
-            raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
-        return metric.of_class(found.places[0], len(classes))
+        # as in recall['no']; a class may have quotes in its name, so they are taken as they are first
+        for label in (metric.label, *([quoted[2]] if quoted else [])):
+            metric = replace(metric, label=label)
+            found = find(names, [label], whole=False, affix=False)
+            if found.places is not None:
+                return metric.of_class(found.places[0], len(classes))
+        shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
+        raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
     gain = metric.gain
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric
@@ -68,7 +68,8 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
     decisions = metric.names[1] or (*classes, *extra_names(tuple(classes), len(places)))
     further = tuple(decisions[j] for j in places[len(classes) :])
-    return replace(metric, structure=Linear(moved), names=(tuple(classes), (*classes, *further)))
+    structure = Linear(moved, fractions=metric.structure.fractions)
+    return replace(metric, structure=structure, names=(tuple(classes), (*classes, *further)))
 
 
 def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Metric:
@@ -134,12 +135,14 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     """
     present = refuse_too_few_classes(table)
     n_decisions = metric.n_decisions(table.n_classes)
+    # refused here and not at the end of a long search, where the matrix is made
     if metric.statistics == "matrix" and table.n_classes * n_decisions > MATRIX_CELLS:
         raise ValueError(
             f"the whole confusion matrix of {table.n_classes} classes has {table.n_classes * n_decisions:,} entries, "
             f"more than {MATRIX_CELLS:,}, and {metric.name} reads all of them; use a metric of its diagonal and "
             f"column sums such as macro_f1, or merge classes"
         )
+    # first the number of classes: no order of them would help a metric that does not fit it
     metric.check_table(table.n_classes, n_decisions)
     metric = aligned(metric, table.classes)
     named = not explicit and any(isinstance(name, str) for name in table.classes)
@@ -155,10 +158,10 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     if len(kept) == len(used):
         return metric
     missing = [str(table.classes[k]) for k in used if not present[k]]
-    absent = ", ".join(missing[:MOST_ABSENT]) + (
-        f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
-    )
+    more = f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
+    absent = ", ".join(missing[:MOST_ABSENT]) + more
     source = "y" if table.has_labels else "proba"
+    # other metrics go on with the classes that are present; a metric of one class has no other
     if metric.one_class:
         raise ValueError(
             f"{metric!r} divides by the size of class {absent}, of which {source} has no weight; take rows that "

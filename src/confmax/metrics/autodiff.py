@@ -47,6 +47,7 @@ class Traced(NDArrayOperatorsMixin):
         if out is self and method == "__call__":  # the array's +=, seen by all who hold it
             self.box = _plain(_call(ufunc.__name__, "numpy", inputs, kwargs))
             return self
+        # a ufunc reduces the first axis by default, its function of NumPy all of them
         if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
             kwargs.setdefault("axis", 0)
             return _call(_REDUCTIONS[ufunc.__name__], "numpy", inputs, kwargs)
@@ -59,6 +60,8 @@ class Traced(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         """Return NumPy's function of that name as a method; on numbers the functions too: see `Traced`."""
+        if name in ("shape", "ndim", "size"):
+            return getattr(self.box, name)
         function = getattr(np, name, None)
         if name.startswith("_") or name in _IN_PLACE or not callable(function) or isinstance(function, type):
             raise AttributeError(f"an array has no {name} that can be differentiated")
@@ -92,7 +95,7 @@ class Traced(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a number")  # NumPy asks, and then takes it as a number
-        return self.shape[0]
+        return int(self.shape[0])
 
     def __bool__(self) -> bool:
         return bool(self.box._value if hasattr(self.box, "_value") else self.box)
@@ -101,21 +104,6 @@ class Traced(NDArrayOperatorsMixin):
         raise NotTraceable("an entry is turned into a plain number, by float(), math or an assignment into an array")
 
     __int__ = __index__ = __complex__ = item = tolist = __float__
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
-        return tuple(self.box.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return int(np.prod(self.shape))
 
     @property
     def T(self) -> Any:

@@ -1,7 +1,7 @@
 """The catalogue of metrics, and the ways to get a metric.
 
-The rows stand beside the formulas, in `confmax.metrics.recalls`, `confmax.metrics.scores` and `confmax.metrics.others`;
-they can be held against Table 1 of the paper.
+The rows stand beside the formulas, in `confmax.metrics.recalls` and `confmax.metrics.scores`; they can be held against
+Table 1 of the paper.
 """
 
 from __future__ import annotations
@@ -14,18 +14,12 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.metrics import others, recalls, scores
+from confmax.metrics import recalls, scores
 from confmax.metrics.metric import STATISTICS, Metric
-from confmax.metrics.structure import (
-    BY_WORD,
-    STRUCTURES,
-    Linear,
-    MinOfLinear,
-    Structure,
-)
-from confmax.metrics.user import MinimumFormula, UserFormula
+from confmax.metrics.structure import BY_WORD, STRUCTURES, Linear, MinOfLinear, Structure
+from confmax.metrics.user import UserFormula
 
-_CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS, *others.METRICS)}
+_CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
 
 # scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy
 _ALIASES = {
@@ -116,6 +110,7 @@ def get(name: str, **params: Any) -> Metric:
     metric = _CATALOGUE.get(_ALIASES.get(name, name))
     if metric is None:
         near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*_CATALOGUE, *_ALIASES], 3)
+        # a similar name would mislead: nothing in the catalogue is computed from probabilities
         if any(word in name.lower() for word in RANKING):
             raise ValueError(
                 f"{name} is computed from probabilities, not from decisions, so no decision rule changes it; choose a "
@@ -124,24 +119,21 @@ def get(name: str, **params: Any) -> Metric:
         near = _with_brackets(name) or near
         hint = f"did you mean {' or '.join(near)}?" if near else "confmax.metrics.names() lists them"
         raise ValueError(f"there is no metric {name!r}; {hint}")
-    known = dict(metric.params)
     if metric.name == "linear":
         return _linear(metric, params)
-    checked: dict[str, Any] = {}
-    free = [key for key in known if key not in metric.fixed] + ["label"] * (metric.one_class is not None)
+    free = [key for key, _ in metric.params if key not in metric.fixed] + ["label"] * (metric.one_class is not None)
     if "label" in params and metric.one_class is None:
         fitting = ", ".join(each for each in names() if _CATALOGUE[each].one_class)
         raise ValueError(f"{name} is not a metric of one class, so it takes no class; those that do are {fitting}")
+    for key in params:
+        if key not in free:
+            accepted = f"it takes {', '.join(free)}" if free else "it takes none"
+            raise ValueError(f"{name} has no parameter {key!r}; {accepted}")
     label = _checked_label(name, params.pop("label", None))
     if label is not None:
         told = metric.described(str(label))
         metric = replace(metric, label=label, binary=False, ordered=False, description=told)
-    for key, value in params.items():
-        if key not in free:
-            accepted = f"it takes {', '.join(free)}" if free else "it takes none"
-            raise ValueError(f"{name} has no parameter {key!r}; {accepted}")
-        checked[key] = _checked(metric.name, key, value)
-    return metric.with_params(checked)
+    return metric.with_params({key: _checked(metric.name, key, value) for key, value in params.items()})
 
 
 def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
@@ -167,11 +159,8 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
         return metric
     scored: Any = getattr(metric, "_score_func", None)  # what scikit-learn's make_scorer was given
     if scored is not None or str(getattr(metric, "__module__", "")).startswith("sklearn.metrics"):
-        what = (
-            f"a scikit-learn scorer of {getattr(scored, '__name__', 'a function')}"
-            if scored
-            else "a function of labels"
-        )
+        of = getattr(scored, "__name__", "a function")
+        what = f"a scikit-learn scorer of {of}" if scored else "a function of labels"
         raise ValueError(
             f"metric is {what}, not of a confusion matrix; pass the name of the metric, such as 'f1_macro', or a "
             f"function of the confusion matrix C"
@@ -219,10 +208,10 @@ def _checked(name: str, key: str, value: Any) -> Any:
         if value not in ("relative", "additive"):
             raise ValueError(f"smoothing of {name} is 'relative' or 'additive'; got {value!r}")
         return value
-    lowest = 0.0
+    # booleans are integers to Python
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{key} of {name} is a number; got {value!r}")
-    if not np.isfinite(value) or value < lowest or (key == "beta" and value == 0):
+    if not np.isfinite(value) or value < 0 or (key == "beta" and value == 0):
         needed = "positive" if key == "beta" else "zero or positive"
         raise ValueError(f"{key} of {name} must be finite and {needed}; got {value!r}")
     return float(value)
@@ -234,6 +223,7 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         raise ValueError("linear needs its table: get('linear', gain=G) or get('linear', cost=costs), a (K, M) matrix")
     key, table = next(iter(params.items()))
     try:
+        # masked entries become NaN, which is refused with the other numbers that are not finite
         G = np.array(np.ma.asarray(table, dtype=np.float64).filled(np.nan))
     except (TypeError, ValueError):
         raise ValueError(f"the {key} matrix of linear must hold numbers, one row per true class") from None
@@ -254,10 +244,9 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         inner = [own[str(name)] for name in rows]
         places = [*inner, *sorted(set(range(len(columns))) - set(inner))]
         signed, columns = signed[:, places], tuple(columns[k] for k in places)
-    gain = tuple(map(tuple, signed.tolist()))
-    if rows is None and columns is None:
-        return replace(metric, structure=Linear(gain))
-    return replace(metric, structure=Linear(gain), names=(rows, columns), ordered=False)
+    own_names = None if rows is None and columns is None else (rows, columns)
+    structure = Linear(tuple(map(tuple, signed.tolist())), fractions=metric.structure.fractions)
+    return replace(metric, structure=structure, names=own_names, ordered=own_names is None)
 
 
 def _columns(table: Any) -> Any:
@@ -342,13 +331,14 @@ def from_function(
     label: str = name or str(getattr(psi, "__name__", type(psi).__name__))
     of_linear = replace(structure, smoother="rho") if isinstance(structure, MinOfLinear) else None
     formula = UserFormula(psi, gradient, "user function" if label == "<lambda>" else label, str(structure), of_linear)
+    sizes = (2, 3) if n_classes is None else (n_classes,)
+    # without a number, a function that two or three classes do not suit is checked on its first table
     if n_classes is None:
-        formula.probe((2, 3))
+        formula.probe(sizes)
     else:
         formula.admit(n_classes, n_classes)
     if of_linear is None:
         return Metric(formula.name, formula, BY_WORD[str(structure)], "matrix")
-    sizes = (n_classes,) if n_classes is not None else (2, 3)
     reads = {of_linear.at(np.full(K, 1 / K)).statistics for K in sizes}
-    statistics = next(kind for kind in reversed(STATISTICS) if kind in reads)
-    return Metric(formula.name, MinimumFormula(of_linear, formula), of_linear, statistics, (("rho", 0.0),))
+    most = max(reads, key=STATISTICS.index)
+    return Metric(formula.name, formula, of_linear, most, (("rho", 0.0),))

@@ -36,21 +36,6 @@ GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 STATISTICS = ("diagonal", "columns", "matrix")
 # of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
 UNSEEN = 2.0**-70
-# what to use for more classes than two
-MEANS = {
-    "f1": "macro_f1",
-    "f_beta": "macro_f_beta",
-    "jaccard": "macro_jaccard",
-    "precision": "macro_precision",
-    "recall": "balanced_accuracy",
-    "specificity": "balanced_accuracy",
-}
-# metrics of one class that a rule without use makes largest
-TRIVIAL = {
-    "recall": "every row is decided as it",
-    "specificity": "no row is decided as it",
-    "precision": "only its surest row is decided as it",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,6 +80,10 @@ class Metric:
         the table of probabilities. None for an axis without names.
     description, title : str
         The metric in words, for lists, and its name in prose; by default the words of its name.
+    of_many : str
+        Name of the metric to use for more than two classes.
+    trivial_rule : str or None
+        In words, what a rule without use decides that makes the metric of one class largest; None for others.
     """
 
     name: str
@@ -113,6 +102,8 @@ class Metric:
     classes: tuple[int, ...] | None = None
     description: str = field(default="", compare=False)
     title: str = field(default="", compare=False)
+    of_many: str = field(default="mcc", compare=False)
+    trivial_rule: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Take the word for a structure that knows no more than its shape, and the words of a name for a title."""
@@ -173,9 +164,8 @@ class Metric:
                [0., 1.]])
         """
         first = self.at(self._confusion(C))
-        if first.matrix is not None:
-            return np.array(first.matrix)
-        return Gains.reduced(first.diagonal, first.columns).matrices()[0] + first.rows[:, None]
+        full = np.array(self.gains(first).matrices()[0])
+        return full if first.matrix is not None else full + first.rows[:, None]
 
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
         """Return ``(a, b)``, (K,) and (M,), such that ``a_j p_j + b_j`` decides as the full gradient does.
@@ -184,9 +174,7 @@ class Metric:
         within a row of the gradient: they add the same to all scores.
         """
         first = self.at(self._confusion(C))
-        if first.matrix is not None:
-            return None
-        return first.diagonal, first.columns
+        return None if first.matrix is not None else (first.diagonal, first.columns)
 
     @property
     def gain_form(self) -> GainForm:
@@ -201,6 +189,7 @@ class Metric:
 
     def at(self, S: Confusion) -> FirstOrder:
         """Return value and derivatives at the statistics ``S``, which may be a batch."""
+        # a bare confusion matrix has no names: there the label of a class is its number
         if self._is_unplaced:
             return self.numbered(S.rows.shape[-1]).at(S)
         K, n_decisions = S.rows.shape[-1], S.columns.shape[-1]
@@ -210,6 +199,7 @@ class Metric:
         first = self.formula(S.select(index), **self._arguments)
         if first.matrix is not None:
             full = np.zeros((*first.matrix.shape[:-2], K, n_decisions))
+            # sums over whole columns and rows count the entries outside of the classes too
             if first.columns.size:
                 full[..., :, index] += first.columns[..., None, :]
                 full[..., index, :] += first.rows[..., :, None]
@@ -237,6 +227,7 @@ class Metric:
         """Return ``<gradient, direction - origin>``, the gradient in ``first``; both must have the same row sums."""
         if first.matrix is not None and direction.matrix is not None and origin.matrix is not None:
             return float((first.matrix * (direction.matrix - origin.matrix)).sum())
+        # the part of the gradient that is constant within a row cancels: both have the same row sums
         along = first.diagonal @ (direction.diagonal - origin.diagonal)
         return float(along + first.columns @ (direction.columns - origin.columns))
 
@@ -245,13 +236,21 @@ class Metric:
 
         None where the structure gives no bound from one answer.
         """
+        structure = self.structure
         if self.bounds_any_gain:
             gain = self.gains(first)
-            return float(self.bounds_of(gain, gain.dot(V), V.rows, V.columns.shape[-1])[0])
+            height = gain.dot(V)
+            if isinstance(structure, MinOfLinear):
+                return float(self.linear_functions(V.rows, V.columns.shape[-1]).bounds(gain, height)[0])
+            assert isinstance(structure, Concave) and structure.recall_mean is not None
+            kept = slice(None) if self.classes is None else self._index
+            return float(structure.recall_mean.bound((gain.pair()[0] * V.rows)[:, kept], height)[0])
+        # an exact answer has no negative slope but for rounding
         slope = max(0.0, self.slope(first, V, S))
-        if isinstance(self.structure, (Linear, Concave)):
+        # a concave function lies below its tangents, and no rule rises further along this one
+        if isinstance(structure, (Linear, Concave)):
             return float(first.value) + slope
-        if not isinstance(self.structure, Ratio):
+        if not isinstance(structure, Ratio):
             return None
         parts = self.as_ratios(S.rows, S.columns.shape[-1])
         if parts is None:
@@ -262,22 +261,11 @@ class Metric:
 
     @property
     def bounds_any_gain(self) -> bool:
-        """Whether an answer to any gain bounds it, not only one to its own gradient: `bounds_of`."""
+        """Whether an answer to any gain bounds it, not only one to its own gradient."""
         structure = self.structure
         return isinstance(structure, MinOfLinear) or (
             isinstance(structure, Concave) and structure.recall_mean is not None
         )
-
-    def bounds_of(self, gains: Gains, heights: Array, rows: Array, n_decisions: int) -> Array:
-        """Return upper bounds (B,) over all rules from the maxima ``heights`` (B,) of ``gains`` (B), `bounds_any_gain`.
-
-        ``rows`` (K,) are the row sums, ``n_decisions`` is M. A gain that proves nothing has the bound infinity.
-        """
-        if isinstance(self.structure, MinOfLinear):
-            return self.linear_functions(rows, n_decisions).bounds(gains, heights)
-        assert isinstance(self.structure, Concave) and self.structure.recall_mean is not None
-        kept = slice(None) if self.classes is None else self._index
-        return self.structure.recall_mean.bound((gains.pair()[0] * rows)[:, kept], heights)
 
     def linear_functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions whose smallest one the metric is, at ``rows`` (K,) with ``n_decisions`` M."""
@@ -300,10 +288,12 @@ class Metric:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
         if self._is_unplaced:
             return self.numbered(len(rows)).as_ratios(rows, n_decisions)
+        fractions = self.structure.fractions
+        if fractions is None:
+            return None
         if self.classes is None:
-            return self.structure.parts(rows, **dict(self.params))
-        parts = self.structure.parts(rows[self._index], **dict(self.params))
-        return None if parts is None else parts.placed(self.classes, len(rows), n_decisions)
+            return fractions(rows, **self._arguments)
+        return fractions(rows[self._index], **self._arguments).placed(self.classes, len(rows), n_decisions)
 
     @property
     def gain(self) -> tuple[tuple[float, ...], ...] | None:
@@ -327,6 +317,7 @@ class Metric:
     def with_params(self, change: Mapping[str, Any]) -> Metric:
         """Return the metric with the ``change`` of some parameters; smoothed, it has another structure."""
         params = {**dict(self.params), **change}
+        # at zero the parameter changes nothing, and what is known of the metric still holds
         smooth = self.structure.smoother is not None and params[self.structure.smoother] > 0.0
         structure = self.structure.smoothed() if smooth else self.structure
         return replace(self, params=tuple(params.items()), structure=structure)
@@ -405,6 +396,7 @@ class Metric:
         a, b = (part.copy() for part in gains.pair())
         alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
         b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
+        # a power of two: no product with it is rounded
         tiny = np.ldexp(1.0, np.frexp(np.maximum(np.abs(a).max(axis=1), np.abs(b).max(axis=1)))[1]) * UNSEEN
         rows = np.ix_(alike, others)
         a[rows] = tiny[alike, None]
@@ -416,11 +408,6 @@ class Metric:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
         return self.ordered or (isinstance(self.formula, Formula) and self.formula.reads_order(n_classes))
 
-    @property
-    def trivial_rule(self) -> str | None:
-        """In words, what a rule without use decides that makes the metric of one class largest; None for others."""
-        return TRIVIAL.get(self.name) if self.one_class else None
-
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
         given = n_classes if self.classes is None else len(self.classes)
@@ -431,8 +418,7 @@ class Metric:
         if self.binary and given != 2:
             way_out = f"write {self.name}[NAME] for the class NAME, or use" if self.one_class else "use"
             raise ValueError(
-                f"{self.name} is a metric of two classes and the table has {given}; {way_out} "
-                f"{MEANS.get(self.name, 'mcc')}"
+                f"{self.name} is a metric of two classes and the table has {given}; {way_out} {self.of_many}"
             )
         shape = (len(self.gain), len(self.gain[0])) if self.gain else None
         if shape is not None and shape != (n_classes, n_decisions):

@@ -29,6 +29,7 @@ def _recalls(S: Confusion, rho: float, smoothing: Smoothing, *, numerator_too: b
     if smoothing == "additive":
         slope = 1.0 / (S.rows + rho)
         return (S.diagonal + shift) * slope, slope
+    # relative to each prior rho moves the recall of a rare class as little as that of a common one
     slope = reciprocal(S.rows) / (1.0 + rho)
     return S.diagonal * slope + shift / (1.0 + rho), slope
 
@@ -139,6 +140,7 @@ def smallest(T: Array, rho: float) -> tuple[Array, Array]:
         partial = (low == T).astype(np.float64)
         partial /= partial.sum(-1, keepdims=True)
         return low[..., 0], partial
+    # differences from the smallest: no exponential overflows, however small rho is
     partial = np.exp((low - T) / rho)
     total = partial.sum(-1, keepdims=True)
     return (low - rho * np.log(total / T.shape[-1]))[..., 0], partial / total

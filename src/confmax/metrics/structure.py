@@ -55,12 +55,13 @@ class PowerMean:
     def value(self, T: Array) -> Array:
         """Return the mean (...) of recalls ``T`` (..., K); 0 where one vanishes and the exponent is not positive."""
         if self.of_misses:
-            return 1.0 - self._mean(1.0 - T)
+            return 1.0 - power_mean(1.0 - T, self.exponent)
         if self.exponent > 0.0:
-            return self._mean(T)
+            return power_mean(T, self.exponent)
+        # logarithms and negative powers of zero are infinite, and the means are zero there
         alive = np.asarray(T.min(-1) > TINY)
         safe = T if alive.all() else np.where(T > TINY, T, 1.0)
-        return np.where(alive, self._mean(safe), 0.0)
+        return np.where(alive, power_mean(safe, self.exponent), 0.0)
 
     def partial(self, T: Array) -> Array:
         """Return the derivatives (..., K) of `value`.
@@ -71,7 +72,7 @@ class PowerMean:
         K, p = T.shape[-1], self.exponent
         if self.of_misses:
             x = 1.0 - T
-            share = safe_ratio(x, self._mean(x)[..., None])
+            share = safe_ratio(x, power_mean(x, self.exponent)[..., None])
             # a recall may exceed one by rounding
             return np.sign(share) * np.abs(share) ** (p - 1.0) / K
         dead = T <= TINY
@@ -80,37 +81,35 @@ class PowerMean:
         if p < 0.0:
             at_zero = K ** (-1.0 / p) * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
         safe = np.where(dead, 1.0, T)
-        return np.where(some_dead, at_zero, (self._mean(safe)[..., None] / safe) ** (1.0 - p) / K)
-
-    def _mean(self, x: Array) -> Array:
-        K, p = x.shape[-1], self.exponent
-        if p == 0.0:
-            return np.asarray(np.exp(np.log(x).mean(-1)))
-        if p < 0.0:
-            return np.asarray((K / (x**p).sum(-1)) ** (-1.0 / p))
-        return np.asarray((np.abs(x) ** p).sum(-1) ** (1.0 / p) / K ** (1.0 / p))
+        return np.where(some_dead, at_zero, (power_mean(safe, self.exponent)[..., None] / safe) ** (1.0 - p) / K)
 
     def bound(self, weights: Array, heights: Array) -> Array:
         """Bound the mean where ``<w, T> <= h``, by the inequality of the two means.
 
-        Geometric: ``K geomean(w) geomean(T) <= <w, T>``. Others, with 1/p + 1/q = 1: ``|w|_q |T|_p <= <w, T>`` (p < 1,
-        Hoelder's inequality reversed; for p = -1 it is that of Cauchy and Schwarz), and of misses
-        ``sum w - h <= <w, 1 - T> <= |w|_q |1 - T|_p``.
+        With 1/p + 1/q = 1: ``K M_q(w) M_p(T) <= <w, T>`` (p < 1, Hoelder's inequality reversed; for p = -1 it is that
+        of Cauchy and Schwarz, for p = q = 0 that of the geometric and the arithmetic mean), and of misses
+        ``sum w - h <= <w, 1 - T> <= K M_q(w) M_p(1 - T)``.
         """
         K, p = weights.shape[-1], self.exponent
-        if p == 0.0:
-            valid = np.asarray((weights > 0.0).all(axis=-1))
-            logs = np.log(np.where(valid[..., None], weights, 1.0))
-            return np.where(valid, heights / (K * np.exp(logs.mean(axis=-1))), np.inf)
         q = p / (p - 1.0)
         if self.of_misses:
             short = np.maximum(0.0, weights.sum(axis=-1) - heights)
-            length = (np.abs(weights) ** q).sum(axis=-1) ** (1.0 / q) * K ** (1.0 / p)
+            length = K * power_mean(weights, q)
             return np.asarray(1.0 - np.divide(short, length, out=np.zeros(np.shape(short)), where=length > 0))
-        positive = weights > 0.0 if p > 0.0 else weights >= 0.0
+        positive = weights > 0.0 if p >= 0.0 else weights >= 0.0
+        # under a negative weight the other recalls may grow with that of its class, so nothing is bounded
         valid = np.asarray(positive.all(axis=-1) & weights.any(axis=-1))
-        length = (np.where(valid[..., None], weights, 1.0) ** q).sum(axis=-1) ** (1.0 / q)
-        return np.where(valid, heights * K ** (-1.0 / p) / length, np.inf)
+        return np.where(valid, heights / (K * power_mean(np.where(valid[..., None], weights, 1.0), q)), np.inf)
+
+
+def power_mean(x: Array, p: float) -> Array:
+    """Return ``(mean |x|^p)^(1/p)`` (...) of ``x`` (..., K), the geometric mean for p = 0."""
+    K = x.shape[-1]
+    if p == 0.0:
+        return np.asarray(np.exp(np.log(x).mean(-1)))
+    if p < 0.0:
+        return np.asarray((K / (x**p).sum(-1)) ** (-1.0 / p))
+    return np.asarray((np.abs(x) ** p).sum(-1) ** (1.0 / p) / K ** (1.0 / p))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +211,7 @@ class AffineFunctions:
     def bounds(self, gains: Gains, heights: Array) -> Array:
         """Return upper bounds (B,) as for the recalls; inf for gains that are no sums of the functions."""
         weights, target = self.weights(gains), gains.matrices()
+        # a gain that is no sum of the functions says nothing of their minimum
         error = np.abs(self.combined(weights).matrices() - target).max(axis=(-2, -1))
         total = weights.sum(axis=-1)
         known = (total > 0.0) & (error <= DEPENDENT * np.abs(target).max(axis=(-2, -1)))
@@ -261,14 +261,11 @@ class Structure:
     scheduled: bool = field(default=False, kw_only=True)
     fractions: Callable[..., Ratios] | None = field(default=None, kw_only=True)
 
-    def parts(self, rows: Array, **params: Any) -> Ratios | None:
-        """Return the ratios that the metric sums at row sums ``rows`` (K,); None where they are not known."""
-        return None if self.fractions is None else self.fractions(rows, **params)
-
     def smoothed(self) -> Structure:
         """Return the structure of the metric with a positive smoothing parameter."""
         return self
 
+    # a structure holds arrays and functions: two are equal if they know the same, also after pickling
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
             return self.name == other
@@ -294,13 +291,6 @@ class Linear(Structure):
     name: ClassVar[str] = "linear"
 
     gain: tuple[tuple[float, ...], ...] | None = None
-
-    def parts(self, rows: Array, **params: Any) -> Ratios | None:
-        """Return ``<gain, C> / 1``."""
-        if self.gain is None:
-            return None
-        G, one = np.array(self.gain), np.ones(1)
-        return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,26 +436,21 @@ def refutation(values: Array, structure: str) -> str | None:
     'at 3% of the way it is 0.000976562, below the mean of the values beside it, 0.00195312'
     """
     low, high = min(values[0], values[-1]), max(values[0], values[-1])
+    # 33 values of a function are rounded by more than one of them
     slack = 1e-10 * max(1.0, float(np.abs(values).max()))
     middle = (values[:-2] + values[2:]) / 2
     inner = values[1:-1]
-
-    def told(excess: Array, side: str, limits: Array, what: str) -> str | None:
-        if not excess.max() > slack:
-            return None
-        # the first place where the contradiction is plain, so that rounding decides nothing in the sentence
-        k = int(np.argmax(excess >= 0.5 * excess.max()))
-        return f"at {STEPS[k + 1]:.0%} of the way it is {inner[k]:.6g}, {side} {what}, {limits[k]:.6g}"
-
-    above = told(inner - high, "above", np.full(len(inner), high), "both ends")
-    below = told(low - inner, "below", np.full(len(inner), low), "both ends")
-    convex = told(2 * (middle - inner), "below", middle, "the mean of the values beside it")
-    if structure == "linear":
-        return convex or told(2 * (inner - middle), "above", middle, "the mean of the values beside it")
-    if structure == "concave":
-        return convex
-    if structure == "ratio":
-        return above or below
-    if structure == "quasiconvex" and low >= 0:
-        return above
+    ends, beside = "both ends", "the mean of the values beside it"
+    above = (inner - high, "above", np.full(len(inner), high), ends)
+    below = (low - inner, "below", np.full(len(inner), low), ends)
+    sags = (2 * (middle - inner), "below", middle, beside)
+    bulges = (2 * (inner - middle), "above", middle, beside)
+    wrong = {"linear": (sags, bulges), "concave": (sags,), "ratio": (above, below), "quasiconvex": (above,)}
+    # a linear function over a root has convex sublevel sets for levels that are not negative only, as the MCC
+    tested = wrong.get(structure, ()) if structure != "quasiconvex" or low >= 0 else ()
+    for excess, side, limits, what in tested:
+        if excess.max() > slack:
+            # the first place where the contradiction is plain, so that rounding decides nothing in the sentence
+            k = int(np.argmax(excess >= 0.5 * excess.max()))
+            return f"at {STEPS[k + 1]:.0%} of the way it is {inner[k]:.6g}, {side} {what}, {limits[k]:.6g}"
     return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,12 @@ TOLERANCE = 1e-4
 AGREES = 1e-9  # relative difference between a function and the structure that determines it
 
 
+def _positive_matrices(rng: np.random.Generator, K: int, M: int) -> list[Array]:
+    """Return the uniform confusion matrix and random ones halfway to it: no entry is too small for differences."""
+    start = np.full((K, M), 1 / (K * M))
+    return [start, *((random_confusion(rng, random_rows(rng, K), M) + start) / 2 for _ in range(MATRICES))]
+
+
 class _Unfit(Exception):
     """The function raised at a shape, or is not finite there: it may be meant for another number of classes."""
 
@@ -49,7 +55,8 @@ class UserFormula(Formula):
     name, structure : str
         For messages and the check.
     smallest : MinOfLinear or None
-        The linear functions whose smallest one it is declared to be.
+        The linear functions whose smallest one it is declared to be. They then give its values and derivatives, and
+        the function serves for checks.
     """
 
     psi: Callable[[Array], float]
@@ -60,8 +67,10 @@ class UserFormula(Formula):
     _slopes: dict[tuple[int, ...], Slope] = field(default_factory=dict, compare=False, repr=False)
     _orders: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
 
-    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+    def __call__(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> FirstOrder:
         """Return value and gradient at ``S``, one matrix after another."""
+        if self.smallest is not None:
+            return _first_order(self.smallest, S, rho)
         assert S.matrix is not None
         shape = S.matrix.shape[-2:]
         self.admit(*shape)
@@ -69,13 +78,17 @@ class UserFormula(Formula):
         slopes = [slope(C) for C in S.matrix.reshape(-1, *shape)]
         return FirstOrder(self.values(S), matrix=np.array(slopes).reshape(S.matrix.shape))
 
-    def values(self, S: Confusion, **_: Any) -> Array:
+    def values(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> Array:
         """Return the values alone: one call of the function per matrix of the batch."""
+        if self.smallest is not None:
+            parts = [smallest(self.smallest.at(part.rows).values(part), rho)[0] for part in _of_equal_rows(S)]
+            return np.concatenate([np.reshape(part, -1) for part in parts]).reshape(S.diagonal.shape[:-1])
         assert S.matrix is not None
         flat = S.matrix.reshape(-1, *S.matrix.shape[-2:])
         return np.array([self._number(C) for C in flat]).reshape(S.matrix.shape[:-2])
 
     def _number(self, C: Array) -> float:
+        # the function may write into its argument
         value = self.psi(C.copy())
         if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
             raise ValueError(f"a metric's function returns one number; got {value!r:.60}")
@@ -94,10 +107,11 @@ class UserFormula(Formula):
                 self._check(K, K)
             except _Unfit as error:
                 refused.append(error)
-        unknown = [isinstance(error.__cause__, (LookupError, ValueError, AssertionError)) for error in refused]
-        if len(refused) == len(sizes) and not all(unknown):
-            worst = refused[unknown.index(False)]
-            raise ValueError(str(worst)) from worst.__cause__
+        # these are what functions raise that are meant for another number of classes
+        other_number = (LookupError, ValueError, AssertionError)
+        faults = [error for error in refused if not isinstance(error.__cause__, other_number)]
+        if len(refused) == len(sizes) and faults:
+            raise ValueError(str(faults[0])) from faults[0].__cause__
 
     def admit(self, n_classes: int, n_decisions: int) -> None:
         """Check at one shape, once.
@@ -115,12 +129,10 @@ class UserFormula(Formula):
                 raise ValueError(str(error)) from error.__cause__
 
     def _check(self, K: int, M: int) -> None:
+        # the same matrices for every function and call: a check must not pass by luck the second time
         rng = np.random.default_rng([K, M])
         where = f"confusion matrices of {K} classes" + (f" and {M} decisions" if M != K else "")
-        start = Confusion.uniform(np.full(K, 1 / K), M, matrix=True).matrix
-        assert start is not None
-        # halfway to the start: no entry is too small for differences
-        inside = [(random_confusion(rng, random_rows(rng, K), M) + start) / 2 for _ in range(MATRICES)]
+        start, *inside = _positive_matrices(rng, K, M)
         with np.errstate(all="ignore"):
             try:
                 found = [self._number(C) for C in (start, *inside)]
@@ -131,16 +143,16 @@ class UserFormula(Formula):
             if not np.isfinite(found).all():
                 bad = next(value for value in found if not np.isfinite(value))
                 raise _Unfit(f"{self.name} is {bad} on {where} whose entries are all positive; it must be finite there")
-            self._check_smallest(inside)
+            if self.smallest is not None:
+                self._check_smallest(self.smallest, inside)
             slope = self._chosen_slope(inside, rng)
             self._check_structure(rng, K, M)
         self._slopes[K, M] = slope
 
-    def _check_smallest(self, inside: list[Array]) -> None:
-        for C in inside if self.smallest is not None else ():
-            assert self.smallest is not None
+    def _check_smallest(self, smallest: MinOfLinear, inside: list[Array]) -> None:
+        for C in inside:
             S = Confusion.from_matrix(C)
-            value, least = self._number(C), float(self.smallest.at(S.rows).values(S).min())
+            value, least = self._number(C), float(smallest.at(S.rows).values(S).min())
             if not abs(value - least) <= AGREES * max(1.0, abs(value)):
                 raise ValueError(
                     f"{self.name} is declared the smallest of linear functions and is not: at a confusion matrix of "
@@ -173,8 +185,7 @@ class UserFormula(Formula):
         if K not in self._orders:
             rng = np.random.default_rng([K, K, 1])
             orders = [np.r_[1, 0, 2:K], np.roll(np.arange(K), 1), rng.permutation(K)]
-            start = np.full((K, K), 1 / K**2)
-            inside = [(random_confusion(rng, random_rows(rng, K), K) + start) / 2 for _ in range(MATRICES)]
+            _, *inside = _positive_matrices(rng, K, K)
             with np.errstate(all="ignore"):
                 try:
                     own = np.array([self._number(C) for C in inside])
@@ -211,7 +222,14 @@ class UserFormula(Formula):
                     raise autodiff.NotTraceable(f"traced, {wrong}")
         except Exception as error:
             if self._differences not in self._slopes.values():  # once is enough
-                warnings.warn(_notice(self.name, error, shape), UserWarning, stacklevel=5)
+                reason = f"{type(error).__name__}: {error}"
+                warnings.warn(
+                    f"{self.name} cannot be differentiated automatically ({reason:.200}); its gradient is taken by "
+                    f"differences, {2 * shape[0] * shape[1]} calls for {shape[0]} classes; pass gradient=, or write it "
+                    f"in NumPy without float() and without assigning into arrays",
+                    UserWarning,
+                    stacklevel=5,
+                )
             return self._differences
         return self._traced
 
@@ -219,10 +237,12 @@ class UserFormula(Formula):
         """Return in words where ``slope`` differs from central differences, up to a constant in each row."""
         K, M = C.shape
         scale = max(1.0, float(np.abs(slope).max()))
+        # differences of a wide matrix take two calls of the function per entry: some of them are enough
         for i in rng.permutation(K)[: max(1, ENTRIES // M)]:
             columns = np.sort(rng.permutation(M)[:ENTRIES])
             # at a kink within one step the shorter one decides
-            numeric = np.array([[self._central(C, (i, j), share) for j in columns] for share in (1.0, 0.01)])
+            step = np.minimum(1e-5, 0.01 * C[i])
+            numeric = np.array([[self._central(C, (i, j), share * step[j]) for j in columns] for share in (1.0, 0.01)])
             analytic = slope[i, columns]
             error = np.abs((numeric - numeric[:, :1]) - (analytic - analytic[:1])).min(axis=0)
             j = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
@@ -233,12 +253,14 @@ class UserFormula(Formula):
                 )
         return None
 
-    def _central(self, C: Array, index: tuple[int, int], share: float) -> float:
-        step = share * min(1e-5, 0.01 * C[index])
-        up, down = C.copy(), C.copy()
-        up[index] += step
-        down[index] -= step
-        return (self._number(up) - self._number(down)) / (2 * step)
+    def _moved(self, C: Array, index: tuple[int, ...], by: float) -> float:
+        """Return the value at a matrix whose entry at ``index`` is another."""
+        moved = C.copy()
+        moved[index] += by
+        return self._number(moved)
+
+    def _central(self, C: Array, index: tuple[int, ...], step: float) -> float:
+        return (self._moved(C, index, step) - self._moved(C, index, -step)) / (2 * step)
 
     def _traced(self, C: Array) -> Array:
         """Return the exact gradient; by differences at matrices where it is not finite, as at 0/0 behind a guard."""
@@ -250,80 +272,43 @@ class UserFormula(Formula):
 
     def _differences(self, C: Array, step: float = 1e-5) -> Array:
         """Return the gradient by three-point differences: central, forward where an entry is too small for that."""
-        slope = np.empty_like(C)
-        base = self._number(C)
+        slope, base = np.empty_like(C), self._number(C)
         for index in np.ndindex(*C.shape):
-            moved = C.copy()
-            below = C[index] >= step
-            moved[index] = C[index] + step
-            up = self._number(moved)
-            moved[index] = C[index] - step if below else C[index] + 2 * step
-            other = self._number(moved)
-            slope[index] = (up - other) / (2 * step) if below else (4 * up - 3 * base - other) / (2 * step)
+            if C[index] >= step:
+                slope[index] = self._central(C, index, step)
+            else:
+                # a forward difference over three points is as exact as a central one, up to a constant
+                once, twice = self._moved(C, index, step), self._moved(C, index, 2 * step)
+                slope[index] = (4 * once - 3 * base - twice) / (2 * step)
         return slope
 
 
-@dataclass(frozen=True)
-class MinimumFormula(Formula):
-    """The smallest of linear functions, by the functions themselves: exact, and without the K x K matrix.
-
-    Parameters
-    ----------
-    structure : MinOfLinear
-        The functions.
-    checked : UserFormula
-        What the user declared to be their smallest one.
-    """
-
-    structure: MinOfLinear
-    checked: UserFormula
-
-    def __call__(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> FirstOrder:
-        """Return value and derivatives, with ``rho > 0`` of the soft minimum; without those by the row sums."""
-        values, partials, gains = [], [], []
-        for part in self._of_equal_rows(S):
-            functions = self.structure.at(part.rows)
-            value, partial = smallest(functions.values(part), rho)
-            values.append(np.atleast_1d(value))
-            partials.append(np.atleast_2d(partial))
-            gains.append(functions.combined(partials[-1].reshape(-1, partial.shape[-1])))
-        value, slope = np.concatenate(values).reshape(S.diagonal.shape[:-1]), Gains.concatenate(gains)
-        if S.matrix is not None and slope.full is not None:
-            return FirstOrder(value, matrix=slope.full.reshape(S.matrix.shape))
-        a, b = slope.pair()
-        return FirstOrder(value, a.reshape(S.diagonal.shape), b.reshape(S.diagonal.shape), np.zeros(S.diagonal.shape))
-
-    def values(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> Array:
-        """Return the values alone."""
-        parts = [smallest(self.structure.at(part.rows).values(part), rho)[0] for part in self._of_equal_rows(S)]
-        return np.concatenate([np.atleast_1d(part) for part in parts]).reshape(S.diagonal.shape[:-1])
-
-    def admit(self, n_classes: int, n_decisions: int) -> None:
-        """Check the user's function at one shape, once."""
-        self.checked.admit(n_classes, n_decisions)
-
-    def reads_order(self, n_classes: int) -> bool:
-        """Whether the user's function depends on the order of the classes."""
-        return self.checked.reads_order(n_classes)
-
-    @staticmethod
-    def _of_equal_rows(S: Confusion) -> list[Confusion]:
-        """Return a batch as parts of the same row sums (K,), in order: the functions are those of one distribution."""
-        K, matrix = S.rows.shape[-1], S.matrix
-        if (S.rows.reshape(-1, K) == S.rows.reshape(-1, K)[0]).all():
-            return [Confusion(S.rows.reshape(-1, K)[0], S.diagonal, S.columns, matrix)]
-        batch = S.diagonal.shape[:-1]
-        rows, columns = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (S.rows, S.columns))
-        return [
-            Confusion(rows[k], S.diagonal[k], columns[k], None if matrix is None else matrix[k])
-            for k in np.ndindex(*batch)
-        ]
+# --- the smallest of linear functions, by the functions themselves: exact, and without the K x K matrix ---------------
 
 
-def _notice(name: str, error: Exception, shape: tuple[int, ...]) -> str:
-    reason = f"{type(error).__name__}: {error}"
-    return (
-        f"{name} cannot be differentiated automatically ({reason:.200}); its gradient is taken by differences, "
-        f"{2 * shape[0] * shape[1]} calls for {shape[0]} classes; pass gradient=, or write it in NumPy without float() "
-        f"and without assigning into arrays"
-    )
+def _first_order(smallest_of: MinOfLinear, S: Confusion, rho: float) -> FirstOrder:
+    """Return value and derivatives, with ``rho > 0`` of the soft minimum; without those by the row sums."""
+    values, gains = [], []
+    for part in _of_equal_rows(S):
+        functions = smallest_of.at(part.rows)
+        value, weights = smallest(functions.values(part), rho)
+        values.append(np.reshape(value, -1))
+        gains.append(functions.combined(weights.reshape(-1, weights.shape[-1])))
+    value, slope = np.concatenate(values).reshape(S.diagonal.shape[:-1]), Gains.concatenate(gains)
+    if S.matrix is not None and slope.full is not None:
+        return FirstOrder(value, matrix=slope.full.reshape(S.matrix.shape))
+    a, b = (part.reshape(S.diagonal.shape) for part in slope.pair())
+    return FirstOrder(value, a, b, np.zeros(S.diagonal.shape))
+
+
+def _of_equal_rows(S: Confusion) -> list[Confusion]:
+    """Return a batch as parts of the same row sums (K,), in order: the functions are those of one distribution."""
+    first = S.rows.reshape(-1, S.rows.shape[-1])[0]
+    if (S.rows == first).all():
+        return [replace(S, rows=first)]
+    batch = S.diagonal.shape[:-1]
+    rows, columns = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (S.rows, S.columns))
+    return [
+        Confusion(rows[k], S.diagonal[k], columns[k], None if S.matrix is None else S.matrix[k])
+        for k in np.ndindex(*batch)
+    ]

@@ -2,13 +2,12 @@
 
 from confmax.optimize.auto import SOLVERS, choose
 from confmax.optimize.column_generation import ColumnGeneration, FullyCorrective, MaxMin
-from confmax.optimize.conditional_gradient import FrankWolfe
+from confmax.optimize.conditional_gradient import FrankWolfe, Stationary
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.loop import Outcome, Problem, Progress, Solver, Status, Step, baselines, passes_allowed, run
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.paper import BayesCG, BruteForce
-from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch, best_cut
 from confmax.optimize.warm import warm_start
 

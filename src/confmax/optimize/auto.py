@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
 from confmax.optimize.column_generation import FullyCorrective, MaxMin
-from confmax.optimize.conditional_gradient import FrankWolfe
+from confmax.optimize.conditional_gradient import FrankWolfe, Stationary
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.loop import Solver
 from confmax.optimize.paper import BayesCG, BruteForce
-from confmax.optimize.stationary import Stationary
 from confmax.optimize.threshold import ThresholdSearch
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
@@ -110,6 +109,7 @@ def choose(
             most = min(row.most_classes, MATRIX_CLASSES) if metric.statistics == "matrix" else row.most_classes
             if n_classes > most and row.most_classes < math.inf:
                 return FrankWolfe()
+            # the rows of a table in parts cannot be sorted without bringing them together
             if n_classes == n_decisions == 2 and not in_parts:
                 return row.two_model() if exact else row.two_labels()
             if blended and row.blend is not None:
@@ -120,6 +120,7 @@ def choose(
         if solver not in SOLVERS:
             raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()
+    # a class has the methods of its instances, too: FrankWolfe where FrankWolfe() is meant
     missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]
     if isinstance(solver, type) or missing:
         raise ValueError(f"solver must be an instance such as FrankWolfe() or a name; got {solver!r}")

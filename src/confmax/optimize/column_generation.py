@@ -29,7 +29,10 @@ from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, Linear, MinOfLinear
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.loop import Problem, Solver, Status, Step, WarmStart, best_answer
-from confmax.optimize.masters import FEASIBLE, Master, Optimum, best_mixture, master_of
+from confmax.optimize.masters.generic import Smooth
+from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, largest_minimum, per_price
+from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, by_differences, newton_gain, off_kinks, query_gains
@@ -81,11 +84,10 @@ class Columns:
         """Mix points for the first time."""
         A = len(points.z)
         optimum = best_mixture(master, points.space, points.z, np.full(A, 1.0 / A))
-        centre = points.z[: points.n_fixed].mean(axis=0)
-        nothing = np.empty((0, len(centre)))
+        nothing = points.z[:0]
         # while the limits are missed, dual points hold multipliers only
-        first = optimum.gain if optimum.shortfall else _first_gain(points, centre)
-        return cls(master, points, optimum, first, centre, DualQueries(nothing, nothing))
+        first = optimum.gain if optimum.shortfall else _first_gain(points)
+        return cls(master, points, optimum, first, points.centre, DualQueries(nothing, nothing))
 
     @property
     def is_feasible(self) -> bool:
@@ -101,8 +103,7 @@ class Columns:
         space, point, newest = self.points.space, self.optimum.point, self.optimum.gain
         if not np.isfinite(newest).all():
             # a recall of zero under the G-mean: the rule that decides at random has a gradient
-            point = self.points.z[: self.points.n_fixed].mean(axis=0)
-            newest = _first_gain(self.points, point)
+            point, newest = self.points.centre, _first_gain(self.points)
         # both dual points are compared, so they get one length; the weights of linear functions sum to one
         order = 2 if self.master.smooth else 1
         size, length = (float(np.linalg.norm(gain, order)) for gain in (newest, self.best_gain))
@@ -121,9 +122,9 @@ class Columns:
             around /= around.sum(axis=1, keepdims=True)
         around[:, d:] = np.maximum(around[:, d:], 0.0)
         # while the limits are missed, the objective does not count yet
-        between = self.master.further(space, self.best_point, point) if self.is_feasible else np.empty((0, len(best)))
-        if not len(between):
+        if not self.master.between or not self.is_feasible:
             return around, point[None]
+        between = self.best_point + np.array(self.master.between)[:, None] * (point - self.best_point)
         slopes = np.array(space.gradient(between))
         slopes[:, d:] = newest[d:]
         # the derivative may not exist at the point of the best bound
@@ -135,13 +136,21 @@ class Columns:
         """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
         space, optimum = self.points.space, self.optimum
         z = space.vectors(answers)
+        prices = None if exact or self.master.smooth else space.vectors_of_gains(gains)
+        if prices is not None:
+            # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
+            prices = np.maximum(prices, 0.0)
+            asked = prices / prices.sum(axis=1, keepdims=True)
         following = replace(self, queries=self.queries.joined(asked, z))
         if not exact and self.master.smooth:
             # on labels nothing is proved, and the search goes on around the newest gradient
             following = replace(following, best_gain=asked[0], best_point=at[0])
         else:
-            # on labels the best single rule takes the place of the best bound
-            merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -self._smallest(z)
+            # on labels the best single rule takes the place of the best bound: that of the largest minimum, and of
+            # equal minima the one of the larger mean
+            functions = space.split(z)[0]
+            smallest = functions.min(axis=1) + 1e-6 * functions.mean(axis=1)
+            merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -smallest
             k = int(np.argmin(merits))
             if merits[k] < self.best_bound:
                 point = at[min(k, len(at) - 1)]
@@ -163,15 +172,9 @@ class Columns:
         """Return what answers of ``heights`` (B,) prove: of the objective, or while it fails of the limits' slack."""
         if self.is_feasible:
             return self.master.bounds(self.points.space, asked, heights, at)
-        d = asked.shape[1] - self.points.space.n_limits
-        total = asked[:, d:].sum(axis=1)
-        known = (total > 0.0) & ~asked[:, :d].any(axis=1)
-        return np.divide(heights, total, out=np.full(len(total), np.inf), where=known)
-
-    def _smallest(self, z: Array) -> Array:
-        """Return the smallest function (A,) at vectors z; of equal ones the larger mean comes first."""
-        functions = z[:, : z.shape[1] - self.points.space.n_limits]
-        return np.asarray(functions.min(axis=1) + 1e-6 * functions.mean(axis=1))
+        objective, multipliers = self.points.space.split(asked)
+        # a dual point that prices the objective too says nothing of the limits alone
+        return per_price(heights, np.where(objective.any(axis=1), 0.0, multipliers.sum(axis=1)))
 
     def _trimmed(self) -> tuple[Points, Array]:
         """Return the constant rules, those with weight and the few others that lack least, with their weights."""
@@ -268,8 +271,8 @@ class ColumnGeneration(Solver):
         model = oracle.second_estimate(1.0)
         answers = model.maximize(points.gains, matrix=problem.needs_matrix)
         space = _space(problem, model.rows)
-        points = Points(space, points.gains, answers, space.vectors(answers), points.n_fixed)
-        patience = max(LABEL_PATIENCE, points.z.shape[1] - space.n_limits)
+        points = Points(space, points.gains, answers, points.n_fixed)
+        patience = max(LABEL_PATIENCE, space.split(points.z)[0].shape[1])
         return ColumnState(columns, Columns.of(points, master), model, patience=patience)
 
     def step(self, problem: Problem, state: ColumnState) -> tuple[ColumnState, Step]:
@@ -358,6 +361,27 @@ class MaxMin(ColumnGeneration):
 # --- starts -----------------------------------------------------------------------------------------------------------
 
 
+def master_of(metric: Metric) -> Master:
+    """Return the master of a concave ``metric``."""
+    if isinstance(metric.structure, MinOfLinear):
+        return LinearProgram()
+    return RecallMeans() if metric.bounds_any_gain else Smooth()
+
+
+def best_mixture(master: Master, space: Space, z: Array, start: Array) -> Optimum:
+    """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits."""
+    objective, slack = space.split(z)
+    if space.n_limits:
+        # phase one: the largest slack that all limits can have at once
+        least, weights, prices, _ = largest_minimum(slack)
+        if least < -FEASIBLE:
+            gain = np.concatenate([np.zeros(objective.shape[1]), prices])
+            return Optimum(weights, weights @ z, -np.inf, gain, -least)
+        if (start @ slack).min() < 0.0:
+            start = weights
+    return master.solve(space, z, start)
+
+
 def _space(problem: Problem, rows: Array) -> Space:
     """Return the space of a problem at class priors ``rows`` (K,)."""
     minimum = isinstance(problem.metric.structure, MinOfLinear)
@@ -365,13 +389,13 @@ def _space(problem: Problem, rows: Array) -> Space:
     return Space(problem.metric, rows, problem.n_decisions, functions, problem.limits)
 
 
-def _first_gain(points: Points, centre: Array) -> Array:
+def _first_gain(points: Points) -> Array:
     """Return the gradient at the rule that decides at random, equal prices where there is none."""
     if points.space.minimum_of is not None:
-        gain = np.zeros(len(centre))
+        gain = np.zeros(points.z.shape[1])
         gain[: len(points.space.minimum_of)] = 1.0 / len(points.space.minimum_of)
         return gain
-    slope = points.space.gradient(centre)
+    slope = points.space.gradient(points.centre)
     return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=1.0, posinf=1.0, neginf=-1.0)
 
 
@@ -429,7 +453,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     gains = model.points.space.gains(asked)
     model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
     answers = problem.ask(gains)
-    columns = state.columns.joined(_prices(state.columns, gains), at, gains, answers, exact=False)
+    columns = state.columns.joined(asked, at, gains, answers, exact=False)
     # the last digits of the model's optimum do not matter to the labels
     done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
     return replace(state, columns=columns, model=None if done else model, round=state.round + 1), gains, answers
@@ -453,7 +477,7 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
         gains = gains if found is None else Gains.concatenate([gains, found])
     answers = problem.ask(gains)
-    following = columns.joined(_prices(columns, gains), at, gains, answers, exact=False)
+    following = columns.joined(asked, at, gains, answers, exact=False)
     better = following.optimum.value > columns.optimum.value + PROGRESS
     better = better or soft.values(answers).max() > merits[single] + PROGRESS
     idle = 0 if better else state.idle + 1
@@ -462,11 +486,3 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
 
 def _passes_left(problem: Problem) -> int:
     return problem.max_passes - problem.oracle.n_passes
-
-
-def _prices(columns: Columns, gains: Gains) -> Array:
-    """Return gains that another estimate, or a search, has suggested as dual points (B, d + m), of length one."""
-    prices = columns.points.space.vectors_of_gains(gains)
-    assert prices is not None
-    prices = np.maximum(prices, 0.0)
-    return np.asarray(prices / prices.sum(axis=1, keepdims=True))

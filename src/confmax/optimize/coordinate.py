@@ -14,7 +14,7 @@ as closely as it can, and small tables do not support so close a fit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.metrics import Metric
+from confmax.metrics.metric import GainForm
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_whole
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
@@ -34,18 +35,20 @@ CANDIDATES = 4  # cuts that the oracle confirms, in one pass
 CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache
 ROWS = 1 << 15  # rows per part of the scan
 ROUNDING = 1e-12  # values this close are one value
+Kind = Literal["weight", "offset"]
 BEYOND = 1e100  # stands for an infinite value, so that differences are numbers
 
 
 @dataclass(frozen=True, eq=False)
 class CoordinateState:
-    """The rule reached, the coefficient to search next, how many searches found nothing, and starts not yet used."""
+    """The rules to improve, the first of them now; the coefficient to search next; how many searches found nothing.
 
-    rule: Mixture
-    place: int = 0
+    ``place`` is -1 where the gradient at the rule comes first.
+    """
+
+    rules: tuple[Mixture, ...]
+    place: int
     idle: int = 0
-    waiting: tuple[Mixture, ...] = ()
-    follow_gradient: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,66 +99,53 @@ class CoordinateSearch(Solver):
 
     def init(self, problem: Problem) -> CoordinateState:
         """Order the starting rules by their values."""
-        singles = [rule for rule in problem.starts if len(rule.atoms) == 1]
+        singles = problem.singles
         if not singles:
             heaviest = problem.start.atoms[int(np.argmax(problem.start.weights))]
             singles = [Mixture.single(heaviest, problem.ask(heaviest)[0])]
-        singles.sort(key=lambda rule: -problem.value(rule.confusion))
-        return CoordinateState(
-            singles[0], waiting=tuple(singles[1 : self.starts]), follow_gradient=problem.needs_matrix
-        )
+        singles = sorted(singles, key=lambda rule: -problem.value(rule.confusion))
+        return CoordinateState(tuple(singles[: self.starts]), _first_place(problem))
 
     def step(self, problem: Problem, state: CoordinateState) -> tuple[CoordinateState, Step]:
         """Search one coefficient."""
-        if state.follow_gradient:
-            better = _gradient_rule(problem, state.rule)
-            state = replace(state, rule=better or state.rule, follow_gradient=False)
-            return state, Step(state.rule)
-        gain = working_gain(state.rule.atoms[0], problem.oracle.table.dtype)
-        coordinates = _coordinates(problem.metric, gain)
-        better = _search(problem, state.rule, gain, coordinates[state.place % len(coordinates)])
-        idle = 0 if better is not None else state.idle + 1
-        state = replace(state, rule=better or state.rule, place=state.place + 1, idle=idle)
-        step = Step(state.rule)
-        if idle < len(coordinates):
-            return state, step
-        if not state.waiting:
-            return state, replace(step, status=Status.COORDINATEWISE)
-        state = CoordinateState(state.waiting[0], waiting=state.waiting[1:], follow_gradient=problem.needs_matrix)
-        return state, step
+        rule, *waiting = state.rules
+        if state.place < 0:
+            gains = problem.metric.gains(problem.metric.at(rule.confusion))
+            rule = _improved(problem, rule, gains if gains.is_finite else None)
+            return CoordinateState((rule, *waiting), 0), Step(rule)
+        gain = working_gain(rule.atoms[0], problem.oracle.table.dtype)
+        places = _coordinates(problem.metric, gain)
+        place, value = places[state.place % len(places)], problem.value(rule.confusion)
+        better = _improved(problem, rule, better_values(problem.metric, problem.oracle, gain, place, value))
+        idle = state.idle + 1 if better is rule else 0
+        exhausted = idle >= len(places)
+        if exhausted and waiting:
+            return CoordinateState(tuple(waiting), _first_place(problem)), Step(rule)
+        status = Status.COORDINATEWISE if exhausted else None
+        return CoordinateState((better, *waiting), state.place + 1, idle), Step(better, status=status)
+
+
+def _first_place(problem: Problem) -> int:
+    # offsets reach little of what a full gain can decide: its gradient chooses the gain that they are added to
+    return -1 if problem.needs_matrix else 0
 
 
 def _coordinates(metric: Metric, gain: Gains) -> list[Coordinate]:
     """Return the coefficients that are searched, in order."""
     if gain.full is not None:
         return [Coordinate("offset", j) for j in range(gain.n_decisions)]
-    form = metric.gain_form
-    both = form in ("weights and offsets", "matrix")
-    coordinates = []
-    for j in range(gain.n_classes):
-        if both or form == "weights":
-            coordinates.append(Coordinate("weight", j))
-        if both or form == "offsets":
-            coordinates.append(Coordinate("offset", j))
-    return coordinates
+    kinds: dict[GainForm, tuple[Kind, ...]] = {"weights": ("weight",), "offsets": ("offset",)}
+    both: tuple[Kind, ...] = ("weight", "offset")
+    return [Coordinate(kind, j) for j in range(gain.n_classes) for kind in kinds.get(metric.gain_form, both)]
 
 
-def _search(problem: Problem, rule: Mixture, gain: Gains, coordinate: Coordinate) -> Mixture | None:
-    """Return the best rule along one coefficient, None if it is no better."""
-    gains = better_values(problem.metric, problem.oracle, gain, coordinate, problem.value(rule.confusion))
-    return None if gains is None else _best_of(problem, rule, gains)
-
-
-def _gradient_rule(problem: Problem, rule: Mixture) -> Mixture | None:
-    """Return the maximiser of the gradient at a rule, None if it is no better."""
-    gain = problem.metric.gains(problem.metric.at(rule.confusion))
-    return _best_of(problem, rule, gain) if gain.is_finite else None
-
-
-def _best_of(problem: Problem, rule: Mixture, gains: Gains) -> Mixture | None:
-    """Return the best of a batch of gains by the oracle's own decisions, None if no better than the rule."""
+def _improved(problem: Problem, rule: Mixture, gains: Gains | None) -> Mixture:
+    """Return the best of a batch of gains by the oracle's own decisions, or the rule if none is better."""
+    if gains is None:
+        return rule
+    # the search adds up in another order than the oracle, and a cut beside a breakpoint may fall on its other side
     best = best_answer(problem, gains, problem.ask(gains))
-    return best if problem.value(best.confusion) > problem.value(rule.confusion) + ROUNDING else None
+    return best if problem.value(best.confusion) > problem.value(rule.confusion) + ROUNDING else rule
 
 
 # --- the breakpoints of one coefficient -------------------------------------------------------------------------------
@@ -164,7 +154,7 @@ def _best_of(problem: Problem, rule: Mixture, gains: Gains) -> Mixture | None:
 class Coordinate(NamedTuple):
     """One coefficient of a gain: the weight or the offset of a decision."""
 
-    kind: Literal["weight", "offset"]
+    kind: Kind
     decision: int
 
 
@@ -190,13 +180,11 @@ class Breakpoints:
             return np.empty(0)
         first = np.append(0, np.flatnonzero(np.abs(np.diff(self.values)) > ROUNDING) + 1)
         value, low, high = self.values[first], self.low[first], self.high[np.append(first[1:] - 1, len(self.high) - 1)]
-        bounded = np.isfinite(low) & np.isfinite(high)
-        width = np.full(len(first), -1.0)
-        if self.coordinate.kind == "weight":
-            bounded &= low > 0
-            width[bounded] = np.log(high[bounded]) - np.log(low[bounded])
-        else:
-            width[bounded] = high[bounded] - low[bounded]
+        # weights matter by their ratios; the logarithm of the weight zero is no end
+        with np.errstate(divide="ignore"):
+            start, end = (np.log(low), np.log(high)) if self.coordinate.kind == "weight" else (low, high)
+        bounded = np.isfinite(start) & np.isfinite(end)
+        width = np.subtract(end, start, out=np.full(len(first), -1.0), where=bounded)
         order = np.lexsort((-width, -np.round(value, 12)))[:most]
         order = order[value[order] > above + ROUNDING]
         return self._between(low[order], high[order])
@@ -258,9 +246,11 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     points, slack = points[order], slack[order]
     always = int(np.searchsorted(points, -np.inf, side="right"))
     finite = int(np.searchsorted(points, np.inf, side="left"))
+    # rows before `always` and from `finite` on are decided alike at every coefficient
     if finite == always:
         return None
     inner = points[always:finite]
+    # between breakpoints that rounding may exchange there is no cut: the oracle could decide either row differently
     apart = np.flatnonzero(inner[1:] - inner[:-1] > np.maximum(slack[always : finite - 1], slack[always + 1 : finite]))
     stops = np.concatenate([[always], always + apart + 1, [finite]])
     bottom = 0.0 if coordinate.kind == "weight" else -np.inf
@@ -275,6 +265,7 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
 
 def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
     """Return the same gain (a batch of one) with the coefficients that the oracle uses: scaled, rounded to dtype."""
+    # a score of distances is no product of one probability and one weight; a matrix has offsets to search
     if gain.power:
         gain = Gains.from_matrix(gain.matrices())
     first, second = gain_coefficients(gain, np.dtype(np.float64) if is_wide(gain, dtype).any() else dtype)
@@ -331,6 +322,7 @@ def _row_breakpoints(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         points = needed / p
         slack = 2.0 * eps * (np.abs(rival) + abs(float(b))) / p
+    # a probability of zero is worth nothing at any weight: the offset alone decides such a row
     nothing = p == 0
     loses = (needed > 0) | ((needed == 0) & ~wins_ties)
     points = np.where(nothing, np.where(loses, np.inf, -np.inf), points)
@@ -351,18 +343,17 @@ def _confusions(
 ) -> Iterator[Confusion]:
     """Yield, in batches, the confusions of deciding class j on the rows ``order[:stop]``, the rival on the others."""
     labels = np.empty(0, np.int64) if table.labels is None else table.labels
-    share = oracle.model_share
     weight = np.empty(0) if table.weight is None else table.weight
     total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
+    rows = (table.proba, oracle.model_share, labels, weight)
     K, M = table.n_classes, n_decisions
-    state = (np.zeros(K), np.zeros(M), np.zeros((K, M) if matrix else (0, 0)))
-    _start(table.proba, share, labels, weight, rival, *state)
-    size, done = max(1, CELLS // (K * M if matrix else K + M)), 0
+    shapes = ((K,), (M,), (K, M) if matrix else (0, 0))
+    sums = tuple(np.zeros(shape) for shape in shapes)
+    size, done = max(1, CELLS // (K * M if matrix else K + M)), -1
     for first in range(0, len(stops), size):
         here = stops[first : first + size]
-        T = len(here)
-        out = (np.empty((T, K)), np.empty((T, M)), np.empty((T, K, M) if matrix else (T, 0, 0)))
-        _walk(table.proba, share, labels, weight, rival, j, order, done, here, total, *state, *out)
+        out = tuple(np.empty((len(here), *shape)) for shape in shapes)
+        _walk(rows, rival, j, order, done, here, total, sums, out)
         done = int(here[-1])
         diagonal, columns, full = out
         yield Confusion(oracle.rows, diagonal, columns, full if matrix else None)
@@ -404,31 +395,17 @@ def _give(proba, share, labels, r, w, k, diagonal, columns, matrix):  # type: ig
 
 
 @njit(cache=True, nogil=True)
-def _start(proba, share, labels, weight, rival, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
-    for r in range(proba.shape[0]):
-        w = weight[r] if weight.size > 0 else 1.0
-        _give(proba, share, labels, r, w, rival[r], diagonal, columns, matrix)
-
-
-@njit(cache=True, nogil=True)
-def _walk(  # type: ignore[no-untyped-def]
-    proba,
-    share,
-    labels,
-    weight,
-    rival,
-    j,
-    order,
-    done,
-    stops,
-    total,
-    diagonal,
-    columns,
-    matrix,
-    diagonals,
-    sums,
-    matrices,
-):
+def _walk(rows, rival, j, order, done, stops, total, sums, out):  # type: ignore[no-untyped-def]
+    """Write the shares at each of ``stops``, and carry on from ``done``; below zero nothing is decided yet."""
+    # as arguments of their own: tuples of arrays in the innermost call take a quarter more time
+    proba, share, labels, weight = rows
+    diagonal, columns, matrix = sums
+    diagonals, every_column, matrices = out
+    if done < 0:
+        done = 0
+        for r in range(rival.shape[0]):
+            w = weight[r] if weight.size > 0 else 1.0
+            _give(proba, share, labels, r, w, rival[r], diagonal, columns, matrix)
     for t in range(stops.shape[0]):
         for place in range(done, stops[t]):
             r = order[place]
@@ -440,7 +417,7 @@ def _walk(  # type: ignore[no-untyped-def]
         for k in range(diagonal.shape[0]):
             diagonals[t, k] = max(diagonal[k] / total, 0.0)
         for k in range(columns.shape[0]):
-            sums[t, k] = max(columns[k] / total, 0.0)
+            every_column[t, k] = max(columns[k] / total, 0.0)
         for i in range(matrix.shape[0]):
             for k in range(matrix.shape[1]):
                 matrices[t, i, k] = max(matrix[i, k] / total, 0.0)

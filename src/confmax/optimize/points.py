@@ -10,6 +10,7 @@ the product of both vectors is the height from which a bound follows, ``<f'(x), 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,11 @@ class Space:
         """Number of limits m."""
         return 0 if self.limits is None else len(self.limits)
 
+    def split(self, vectors: Array) -> tuple[Array, Array]:
+        """Return of vectors (..., d + m) what belongs to the objective (..., d) and what to the limits (..., m)."""
+        d = vectors.shape[-1] - self.n_limits
+        return vectors[..., :d], vectors[..., d:]
+
     @property
     def statistics(self) -> str:
         """What the metric and the limits read."""
@@ -70,9 +76,7 @@ class Space:
             z = S.diagonal
         else:
             z = np.concatenate([S.diagonal, S.columns], axis=-1)
-        if self.limits is None:
-            return z
-        return np.concatenate([z, self.limits.values(S)], axis=-1)
+        return z if self.limits is None else np.concatenate([z, self.limits.values(S)], axis=-1)
 
     def first(self, z: Array) -> FirstOrder:
         """Return the metric's values and derivatives at vectors z (..., d + m) that start with the statistics."""
@@ -80,6 +84,7 @@ class Space:
         rows = np.broadcast_to(self.rows, (*z.shape[:-1], K))
         if self.statistics == "matrix":
             matrix = z[..., : K * self.n_decisions].reshape(*z.shape[:-1], K, self.n_decisions)
+            # the row sums stay those of the table: the sums of the entries would differ by rounding
             diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
             return self.metric.at(Confusion(rows, diagonal, matrix.sum(-2), matrix))
         columns = z[..., K : K + self.n_decisions] if self.statistics == "columns" else np.zeros_like(rows)
@@ -91,33 +96,27 @@ class Space:
 
     def gradient(self, z: Array) -> Array:
         """Return the metric's gradients (..., d + m) at vectors z (..., d + m); the slacks are not in the metric."""
-        first = self.first(z)
-        if self.statistics == "diagonal":
-            slope = first.diagonal
-        elif self.statistics == "columns":
-            slope = np.concatenate([first.diagonal, first.columns], axis=-1)
-        else:
-            matrix = first.matrix
-            if matrix is None:
-                matrix = first.columns[..., None, :] + first.diagonal[..., None] * np.eye(
-                    len(self.rows), self.n_decisions
-                )
-            slope = matrix.reshape(*z.shape[:-1], -1)
-        if not self.n_limits:
-            return slope
-        return np.concatenate([slope, np.zeros((*z.shape[:-1], self.n_limits))], axis=-1)
+        slope = self.vectors_of_gains(self.metric.gains(self.first(z)))
+        assert slope is not None
+        return slope.reshape(z.shape)
 
     def gains(self, g: Array) -> Gains:
         """Return vectors g (B, d + m) as gains: those of the objective plus the multiples of the limits."""
-        K, m = len(self.rows), self.n_limits
-        g, multipliers = g[:, : g.shape[1] - m], g[:, g.shape[1] - m :]
+        K = len(self.rows)
+        g, multipliers = self.split(g)
         if self.minimum_of is not None:
             gains = self.minimum_of.combined(g)
         elif self.statistics == "matrix":
             gains = Gains.from_matrix(g.reshape(-1, K, self.n_decisions))
         else:
             gains = Gains.reduced(g[:, :K], g[:, K:] if self.statistics == "columns" else None)
-        return gains if self.limits is None else _sum(gains, self.limits.combined(multipliers))
+        if self.limits is None:
+            return gains
+        prices = self.limits.combined(multipliers)
+        if gains.full is not None or prices.full is not None:
+            return Gains.from_matrix(gains.matrices() + prices.matrices())
+        (a, b), (c, d) = gains.pair(), prices.pair()
+        return Gains.reduced(a + c, b + d)
 
     def vectors_of_gains(self, gains: Gains) -> Array | None:
         """Return gains as vectors g (B, d + m) without multipliers; None where they are none of this space."""
@@ -125,6 +124,7 @@ class Space:
             g = self.minimum_of.weights(gains)
         elif self.statistics == "matrix":
             g = gains.matrices().reshape(len(gains), -1)
+        # gains of distances, and of a table of costs, are no linear functions of the statistics alone
         elif gains.full is not None or gains.power:
             return None
         else:
@@ -132,14 +132,8 @@ class Space:
             if self.statistics == "diagonal" and b.any():
                 return None
             g = a if self.statistics == "diagonal" else np.concatenate([a, b], axis=1)
+        # the objective does not read the slacks, and only a master knows the multipliers of limits
         return np.concatenate([g, np.zeros((len(g), self.n_limits))], axis=1) if self.n_limits else g
-
-
-def _sum(one: Gains, other: Gains) -> Gains:
-    """Return the sums of the gains of two batches, in pairs."""
-    if one.full is None and other.full is None:
-        return Gains.reduced(*(mine + its for mine, its in zip(one.pair(), other.pair(), strict=True)))
-    return Gains.from_matrix(one.matrices() + other.matrices())
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +148,6 @@ class Points:
         One gain per rule (A).
     confusions : Confusion
         Batch of A.
-    z : ndarray (A, d + m)
-        The rules as vectors.
     n_fixed : int
         The first so many are the constant rules, which cost no pass and are never dropped.
     """
@@ -163,8 +155,17 @@ class Points:
     space: Space
     gains: Gains
     confusions: Confusion
-    z: Array
     n_fixed: int
+
+    @cached_property
+    def z(self) -> Array:
+        """The rules as vectors (A, d + m)."""
+        return self.space.vectors(self.confusions)
+
+    @property
+    def centre(self) -> Array:
+        """The rule that decides at random (d + m,), where every metric of the catalogue has a gradient."""
+        return self.z[: self.n_fixed].mean(axis=0)
 
     @classmethod
     def start(cls, problem: Problem, space: Space) -> Points:
@@ -174,17 +175,16 @@ class Points:
         confusions = Confusion.concatenate([known, *(Confusion.stack([rule.confusion]) for rule in problem.singles)])
         # every rule has the same row sums
         confusions = replace(confusions, rows=problem.oracle.rows)
-        return cls(space, gains, confusions, space.vectors(confusions), problem.n_decisions)
+        return cls(space, gains, confusions, problem.n_decisions)
 
     def joined(self, gains: Gains, confusions: Confusion) -> Points:
         """Return these points and more."""
         together = Confusion.concatenate([self.confusions, confusions])
-        z = np.concatenate([self.z, self.space.vectors(confusions)])
-        return Points(self.space, Gains.concatenate([self.gains, gains]), together, z, self.n_fixed)
+        return replace(self, gains=Gains.concatenate([self.gains, gains]), confusions=together)
 
     def chosen(self, index: NDArray[np.intp]) -> Points:
         """Return the listed points."""
-        return Points(self.space, self.gains[index], self.confusions[index], self.z[index], self.n_fixed)
+        return replace(self, gains=self.gains[index], confusions=self.confusions[index])
 
     def mixture(self, weights: Array) -> Mixture:
         """Return the rule that draws the points with ``weights`` (A,)."""

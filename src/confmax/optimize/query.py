@@ -42,11 +42,8 @@ class DualQueries:
     def joined(self, gains: Array, answers: Array) -> DualQueries:
         """Return these and more; only the last few passes count."""
         keep = 8 * (LEAST + MOST)
-        return DualQueries(
-            np.concatenate([self.gains, gains])[-keep:],
-            np.concatenate([self.answers, answers])[-keep:],
-            self.curvature,
-        )
+        every, theirs = np.concatenate([self.gains, gains]), np.concatenate([self.answers, answers])
+        return DualQueries(every[-keep:], theirs[-keep:], self.curvature)
 
 
 def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, near: bool = False) -> Array:
@@ -72,9 +69,11 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
         return whole
     positive = bool((best > 0).all() and (newest > 0).all() and (newton is None or (newton > 0).all()))
     # class weights matter by their ratios, so they are moved on a log scale
-    origin, end = (np.log(best), np.log(newest)) if positive else (best, newest)
+    onto, back = (np.log, np.exp) if positive else (np.asarray, np.asarray)
     # weights that lie far apart in ratio say little about how far to go
-    toward = np.clip(end - origin, -1.0, 1.0) if positive else end - origin
+    farthest = 1.0 if positive else np.inf
+    origin = onto(best)
+    toward = np.clip(onto(newest) - origin, -farthest, farthest)
     scale = _spread(toward)
     between = [best + t * (newest - best) for t in TOWARD[: 1 if near else None]]
     middle = [origin + 0.4 * toward]
@@ -83,16 +82,15 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
         between += [best + t * (newest - best) for t in NEARER]
         middle.insert(0, origin)
     else:
-        step = (np.log(newton) if positive else newton) - origin
-        step = np.clip(step, -1.0, 1.0) if positive else step
-        between += [np.exp(origin + t * step) if positive else origin + t * step for t in NEWTON[: 1 if near else None]]
+        step = np.clip(onto(newton) - origin, -farthest, farthest)
+        between += [back(origin + t * step) for t in NEWTON[: 1 if near else None]]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
     d = len(best)
     directions = _directions(d, max(1, d // NEAR_SHARE) if near else min(max(d, LEAST), MOST), seed)
     turn = np.arange(len(directions))
     around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * directions * scale
-    return np.concatenate([np.array(between), np.exp(around) if positive else around])
+    return np.concatenate([np.array(between), back(around)])
 
 
 def off_kinks(gains: Array, size: float) -> Array:
@@ -145,10 +143,9 @@ def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | Non
     moved = steps != 0
     B = np.divide(changes, steps[:, None], out=np.zeros_like(changes), where=moved[:, None])
     unit = np.sqrt(np.abs(np.outer(gain, gain)))
-    if not changes[moved].any(axis=1).all() or np.linalg.norm((B - B.T) * unit) > SMOOTH * np.linalg.norm(
-        (B + B.T) * unit
-    ):
-        # of few different rows h is all kinks, and answers jump: a second derivative is symmetric
+    asymmetry, size = (float(np.linalg.norm(part * unit)) for part in (B - B.T, B + B.T))
+    # of few different rows h is all kinks, and answers jump: a second derivative is symmetric
+    if not changes[moved].any(axis=1).all() or asymmetry > SMOOTH * size:
         return None
     # h is homogeneous of degree one, its second derivative of degree minus one
     return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
@@ -182,24 +179,19 @@ def _second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] |
 
 def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
     """Return the second derivative (d, d) by steps and changes of the gradient (N, d), the nearest first."""
-    kept = np.zeros(len(steps), np.bool_)
-    sizes = np.empty(len(steps))
-    n = 0
-    for k in range(1, len(steps)):
-        s, y = steps[k], changes[k]
-        sy = np.dot(s, y)
-        if sy > 1e-12 * np.sqrt(np.dot(s, s) * np.dot(y, y)):
-            kept[k] = True
-            sizes[n] = sy / np.dot(s, np.dot(base, s))
-            n += 1
-    if n == 0:
+    # a step along which the gradient does not rise tells nothing of a convex function; the first is none
+    pairs = [
+        (s, y)
+        for s, y in zip(steps[1:], changes[1:], strict=True)
+        if np.dot(s, y) > 1e-12 * np.sqrt(np.dot(s, s) * np.dot(y, y))
+    ]
+    if not pairs:
         return None
-    B = base * float(np.median(sizes[:n]))
-    for k in range(len(steps) - 1, 0, -1):  # from far to near: the nearest has the last word
-        if kept[k]:
-            s, y = steps[k], changes[k]
-            Bs = np.dot(B, s)
-            B = B - np.outer(Bs, Bs) / np.dot(s, Bs) + np.outer(y, y) / np.dot(s, y)
+    B = base * float(np.median([np.dot(s, y) / np.dot(s, np.dot(base, s)) for s, y in pairs]))
+    # from far to near: the nearest has the last word
+    for s, y in reversed(pairs):
+        Bs = np.dot(B, s)
+        B = B - np.outer(Bs, Bs) / np.dot(s, Bs) + np.outer(y, y) / np.dot(s, y)
     return B
 
 

@@ -8,14 +8,11 @@ reward errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
@@ -23,7 +20,7 @@ from confmax.metrics.ratios import NEGLIGIBLE
 from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
 from confmax.optimize.loop import Problem, Solver, Status, Step
-from confmax.optimize.masters import Smooth
+from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
 from confmax.oracle import CountingOracle, same_estimate
@@ -36,7 +33,6 @@ MOST_EDGES = 256  # edges with the best ends, which are looked at inside
 INSIDE = 9  # points on each of them
 SEARCHED = 8  # edges that are searched to the last digit
 ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
-GainsOf = Callable[[NDArray[np.intp]], Gains]
 
 
 @dataclass(frozen=True)
@@ -110,45 +106,60 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
     table = oracle.read_rows("the search of a threshold")
     by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
-    cuts, confusions = all_cuts(table, oracle.model_share, matrix=matrix, by=by)
-    gains_of = partial(_cut_gains, cuts, by)
+    cuts = _Cuts(*all_cuts(table, oracle.model_share, matrix=matrix, by=by), by)
+    confusions = cuts.confusions
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
     if metric.structure.may_draw:
         i, j, share = best_edge(metric, confusions, values)
-        mixed = _mixture(gains_of, confusions, [i, j], np.array([1.0 - share, share]))
+        # a concave metric of the recalls alone is largest on an edge of the hull; one of the columns may be inside
+        mixed = cuts.drawn([i, j], np.array([1.0 - share, share]))
         if isinstance(metric.structure, (Concave, MinOfLinear)) and metric.statistics != "diagonal":
-            mixed = _inside(metric, gains_of, confusions, [i, j], mixed)
-    return Mixture.single(gains_of(np.array([best])), confusions[best]), mixed, confusions
+            mixed = _inside(metric, cuts, [i, j], mixed)
+    return cuts.drawn([best], np.ones(1)), mixed, confusions
 
 
-def _mixture(gains_of: GainsOf, confusions: Confusion, index: Sequence[int], weights: Array) -> Mixture:
-    """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
-    used = np.array(index)[weights > 0.0]
-    return Mixture.drawn(gains_of(used), confusions[used], weights[weights > 0.0])
+@dataclass(frozen=True, eq=False)
+class _Cuts:
+    """All thresholds ``values`` (T,) with their confusions, as `all_cuts` returns them ``by`` a class."""
+
+    values: np.ndarray
+    confusions: Confusion
+    by: int
+
+    def drawn(self, index: list[int], weights: Array) -> Mixture:
+        """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
+        used = np.array(index)[weights > 0.0]
+        cut = self.values[used].astype(np.float64)
+        between = np.isfinite(cut)
+        # class 1 is decided where p_1 >= cut, or by class 0 where -p_0 >= cut; at the ends one class for every row
+        a, b = np.zeros((2, len(used), 2))
+        a[:, self.by] = between
+        b[:, 0], b[:, 1] = cut == np.inf, np.where(between, -cut, cut < 0.0)
+        return Mixture.drawn(Gains.reduced(a, b), self.confusions[used], weights[weights > 0.0])
 
 
-def _inside(metric: Metric, gains_of: GainsOf, confusions: Confusion, index: list[int], mixed: Mixture) -> Mixture:
+def _inside(metric: Metric, cuts: _Cuts, index: list[int], mixed: Mixture) -> Mixture:
     """Return the best mixture of all thresholds of a concave metric, whose optimum may lie inside the hull.
 
     ``mixed`` draws between the thresholds of ``index``. As long as the gradient rises toward another threshold, that
     one joins, and all of them are mixed anew.
     """
-    space = Space(metric, confusions[0].rows, 2)
-    x = space.vectors(confusions)
+    space = Space(metric, cuts.confusions.rows[0], 2)
+    x = space.vectors(cuts.confusions)
     value, mix = float(metric.values(mixed.confusion)), None
     for _ in range(MOST_JOINED):
         gains = metric.gains(metric.at(mixed.confusion))
         if not gains.is_finite:
             break
-        heights = gains.dot(confusions)
+        heights = gains.dot(cuts.confusions)
         k = int(np.argmax(heights))
         if k in index or heights[k] <= float(gains.dot(mixed.confusion)[0]) + SLOPE:
             break
         index = [*index, k]
         start = np.full(len(index), 1.0 / len(index)) if mix is None else np.append(mix, 0.0)
         mix = Smooth().solve(space, x[index], start).weights
-        found = _mixture(gains_of, confusions, index, mix)
+        found = cuts.drawn(index, mix)
         reached = float(metric.values(found.confusion))
         if reached > value:
             mixed, value = found, reached
@@ -220,17 +231,6 @@ def _turned_round(confusions: Confusion) -> Confusion:
     )
 
 
-def _cut_gains(cuts: np.ndarray, by: int, index: NDArray[np.intp]) -> Gains:
-    """Return the gains (A) that decide class 1 where ``p_1 >= cut``, or with ``by`` 0 where ``-p_0 >= cut``."""
-    cut = cuts[index].astype(np.float64)
-    between = np.isfinite(cut)
-    a, b = np.zeros((2, len(index), 2))
-    a[:, by] = between
-    # the first decides class 0 for every row, the last class 1
-    b[:, 0], b[:, 1] = cut == np.inf, np.where(between, -cut, cut < 0.0)
-    return Gains.reduced(a, b)
-
-
 # --- mixtures of two thresholds ---------------------------------------------------------------------------------------
 
 
@@ -250,23 +250,20 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
     y = confusions.diagonal[:, 1]
     upper, lower = _upper_chain(x, y), _upper_chain(x, -y)
-    first, second = np.concatenate([upper[:-1], lower[:-1]]), np.concatenate([upper[1:], lower[1:]])
-    ends = np.maximum(values[first], values[second])
+    edges = np.concatenate([[upper[:-1], upper[1:]], [lower[:-1], lower[1:]]], axis=1)
     # a concave metric rises along the upper edges to its maximum and falls after it: the best ends are beside it
-    near = np.argsort(-ends, kind="stable")[:MOST_EDGES]
-    first, second = first[near], second[near]
-    steps = np.broadcast_to(np.linspace(0.0, 1.0, INSIDE), (len(first), INSIDE))
-    inside = metric.values(confusions[first].along(confusions[second], steps))
+    edges = edges[:, np.argsort(-values[edges].max(axis=0), kind="stable")[:MOST_EDGES]]
+    steps = np.broadcast_to(np.linspace(0.0, 1.0, INSIDE), (edges.shape[1], INSIDE))
+    inside = metric.values(confusions[edges[0]].along(confusions[edges[1]], steps))
     merit = np.nan_to_num(inside, nan=-np.inf).max(axis=1)
-    best = np.argsort(-merit, kind="stable")[:SEARCHED]
-    first, second = first[best], second[best]
-    low, high = confusions[first], confusions[second]
+    edges = edges[:, np.argsort(-merit, kind="stable")[:SEARCHED]]
+    low, high = confusions[edges[0]], confusions[edges[1]]
     least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
     reached = metric.values(low.along(high, found[:, None]))[:, 0]
     k = int(np.argmax(np.nan_to_num(reached, nan=-np.inf)))
-    return int(first[k]), int(second[k]), float(found[k])
+    return int(edges[0, k]), int(edges[1, k]), float(found[k])
 
 
 @njit(cache=True, nogil=True)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confmax.oracle.counting import CountingOracle
+from confmax.confusion import Confusion, Gains
 from confmax.oracle.numpy import NumpyOracle
-from confmax.tables import Oracle, Table, decide, make_table
+from confmax.tables import MemoryTable, Oracle, Table, decide, make_table
 from confmax.tables.kinds import storage_named
 from confmax.tables.partitioned.table import in_parts
 
 __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
 
 
-def _held_as(kind: str) -> Callable[[Table, float], Oracle]:
-    """Return what makes the oracle of a kind, whose code is loaded with its first table."""
-    return lambda table, model_share: storage_named(kind).oracle(table, model_share)
-
-
+# the code of a kind is loaded with its first table: nobody waits for torch who has no tensors
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "numpy": NumpyOracle,
-    "numba": _held_as("array"),
-    "sparse": _held_as("sparse"),
-    "torch": _held_as("torch"),
+    "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
+    "sparse": lambda table, model_share: storage_named("sparse").oracle(table, model_share),
+    "torch": lambda table, model_share: storage_named("torch").oracle(table, model_share),
     "parts": lambda table, model_share: in_parts(table).oracle(model_share),
 }
 
@@ -75,3 +71,57 @@ def make_oracle(
 def same_estimate(oracle: Oracle, table: Table) -> Oracle:
     """Return the default oracle over another ``table``, for the same estimate of the confusion as ``oracle``."""
     return table.oracle(oracle.model_share)
+
+
+class CountingOracle:
+    """An oracle that counts its scans of the table: several gains in one call are one pass.
+
+    Solvers that read the table in another way ask this class to, so that no pass is forgotten and none counted twice.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        What scans.
+    counter : CountingOracle or None
+        Where scans are counted as well.
+
+    Attributes
+    ----------
+    n_passes : int
+        Scans so far.
+    """
+
+    def __init__(self, oracle: Oracle, *, counter: CountingOracle | None = None) -> None:
+        self.oracle = oracle
+        self.counter = counter
+        self.n_passes = 0
+        # the table and the estimate of an oracle never change
+        self.table, self.rows = oracle.table, oracle.rows
+        self.model_share, self.exact = oracle.model_share, oracle.exact
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Count one pass and ask the oracle underneath."""
+        self._count()
+        return self.oracle.maximize(gains, matrix=matrix)
+
+    def read_rows(self, what: str) -> MemoryTable:
+        """Return all rows as an array in host memory, which ``what`` sorts or searches, and count one pass.
+
+        Raises
+        ------
+        ValueError
+            If the rows are elsewhere, or would be large as an array.
+        """
+        table = self.table.dense(what)
+        self._count()
+        return table
+
+    def second_estimate(self, model_share: float) -> Oracle:
+        """Return the oracle of the estimate with another ``model_share``, on the same table; scans are counted here."""
+        # its scans read the same rows, so they count against the same budget
+        return CountingOracle(self.table.oracle(model_share), counter=self)
+
+    def _count(self) -> None:
+        self.n_passes += 1
+        if self.counter is not None:
+            self.counter._count()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,16 @@ from numpy.typing import NDArray
 from confmax.confusion import Confusion, Gains
 from confmax.tables import Table
 from confmax.tables.precision import decided, features, gain_coefficients
+from confmax.tables.table import MemoryTable, TableOracle
 
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
-    return np.asarray(decided(gains, proba.dtype, lambda part, wide: _decide(_widened(proba, wide=wide), part)))
 
+    def by(part: Gains, wide: bool) -> NDArray[np.int32]:
+        return _decide(proba.astype(np.float64) if wide else proba, part)
 
-def _widened(proba: NDArray[Any], *, wide: bool) -> NDArray[Any]:
-    return proba.astype(np.float64) if wide else proba
+    return np.asarray(decided(gains, proba.dtype, by))
 
 
 def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
@@ -28,6 +30,7 @@ def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     for g in range(len(gains)):
         if second is not None:
             K = x.shape[1]
+            # two operations, never fused: compiled scans round in the same two places
             scores = x * first[g] + second[g, :K]
             # decisions beyond the classes have an offset alone
             further = np.broadcast_to(second[g, K:], (len(x), second.shape[1] - K))
@@ -36,11 +39,12 @@ def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
             scores = proba[:, :1] * first[g, 0]
             for i in range(1, proba.shape[1]):
                 scores = scores + proba[:, i : i + 1] * first[g, i]
+        # numpy.argmax takes the first of equal scores, and ties belong to the largest index
         decisions.append(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
     return np.array(decisions, dtype=np.int32)
 
 
-class NumpyOracle:
+class NumpyOracle(TableOracle):
     """Reference oracle.
 
     Parameters
@@ -51,29 +55,27 @@ class NumpyOracle:
         C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
+    table: MemoryTable
+
     def __init__(self, table: Table, model_share: float) -> None:
         table = table.dense("backend='numpy'")
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
+        super().__init__(table, model_share)
         truth = model_share * table.proba.astype(np.float64)
         if not self.exact:
             truth += (1.0 - model_share) * np.eye(table.n_classes)[table.labels]
-        weight = np.ones(table.n_rows) if table.weight is None else table.weight
-        self._truth = truth * (weight / weight.sum())[:, None]
+        self._weight = np.ones(table.n_rows) if table.weight is None else table.weight
+        self._truth = truth * (self._weight / self._weight.sum())[:, None]
+        # by the definition: the sums of what the matrices are made of
         self.rows = self._truth.sum(axis=0)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
         K, M = self.table.n_classes, gains.n_decisions
-        diagonals, sums, matrices = [], [], []
+        parts = []
         for decision in decide(self.table.proba, gains):
             C = np.zeros((K, M))
             np.add.at(C.T, decision, self._truth)
             # the whole weight of a row goes to its decision; a row's truth sums to one only up to rounding
-            weight = np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
-            columns = np.bincount(decision, weights=weight, minlength=M) / weight.sum()
-            diagonals.append(np.diagonal(C))
-            sums.append(columns)
-            matrices.append(C)
-        return Confusion(self.rows, np.array(diagonals), np.array(sums), np.array(matrices) if matrix else None)
+            columns = np.bincount(decision, weights=self._weight, minlength=M) / self._weight.sum()
+            parts.append(Confusion(self.rows, np.diagonal(C), columns, C if matrix else None))
+        return replace(Confusion.stack(parts), rows=self.rows)

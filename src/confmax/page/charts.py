@@ -17,6 +17,7 @@ from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
 from confmax.evaluate.figures import Figures, labels, metric_name
 from confmax.evaluate.palette import STEPS
+from confmax.evaluate.protocols import Tuned, convergence
 from confmax.evaluate.thresholds import ThresholdCurve
 from confmax.evaluate.trade_off import TradeOff
 from confmax.page.format import capital
@@ -60,8 +61,10 @@ def charts(figures: Figures) -> dict[str, Chart]:
     # a rule that decides as argmax has a way of length zero
     if figures.trade is not None and figures.changed:
         made["trade"] = _trade(figures, figures.trade)
-    if figures.convergence is not None:
-        made["convergence"] = _convergence(figures)
+    solution = figures.evidence.solution
+    # a search of one step has no line
+    if solution is not None and len(solution.history) > 1:
+        made["convergence"] = _convergence(solution)
     if figures.classes[0].folds is not None:
         made["thresholds"] = _thresholds(figures)
     if figures.curve is not None:
@@ -164,18 +167,17 @@ def _changes(figures: Figures) -> Chart:
 
 
 def _recalls(figures: Figures) -> Chart:
-    recalls = [(row.name, row.before["recall"].value, row.after["recall"].value) for row in figures.classes]
-    change = np.array([after - before for _, before, after in recalls])
-    kept = [recalls[k] for k in most_changed(np.nan_to_num(np.abs(change)), MOST_BARS)]
+    recalls = np.array([(row.before["recall"].value, row.after["recall"].value) for row in figures.classes])
+    kept = most_changed(np.nan_to_num(np.abs(recalls[:, 1] - recalls[:, 0])), MOST_BARS)
     # a line from argmax to the rule needs both ends in one row, the points one row each
-    lines = [{"name": name, "before": before, "after": after} for name, before, after in kept]
+    lines = [{"name": figures.names[k], "before": recalls[k, 0], "after": recalls[k, 1]} for k in kept]
     key = (RULES[0], RULES[2])
     rows = [
         {"name": line["name"], "what": series.name, "value": line[end]}
         for line in lines
         for series, end in zip(key, ("before", "after"), strict=True)
     ]
-    y = _down([name for name, _, _ in kept])
+    y = _down([figures.names[k] for k in kept])
     tips = _tips({"name": "class", "what": "rule", "value": "recall"})
     before, value = (_along(field, "recall", domain=[0, 1]) for field in ("before", "value"))
     layers = [
@@ -211,11 +213,8 @@ def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
     ]
     # the difference is coloured by whether it is good, and labelled by its sign
     kind, field, plus = ("change", "good", "+") if signed else ("share", "value", "")
-    scale = {
-        "type": "quantize",
-        "domain": [-most if signed else 0.0, most],
-        "range": [f"var(--{kind}-{k})" for k in range(STEPS)],
-    }
+    steps = [f"var(--{kind}-{k})" for k in range(STEPS)]
+    scale = {"type": "quantize", "domain": [-most if signed else 0.0, most], "range": steps}
     tips = _tips({"true": "true", "decided": "decided", "value": "share of the true class"}, f"{plus}.4f")
     place = {"x": _names_axis("decided", across), "y": _names_axis("true", down)}
     colour = {"color": {"field": field, "type": "quantitative", "scale": scale}}
@@ -302,14 +301,12 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
                             300)  # fmt: skip
 
 
-def _convergence(figures: Figures) -> Chart:
-    solution, run = figures.evidence.solution, figures.convergence
-    assert solution is not None and run is not None
+def _convergence(solution: Tuned) -> Chart:
     best, bound = Series("best rule so far", "accent"), Series("upper bound", "second")
     key = (best,) if solution.upper_bound is None else (best, bound)
     rows = [
         {"passes": n, "value": value, "what": one.name}
-        for n, *values in zip(*run, strict=True)
+        for n, *values in zip(*convergence(solution), strict=True)
         for one, value in zip((best, bound), values, strict=True)
         if one is best or np.isfinite(value)
     ]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
+from confmax.evaluate.scores import Difference, Estimate
+
 MINUS = "−"
 
 
@@ -38,9 +40,9 @@ def threshold(value: float) -> str:
     return "never" if not math.isfinite(value) else "always" if value == 0 else probability(value)
 
 
-def interval(low: float | None, high: float | None, sign: bool = False) -> str:
-    """Return an interval in brackets, nothing where there is none."""
-    return "" if low is None or high is None else f"[{number(low, sign)}, {number(high, sign)}]"
+def interval(it: Estimate | Difference, sign: bool = False) -> str:
+    """Return the interval of an estimate or a difference in brackets, nothing where there is none."""
+    return "" if it.low is None or it.high is None else f"[{number(it.low, sign)}, {number(it.high, sign)}]"
 
 
 def percent(share: float) -> str:

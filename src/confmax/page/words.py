@@ -1,27 +1,25 @@
-"""What the figures mean, in sentences for readers who know no optimisation."""
+"""What the figures mean, and what to know before trusting them, in sentences for readers who know no optimisation."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from confmax.calibration.words import how, printable, weights_alone
-from confmax.evaluate.figures import (
-    AS_GOOD,
-    ROUNDING,
-    ClassRow,
-    Figures,
-    holds_zero,
-    is_as_good,
-    metric_name,
-    middle,
-    verdict_of,
-)
-from confmax.evaluate.scores import Difference
+from confmax.evaluate.figures import ClassRow, Figures, labels, metric_name
+from confmax.evaluate.scores import AS_GOOD, ROUNDING, Difference, as_good, holds_zero, lacking, verdict_of
+from confmax.optimize import Status
 from confmax.page.format import capital, interval, listed, number, percent, probability, rows, threshold
 
 MOST_PRICES = 4
+FEW = 30  # rows of a class below which its figures are loose
+MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor of 1.6
+LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
+SMALL = 0.005  # a loss of the metric below this is not mentioned
+COPIES = 0.1  # share of rows that have a twin
+DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
 
 
 def basis(figures: Figures) -> str:
@@ -29,10 +27,9 @@ def basis(figures: Figures) -> str:
     evidence = figures.evidence
     n = rows(figures.score.n_rows)
     if evidence.fold is not None:
-        folds = len(evidence.solutions)
         return (
-            f"on {n}, cross-fitted in {folds} folds: each row is decided by a rule that was tuned on the other folds "
-            f"(the rule that is kept is tuned on all rows)"
+            f"on {n}, cross-fitted in {len(evidence.solutions)} folds: each row is decided by a rule that was tuned on "
+            f"the other folds (the rule that is kept is tuned on all rows)"
         )
     if evidence.seen:
         return f"on the {n} that the rule was tuned on"
@@ -43,22 +40,22 @@ def headline(figures: Figures) -> str:
     """Return what to make of the rule, without a number: the numbers stand below it, once."""
     main = figures.main
     name = capital(main.label)
-    if decides_as_argmax(figures):
+    if not figures.changed:
         # other rows may be too few to show where the rule differs from argmax
         tuning = figures.evidence.fold is not None or figures.evidence.seen
-        return f"{name}: " + (
-            "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
-        )
+        what = "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
+        return f"{name}: {what}"
+    # of rules that are as good the simplest one is recommended: argmax before p/prior before the tuned rule
     if main.verdict == "unknown":
         return f"{name} of a tuned decision rule"
     if main.verdict == "worse":
         return f"{name}: the tuned rule is worse than argmax"
-    if is_as_good(main.difference):
-        return f"{name}: argmax is {_as_good(main.difference)} as the tuned rule"
+    if good := as_good(main.difference):
+        return f"{name}: argmax is {good} as the tuned rule"
     if verdict_of(main.to_prior) == "worse":
         return f"{name}: p/prior is better than the tuned rule"
-    if is_as_good(main.to_prior):
-        return f"{name}: p/prior is {_as_good(main.to_prior)} as the tuned rule"
+    if good := as_good(main.to_prior):
+        return f"{name}: p/prior is {good} as the tuned rule"
     if main.verdict == "better":
         return f"{name}: the tuned rule is better than argmax"
     return f"{name}: too few rows to say whether the tuned rule beats argmax"
@@ -69,8 +66,14 @@ def verdict(figures: Figures) -> tuple[str, str]:
     main = figures.main
     minus, kind = main.difference, main.verdict
     text = difference(minus, "argmax")
-    if decides_as_argmax(figures):
-        return "unclear", _as_argmax(figures)
+    if not figures.changed and not figures.changed_by_folds:
+        return "unclear", "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
+    if not figures.changed:
+        return "unclear", (
+            f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
+            f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are "
+            f"theirs, so they differ from those of argmax."
+        )
     if kind == "unknown" and not math.isfinite(minus.value):
         return "unclear", "The difference to argmax is not finite on these rows, so the two cannot be compared."
     if kind == "unknown":
@@ -84,8 +87,8 @@ def verdict(figures: Figures) -> tuple[str, str]:
             f"The tuned rule is WORSE than argmax on these rows: {text} is more than chance explains. Do not use the "
             f"rule as it is."
         )
-    if is_as_good(minus):
-        return "unclear", f"argmax is {_as_good(minus)}: {_in_noise(text, minus)} Use argmax, which needs no tuning."
+    if good := as_good(minus):
+        return "unclear", f"argmax is {good}: {_in_noise(text, good)} Use argmax, which needs no tuning."
     side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
     if abs(minus.value) <= ROUNDING:
         side = "scores as argmax does"
@@ -102,33 +105,12 @@ def verdict(figures: Figures) -> tuple[str, str]:
 
 def difference(minus: Difference, other: str) -> str:
     """Return the difference of the tuned rule and another one, with its interval, as the subject of a sentence."""
-    span = interval(minus.low, minus.high, sign=True)
+    span = interval(minus, sign=True)
     return f"the difference (tuned rule minus {other}) of {number(minus.value, sign=True)}{f' {span}' if span else ''}"
 
 
-def decides_as_argmax(figures: Figures) -> bool:
-    """Return whether the rule, in cross-fitted figures the one that is kept, decides every row as argmax does."""
-    return not figures.changed
-
-
-def _as_argmax(figures: Figures) -> str:
-    """Return the verdict on a rule that decides as argmax, and where the figures differ from those of argmax."""
-    if not figures.changed_by_folds:
-        return "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
-    return (
-        f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
-        f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are theirs, "
-        f"so they differ from those of argmax."
-    )
-
-
-def _as_good(minus: Difference) -> str:
-    """Return how good another rule is that `is_as_good`."""
-    return "at least as good" if middle(minus) < -AS_GOOD else "as good"
-
-
-def _in_noise(text: str, minus: Difference) -> str:
-    below = "below zero" if middle(minus) < -AS_GOOD else f"below {AS_GOOD:g}"
+def _in_noise(text: str, good: str) -> str:
+    below = "below zero" if good == "at least as good" else f"below {AS_GOOD:g}"
     return f"{text} has an interval that contains zero, and its middle is {below}."
 
 
@@ -137,11 +119,11 @@ def against_prior(figures: Figures) -> str:
     main, minus = figures.main, figures.main.to_prior
     if minus.low is None or minus.high is None or not math.isfinite(minus.value):
         return ""
-    if decides_as_argmax(figures) and figures.changed_by_folds:
+    if not figures.changed and figures.changed_by_folds:
         return ""  # the difference is that of the rules of the folds, and none of them is kept
     text, kind = difference(minus, "p/prior"), verdict_of(minus)
     # where argmax does as well, the advice to use it stands already: it is simpler than p/prior
-    advice = "" if main.verdict == "worse" or is_as_good(main.difference) else " Use p/prior, which needs no tuning."
+    advice = "" if main.verdict == "worse" or as_good(main.difference) else " Use p/prior, which needs no tuning."
     what = "p/prior, which only divides each probability by its class size,"
     if kind == "better":
         also = "also " if main.verdict == "better" else ""
@@ -150,15 +132,16 @@ def against_prior(figures: Figures) -> str:
         return f"{what} scores exactly as the tuned rule does.{advice}"
     if kind == "worse":
         return f"{what} is better than the tuned rule on these rows: {text} is more than chance explains.{advice}"
-    if is_as_good(minus):
-        return f"{what} is {_as_good(minus)}: {_in_noise(text, minus)}{advice}"
+    if good := as_good(minus):
+        return f"{what} is {good}: {_in_noise(text, good)}{advice}"
     return f"These rows cannot show whether the rule beats {what[:-1]}: {text} has an interval that contains zero."
 
 
 def price(figures: Figures) -> str:
     """Return which metrics got worse."""
+    # the tuned metric is the first one, and what it costs is seen in the others
     others = figures.metrics[1:]
-    if not figures.score.n_replicates or decides_as_argmax(figures):
+    if not figures.score.n_replicates or not figures.changed:
         return ""
     worse = sorted((row for row in others if row.verdict == "worse"), key=lambda row: row.difference.value)
     maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
@@ -233,6 +216,7 @@ def class_sentence(figures: Figures, k: int) -> str:
 def _ratio_to_largest(figures: Figures, k: int) -> str:
     """Return the share of the most frequent class's probability that suffices, of rules that are weights alone."""
     rule = figures.evidence.rule
+    # only weights alone compare two classes by the ratio of their probabilities, whatever the others have
     weights = None if rule.calibrator is not None else weights_alone(rule)
     largest = int(np.argmax([row.share for row in figures.classes]))
     if weights is None or not (weights > 0).all() or weights[k] == weights[largest]:
@@ -254,11 +238,8 @@ def fold_range(row: ClassRow) -> str:
 
 def outside_folds(figures: Figures) -> str:
     """Return what the range of the folds' thresholds shows, and for which classes the tuned rule's lies outside it."""
-    out = [
-        row.name
-        for row in figures.classes
-        if row.folds is not None and not row.folds[0] <= row.threshold <= row.folds[1]
-    ]
+    ranges = [(row, row.folds) for row in figures.classes if row.folds is not None]
+    out = [row.name for row, (low, high) in ranges if not low <= row.threshold <= high]
     text = (
         "The folds' rules are of the same kind as the tuned rule (random or not, and calibrated in the same way). They "
         "share most of their rows, so their range is narrower than the uncertainty of a threshold. They change the "
@@ -272,15 +253,14 @@ def outside_folds(figures: Figures) -> str:
 
 def certificate(figures: Figures) -> str:
     """Return what is proved of the rule, or why nothing is."""
-    solution, metric = figures.evidence.solution, figures.evidence.metric
-    name = metric_name(
-        repr(metric if solution is None else solution.metric)
-    )  # the rule may be evaluated by another metric than it was tuned for
+    solution = figures.evidence.solution
     if solution is None:
         return (
             "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
             "above are the evidence here."
         )
+    # a proof is of the metric that the rule was tuned for, and the page may evaluate it by another one
+    name = metric_name(repr(solution.metric))
     if solution.gap is not None and solution.upper_bound is not None:
         return (
             f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the "
@@ -299,3 +279,165 @@ def certificate(figures: Figures) -> str:
         f"are only a sample. Most metrics have a proof under confusion='model', which trusts the probabilities alone"
         f"{'' if figures.evidence.seen else evidence}."
     )
+
+
+# --- what to know before trusting the figures -------------------------------------------------------------------------
+
+
+def warnings_of(figures: Figures) -> tuple[str, ...]:
+    """Return the sentences, the gravest first."""
+    return tuple(sentence for check in CHECKS if (sentence := check(figures)))
+
+
+def seen_rows(figures: Figures) -> str:
+    """The rows are those of the tuning."""
+    if not figures.evidence.seen:
+        return ""
+    return (
+        "These are the rows that the rule was tuned on, so every figure of the tuned rule is optimistic. Evaluate it "
+        "on other rows, or use 'confmax tune --report', which cross-fits."
+    )
+
+
+def tuned_on_training_rows(figures: Figures) -> str:
+    """The rule was tuned on the final model's probabilities of that model's training rows."""
+    solution = figures.evidence.solution
+    if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
+        return ""
+    name = figures.main.label
+    return (
+        f"Many training rows are alike, so the rule was tuned on the final model's probabilities of its training rows. "
+        f"Its {name} there is {number(solution.value)}, which is in-sample. With out-of-fold probabilities, on the "
+        f"labels, it is {number(solution.label_value)}."
+    )
+
+
+def absent(figures: Figures) -> str:
+    """Classes without rows."""
+    names = [row.name for row in figures.classes if row.n_rows == 0]
+    if not names:
+        return ""
+    one = len(names) == 1
+    return (
+        f"No row has the label {listed(names)}. The page cannot say anything about "
+        f"{'this class' if one else 'these classes'}, and metrics that divide by class sizes leave "
+        f"{'it' if one else 'them'} out."
+    )
+
+
+def few_rows(figures: Figures) -> str:
+    """Classes with few rows."""
+    few = [f"{row.name} ({row.n_rows})" for row in figures.classes if 0 < row.n_rows < FEW]
+    if not few:
+        return ""
+    return (
+        f"Too few rows of {listed(few)}: with fewer than {FEW} rows of a class, its precision, recall and threshold "
+        f"depend on single rows. So do metrics that weight all classes equally."
+    )
+
+
+def lost_classes(figures: Figures) -> str:
+    """Classes that bootstrap replicates lack."""
+    lost = lacking(figures.score)
+    if not lost:
+        return ""
+    name, share = lost[0]
+    return (
+        f"Class {labels([str(name)])[0]} is so rare that {percent(share)} of the bootstrap replicates have no row of "
+        f"it. In these replicates, means of recalls and the smallest recall leave the class out, and macro F1 and "
+        f"similar metrics count it as zero. The intervals of these metrics are unreliable and may not contain the "
+        f"value itself."
+    )
+
+
+def over_fitting(figures: Figures) -> str:
+    """The gain on the tuning rows is not found on other rows."""
+    solution, main = figures.evidence.solution, figures.main
+    # cross-fitted, both values are of the same rows, so that their difference is not one of samples
+    if solution is None or solution.label_value is None or figures.evidence.fold is None:
+        return ""
+    inside = solution.label_value - main.argmax.value
+    outside = main.tuned.value - main.argmax.value
+    drop = inside - outside
+    if not math.isfinite(drop) or inside <= 0 or drop < SMALL or drop < LOST * inside:
+        return ""
+    return (
+        f"Over-fitting: on its tuning rows the rule reaches {number(solution.label_value)} in {main.label} "
+        f"({number(inside, sign=True)} compared with argmax), on held-out rows {number(main.tuned.value)} "
+        f"({number(outside, sign=True)}). Expect the value on held-out rows."
+    )
+
+
+def unstable(figures: Figures) -> str:
+    """Thresholds differ between folds."""
+    loose = [row for row in figures.classes if row.folds is not None and row.spread > MUCH]
+    if not loose:
+        return ""
+    row = max(loose, key=lambda row: row.spread)
+    assert row.folds is not None
+    low, high = map(threshold, row.folds)
+    others = {1: "", 2: "one more class"}.get(len(loose), f"{len(loose) - 1} more classes")
+    return (
+        f"The rule varies between folds: the threshold of {row.name} ranges from {low} to {high}"
+        + (f", and those of {others} vary as much" if others else "")
+        + ". More rows would make it stable, and so would a metric that depends less on rare classes."
+    )
+
+
+def miscalibrated(figures: Figures) -> str:
+    """The probabilities that the rule uses are off."""
+    used = figures.calibrated
+    if not used.is_off:
+        return ""
+    after = "even after the rule's own calibration, " if used is not figures.raw else ""
+    return (
+        f"The probabilities are poorly calibrated: {after}the most probable class is correct "
+        f"{100 * used.ece:.1f} percentage points more or less often than stated, on average (with calibrated "
+        f"probabilities, about {100 * used.ece_by_chance:.1f}). A better calibrated model would improve the rule."
+    )
+
+
+def useless_draws(figures: Figures) -> str:
+    """A randomised rule that gains nothing by its draws."""
+    if figures.single is None:
+        return ""
+    gain = figures.single
+    # without replicates the size of the gain decides alone
+    if gain.value > DRAWS and (gain.low is None or gain.low > 0):
+        return ""
+    return (
+        f"The rule decides at random with no clear benefit: {number(gain.value, sign=True)} compared with always "
+        f"applying the rule that it draws most often. Tune with randomized=False (--randomized no)."
+    )
+
+
+def copies(figures: Figures) -> str:
+    """Rows that are equal."""
+    # the bootstrap draws copies as if they were rows of their own
+    hashes = figures.evidence.table.row_hashes()
+    _, inverse, often = np.unique(hashes, return_inverse=True, return_counts=True)
+    twins = float(np.mean(often[inverse.reshape(-1)] > 1))
+    if twins <= COPIES:
+        return ""
+    return (
+        f"{percent(twins)} of rows have the same probabilities as another row ({rows(len(often))} are distinct). If "
+        f"these are copies of the same cases, the intervals are too narrow."
+    )
+
+
+def unfinished(figures: Figures) -> str:
+    """The search ended early."""
+    solution = figures.evidence.solution
+    early = (Status.TRUNCATED, Status.STOPPED)
+    if solution is None:
+        return ""
+    # on labels there is no bound to reach, and a budget that is used up says nothing
+    if solution.status not in early and (solution.status is not Status.MAX_PASSES or solution.mode != "model"):
+        return ""
+    return f"The search for the rule ended early, and a better rule may exist. {capital(solution.status.value)}."
+
+
+CHECKS: tuple[Callable[[Figures], str], ...] = (
+    seen_rows, tuned_on_training_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated,
+    useless_draws, copies, unfinished,
+)  # fmt: skip

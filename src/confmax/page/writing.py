@@ -2,15 +2,14 @@
 
 The functions read a rule and a solution by their protocols, so that `Solution.report` can call them. The page is one
 HTML document that holds its own style, script, charts and numbers, and loads nothing. The template `page.html.jinja`
-holds the structure and the sentences that are always true. `words` and `warnings` write the sentences that depend on
-the figures.
+holds the structure and the sentences that are always true. `words` writes the sentences that depend on the figures.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -23,52 +22,39 @@ from numpy.typing import ArrayLike
 
 from confmax._version import __version__
 from confmax.calibration.words import printable
-from confmax.confusion import MAX_MATRIX_CLASSES, Array
+from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of
-from confmax.evaluate.figures import AS_GOOD, CLASS_INTERVALS, Figures, figures
+from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Rule, Tuned
-from confmax.evaluate.uncertainty import check_bootstrap
+from confmax.evaluate.scores import AS_GOOD
+from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.page import format as form
 from confmax.page import words
 from confmax.page.charts import charts
-from confmax.page.warnings import warnings_of
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
-from confmax.tables.seed import RandomState, as_seed
+from confmax.tables.draws import RandomState, as_seed
 
-AnyMetric = str | Metric | Callable[[Array], float]
 AnyPath = str | os.PathLike[str]
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
 MOST_TEXT = 10_000  # characters of a line
-NEEDED = {
-    "vl_convert": "vl-convert-python, which holds the charts' library",
-    "jinja2": "jinja2, which fills in the page's template",
-}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a page shows beside rows and rule, and how: the keywords of `confmax.report.write`."""
+    """What a page shows beside rows and rule, and how: keywords of `confmax.report.write`, with a seed."""
 
-    second: AnyMetric = "accuracy"
-    n_replicates: int = 1000
-    level: float = 0.95
-    random_state: RandomState = 0
-    source: str = "rows given"
-    again: str | None = None
-    order_known: bool | None = None
-
-    def checked(self, path: AnyPath) -> Settings:
-        """Return the settings with a seed that is a number, once a page can be written to ``path``."""
-        check_installed()
-        check_place(Path(path))
-        check_bootstrap(self.n_replicates, self.level)
-        return replace(self, random_state=as_seed(self.random_state))
+    n_replicates: int
+    level: float
+    seed: int
+    source: str
+    again: str | None
+    order_known: bool | None
 
 
 def write(
@@ -140,8 +126,9 @@ def write(
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
     if not isinstance(evaluated, Rule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
-    how = Settings(second, n_replicates, level, random_state, source, again, order_known).checked(path)
-    chosen, other = _metric_of(evaluated, solution, metric), resolve(how.second)
+    check_first(path, n_replicates, level)
+    how = Settings(n_replicates, level, as_seed(random_state), source, again, order_known)
+    chosen, other = _metric_of(evaluated, solution, metric), resolve(second)
     table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
@@ -154,21 +141,23 @@ def write(
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path)))
 
 
+def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
+    """Refuse what can be refused before anything is computed."""
+    check_installed()
+    check_place(Path(path))
+    check_bootstrap(n_replicates, level)
+
+
 def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | None) -> Metric:
     if metric_given is not None:
         return resolve(metric_given)
     if solution is not None:
         return solution.metric
     metric = named(rule.metric)
-    if metric is None and rule.metric == "linear":
-        raise ValueError(
-            "the rule was tuned for costs, which a rule does not store; pass metric=, what to evaluate it by"
-        )
     if metric is None:
-        raise ValueError(
-            f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which is not in the "
-            f"catalogue; pass metric=, what to evaluate it by"
-        )
+        unknown = f"{rule.metric or 'a metric that it does not name'!r}, which is not in the catalogue"
+        what = "costs, which a rule does not store" if rule.metric == "linear" else unknown
+        raise ValueError(f"the rule was tuned for {what}; pass metric=, what to evaluate it by")
     return metric
 
 
@@ -186,23 +175,12 @@ def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
         )
 
 
-def _check_metric(metric: Metric, K: int, M: int) -> None:
-    """Refuse a metric that has no value for M decisions between K classes."""
-    metric.check_table(K, metric.n_decisions(K))
-    if M > K and metric.statistics != "diagonal" and metric.n_decisions(K) != M:
-        raise ValueError(
-            f"{metric.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
-            f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
-        )
-
-
 def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> MemoryTable:
     """Return the labelled table of a report, its rows in memory."""
     if y is None:
         raise ValueError("a report counts labels; pass y, the true class of every row")
-    refuse_elsewhere(
-        proba, "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
-    )
+    in_memory = "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
+    refuse_elsewhere(proba, in_memory)
     # figures read the rows many times: counts, folds, bootstrap
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
@@ -221,8 +199,14 @@ def finish(
     where nothing else is said to.
     """
     table, metric = evidence.table, evidence.metric
+    K, M = table.n_classes, evidence.decided.n_decisions
     for one in (metric, second):
-        _check_metric(one, table.n_classes, evidence.decided.n_decisions)
+        one.check_table(K, one.n_decisions(K))
+        if M > K and one.statistics != "diagonal" and one.n_decisions(K) != M:
+            raise ValueError(
+                f"{one.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
+                f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
+            )
     if repr(second) == repr(metric):
         # the trade-off shows what the tuned metric costs in another one
         is_balanced = replace(metric, classes=None) == get("balanced_accuracy")
@@ -231,15 +215,13 @@ def finish(
     # numbers are in order, names may be in any
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
-    # the seed stands on the page, so that the page can be made again
-    seed = as_seed(how.random_state)
-    numbers = figures(
-        evidence, second, order_known=known, n_replicates=int(how.n_replicates), level=how.level, seed=seed
-    )
+    replicates = int(how.n_replicates)
+    numbers = figures(evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed)
     settings = [
         *pairs,
         ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
-        ("seed", str(seed)),
+        # so that the page can be made again
+        ("seed", str(how.seed)),
         ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
     ]
     made = {"source": how.source, "version": __version__, "settings": settings, "again": how.again or call,
@@ -252,7 +234,8 @@ def finish(
 
 def check_installed() -> None:
     """Refuse, by an ImportError, to write a page without the packages of the extra ``confmax[report]``."""
-    for name, what in NEEDED.items():
+    charts_need = ("vl_convert", "vl-convert-python, which holds the charts' library")
+    for name, what in (charts_need, ("jinja2", "jinja2, which fills in the page's template")):
         if find_spec(name) is None:
             raise ImportError(f"a report needs {what}; install it with: pip install 'confmax[report]'")
 
@@ -270,15 +253,14 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
     share, change = figures.change.limits()
     # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
-        "figures": figures, "made": made, "words": words, "warnings": warnings_of(figures), "charts": drawn,
+        "figures": figures, "made": made, "words": words, "warnings": words.warnings_of(figures), "charts": drawn,
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
         "largest_share": share, "largest_change": change, "class_intervals": CLASS_INTERVALS, "as_good": AS_GOOD,
         "policy": Markup(POLICY), "style": Markup(f"{style_variables()}\n{_resource('page.css')}"),
         "specs": {name: chart.spec for name, chart in drawn.items()}, "bundle": Markup(bundle()),
         "script": Markup(_resource("page.js")),
     }  # fmt: skip
-    text: str = environment().from_string(_resource("page.html.jinja")).render(values)
-    return text
+    return str(environment().from_string(_resource("page.html.jinja")).render(values))
 
 
 def environment() -> Any:
@@ -298,11 +280,8 @@ def environment() -> Any:
     )
     # JSON cannot hold what is not finite: better no page than one that does not draw
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    made.filters |= {
-        name: getattr(form, name) for name in ("capital", "count", "number", "percent", "rows", "threshold")
-    }
-    # estimates and differences alike
-    made.filters["interval"] = lambda it, sign=False: form.interval(it.low, it.high, sign)
+    filters = ("capital", "count", "interval", "number", "percent", "rows", "threshold")
+    made.filters |= {name: getattr(form, name) for name in filters}
     return made
 
 
@@ -311,8 +290,8 @@ def bundle() -> str:
     """Return Vega, Vega-Lite and their embedding as one script."""
     import vl_convert
 
-    # a script element ends at the first of these, wherever it stands
-    text: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+    text = str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;"))
+    # the page's script element would end at the first of these texts, wherever it stands
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -5,10 +5,9 @@ Every display stores the numbers that it shows. You make one with ``from_solutio
 and ``figure_``. The colours are those of the reports, for light and for dark backgrounds: blue is better, orange worse.
 """
 
-from confmax.plotting.confusions import ConfusionChangeDisplay, TradeOffDisplay
-from confmax.plotting.convergence import ConvergenceDisplay
+from confmax.plotting.confusions import ConfusionChangeDisplay
+from confmax.plotting.curves import ConvergenceDisplay, ThresholdDisplay, TradeOffDisplay
 from confmax.plotting.rules import DecisionRegionsDisplay, WeightsDisplay
-from confmax.plotting.threshold import ThresholdDisplay
 
 __all__ = [
     "ConfusionChangeDisplay",

@@ -12,7 +12,7 @@ from confmax.calibration.thresholds import class_cut
 from confmax.calibration.words import UNSEEN, coefficients
 from confmax.confusion import Array, Gains
 from confmax.evaluate.palette import CLASSES
-from confmax.plotting.shared import axes_of, fitted, halves, log_scale, names_of, palette, weights_of
+from confmax.plotting.shared import axes_of, fitted, log_scale, palette, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.tables import make_table
@@ -60,8 +60,8 @@ class WeightsDisplay:
             If a rule is no set of weights on probabilities.
         """
         pairs = [_shown(weights_of(one)) for one in (rule, *others)]
-        weights, offsets = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
-        names = names_of(rule)[: rule.n_classes]
+        weights, offsets = map(np.concatenate, zip(*pairs, strict=True))
+        names = [str(name) for name in rule.class_names[: rule.n_classes]]
         return cls(weights=weights, offsets=offsets, names=names, metric=rule.metric).plot(ax=ax)
 
     @classmethod
@@ -81,9 +81,11 @@ class WeightsDisplay:
         emptied, and ``ax_`` holds the two axes inside it.
         """
         used = bool(self.offsets.any())
-        if used and ax is not None and np.size(np.asarray(ax, dtype=object)) == 1:
-            ax = halves(np.ravel(np.asarray(ax, dtype=object))[0])
-        self.figure_, self.ax_ = axes_of(ax, 2) if used else axes_of(ax)
+        given: Any = [] if ax is None else np.ravel(np.asarray(ax, dtype=object))
+        if used and len(given) == 1:
+            given[0].set_axis_off()
+            ax = [given[0].inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)]
+        self.figure_, self.ax_ = axes_of(ax, 1 + used)
         axes = np.atleast_1d(np.asarray(self.ax_, dtype=object))
         colours = palette(axes[0])
         panels = list(zip(axes, (self.weights, self.offsets), ("weight", "offset"), strict=False))
@@ -94,6 +96,7 @@ class WeightsDisplay:
                 panel.plot(fold, place, "o", markersize=4, alpha=0.5, color=colours["quiet"])
             panel.plot(values[0], place, "D", color=colours["accent"], label=what)
             panel.set_yticks(place, self.names)
+            # the first class stands on top, as in tables
             panel.invert_yaxis()
             panel.set_xlabel(what)
             panel.grid(axis="x", alpha=0.3)
@@ -171,10 +174,8 @@ class DecisionRegionsDisplay:
         """
         if rule.n_classes != 3:
             raise ValueError(f"decision regions need three classes and the rule has {rule.n_classes}")
-        i, j = (grid.reshape(-1) for grid in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
-        inside = i + j <= n
         # whole numbers that sum to n: every point of the grid lies in the triangle
-        points = np.column_stack([i[inside], j[inside], n - i[inside] - j[inside]]) / n
+        points = np.array([(i, j, n - i - j) for j in range(n + 1) for i in range(n + 1 - j)]) / n
         decided = rule.decision_probabilities(points).argmax(axis=1)
         rows = labels = None
         if proba is not None:
@@ -182,7 +183,8 @@ class DecisionRegionsDisplay:
             # the same rows every time: a picture that is made again is the same picture
             chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
             rows, labels = table.proba[chosen], None if table.labels is None else table.labels[chosen]
-        return cls(points=points, decided=decided, names=names_of(rule), rows=rows, labels=labels).plot(ax=ax)
+        return cls(points=points, decided=decided, names=[str(name) for name in rule.class_names], rows=rows,
+                   labels=labels).plot(ax=ax)  # fmt: skip
 
     @classmethod
     def from_solution(cls, solution: Solution, *args: Any, **settings: Any) -> DecisionRegionsDisplay:
@@ -218,11 +220,10 @@ class DecisionRegionsDisplay:
         for k, (name, corner) in enumerate(zip(self.names[:3], corners, strict=True)):
             below = corner[1] == 0
             self.ax_.annotate(name, corner, xytext=(0, -14 if below else 6), textcoords="offset points", ha="center")
-            if self.rows is not None:
-                mine = np.ones(len(self.rows), bool) if self.labels is None else self.labels == k
-                color = known["ink"] if self.labels is None else colors[k]
-                if self.labels is not None or k == 0:
-                    self.ax_.plot(*(self.rows[mine] @ corners).T, ".", markersize=3, color=color)
+            if self.rows is not None and self.labels is not None:
+                self.ax_.plot(*(self.rows[self.labels == k] @ corners).T, ".", markersize=3, color=colors[k])
+        if self.rows is not None and self.labels is None:
+            self.ax_.plot(*(self.rows @ corners).T, ".", markersize=3, color=known["ink"])
         handles = [self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
                    for name, color in zip(self.names, pale, strict=False)]  # fmt: skip
         self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), frameon=False)

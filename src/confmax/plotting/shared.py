@@ -12,15 +12,41 @@ from confmax.evaluate.palette import DARK, LIGHT
 from confmax.evaluate.protocols import frequent_gain
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
-
-# the shape and the colour of the points of each rule
-RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
+from confmax.tables import make_table
 
 
 class OfRows:
-    """A display that `from_solution` draws of a solution on rows."""
+    """A display of a solution on rows; what it shows of a table is the display's own, in ``_on_table``."""
 
-    from_solution: Any
+    _on_table: Any
+    plot: Any
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        ax: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Draw the display of ``solution`` on ``proba`` (n, K) into ``ax``, new axes by default.
+
+        It is counted on the labels ``y`` (n,), or expected by the probabilities without them. ``sample_weight`` (n,)
+        weighs the rows. ``settings`` are those of one display: ``normalize`` of `ConfusionChangeDisplay`, which takes
+        three axes, and ``other`` of `TradeOffDisplay`, the second metric, by default "accuracy".
+
+        Raises
+        ------
+        ValueError
+            For bad input, and for rules that the display cannot show.
+        """
+        rule = solution.rule
+        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
+        display: Self = cls._on_table(solution, table, **settings).plot(ax=ax)
+        return display
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike | None = None, **settings: Any) -> Self:
@@ -28,8 +54,7 @@ class OfRows:
 
         ``settings`` are those of `from_solution`.
         """
-        display: Self = cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
-        return display
+        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
 
 
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
@@ -40,6 +65,7 @@ def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
     ImportError
         If matplotlib is not installed.
     """
+    # matplotlib is an extra: whoever draws needs it, and whoever imports this package does not
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError:
@@ -51,16 +77,10 @@ def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
         if len(axes) != n:
             raise ValueError(f"ax must hold {n} axes; got {len(axes)}: pass plt.subplots(1, {n})[1]")
         return axes[0].figure, axes
-    figure, made = plt.subplots(
-        1, n, figsize=(6.4 if n == 1 else 4.2 * n, 4.8 if n == 1 else 4.0), layout="constrained"
-    )
+    # one picture has matplotlib's size; several are a little smaller, so that three fit into a page
+    size = (6.4, 4.8) if n == 1 else (4.2 * n, 4.0)
+    figure, made = plt.subplots(1, n, figsize=size, layout="constrained")
     return figure, made
-
-
-def halves(ax: Any) -> Any:
-    """Return two axes side by side in the place of one, which is emptied."""
-    ax.set_axis_off()
-    return np.array([ax.inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)], dtype=object)
 
 
 def log_scale(ax: Any, span: float) -> None:
@@ -76,11 +96,6 @@ def log_scale(ax: Any, span: float) -> None:
 
 def palette(ax: Any) -> dict[str, str]:
     """Return the colours for an axes, by whether its background is dark."""
-    return DARK if is_dark(ax) else LIGHT
-
-
-def is_dark(ax: Any) -> bool:
-    """Return whether the background of an axes is dark."""
     from matplotlib.colors import to_rgba
 
     # an axes without a colour shows that of its figure
@@ -88,7 +103,7 @@ def is_dark(ax: Any) -> bool:
     if alpha == 0:
         red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
     # the luminance of sRGB, as eyes weigh the three
-    return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5)
+    return DARK if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5 else LIGHT
 
 
 def fitted(estimator: Any) -> Solution:
@@ -99,11 +114,6 @@ def fitted(estimator: Any) -> Solution:
             f"{type(estimator).__name__} has no solution_; pass a fitted MetricClassifierCV, or use from_solution"
         )
     return solution
-
-
-def names_of(rule: DecisionRule) -> list[str]:
-    """Return the names of the decisions of a rule."""
-    return [str(name) for name in rule.class_names]
 
 
 def weights_of(rule: DecisionRule) -> Gains:

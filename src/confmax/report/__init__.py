@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.evaluate.evidence import cross_fitted
+from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.writing import AnyMetric, AnyPath, Settings, check_order, finish, table_of, write
+from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write
 from confmax.solution import Solution, maximize
-from confmax.tables.seed import RandomState, as_seed
+from confmax.tables.draws import RandomState, as_seed
 
 __all__ = ["write", "write_cross_fitted"]
 
@@ -101,7 +102,8 @@ def write_cross_fitted(
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
     >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
     """
-    how = Settings(second, n_replicates, level, random_state, source, again, order_known).checked(path)
+    check_first(path, n_replicates, level)
+    seed = as_seed(random_state)
     whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
     if not (whole and 2 <= folds <= 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
@@ -110,7 +112,6 @@ def write_cross_fitted(
     # who passes the classes in column order has said what the order is
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
-    seed = as_seed(how.random_state)
     fixed = {"classes": table.classes, "random_state": seed, **settings}
 
     def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
@@ -126,5 +127,6 @@ def write_cross_fitted(
     given = [(name, str(value)) for name, value in settings.items() if name != "callback"]
     pairs = [("metric", repr(whole_table.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
     call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
+    how = Settings(n_replicates, level, seed, source, again, order_known)
     finish(path, evidence, other, how, pairs, call)
     return whole_table

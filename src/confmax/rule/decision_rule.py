@@ -27,7 +27,7 @@ from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilitie
 from confmax.tables.columns import width
 from confmax.tables.kinds import decision_probabilities, named, predict_index
 from confmax.tables.memory import TransferredDecisions
-from confmax.tables.partitioned.spark_kind import with_decisions
+from confmax.tables.partitioned.spark import with_decisions
 from confmax.tables.precision import refuse_unheld
 
 
@@ -87,6 +87,7 @@ class DecisionRule:
 
         A ValueError if they do not hold one finite number and one name per class.
         """
+        # `Gains.reduced` lets a number stand for all classes, which here would hide that one was forgotten
         scale = np.asarray(weights, dtype=np.float64)
         shift = np.zeros(scale.shape) if offsets is None else np.asarray(offsets, dtype=np.float64)
         if scale.ndim != 1 or len(scale) < 2 or shift.shape != scale.shape:
@@ -108,10 +109,9 @@ class DecisionRule:
     def classes(self) -> NDArray[Any]:
         """Class names, indexed by decision (M,)."""
         names = np.array(self.class_names)
-        if names.tolist() != list(self.class_names):
-            # one dtype would change a name: 0 beside "abstain", an integer beyond 64 bits, a NUL at the end of a string
-            names = np.array(self.class_names, dtype=object)
-        return names
+        # one dtype may change a name: 0 beside "abstain", an integer beyond 64 bits, a NUL at the end of a string
+        kept = names.tolist() == list(self.class_names)
+        return names if kept else np.array(self.class_names, dtype=object)
 
     @property
     def n_classes(self) -> int:
@@ -230,7 +230,7 @@ class DecisionRule:
         ValueError
             If columns are missing. Rows that are not probabilities are refused when the column is computed.
         """
-        return with_decisions(self, self.class_names[: self.n_classes], frame, output, columns=columns, keys=keys)
+        return with_decisions(self, frame, output, columns=columns, keys=keys)
 
     def to_spark_thresholds(self) -> list[float]:
         """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, except for ties.
@@ -267,10 +267,9 @@ class DecisionRule:
             )
         table, calibrator = oracle.table, self.calibrator
         if not _same(calibrator, table.calibrator):
-            if table.calibrator is None:
-                oracle = same_estimate(oracle, table.calibrated(calibrator))
-            else:
-                oracle = TransferredDecisions(table.calibrated(calibrator), oracle)
+            # the truth of a raw table is calibrated with the rule; a calibrated table keeps the truth that it has
+            again = table.calibrated(calibrator)
+            oracle = same_estimate(oracle, again) if table.calibrator is None else TransferredDecisions(again, oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
     def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
@@ -302,9 +301,11 @@ class DecisionRule:
                 f"the rule's classes are {_listed(self.class_names)}, of which the first {K} can be reordered; got "
                 f"{_listed(class_names)}"
             )
+        # a dictionary, not a search of each name: that took minutes with 100 000 classes
         place = {name: k for k, name in enumerate(self.class_names[:K])}
         index = [place[name] for name in class_names[:K]]
         decisions = [*index, *range(K, self.n_decisions)]
+        # distances of classes are distances of columns: in another order they are a whole matrix
         if self.gains.full is not None or (self.gains.power and index != list(range(K))):
             gains = Gains(full=np.ascontiguousarray(self.gains.matrices()[:, index][:, :, decisions]))
         else:
@@ -348,10 +349,7 @@ class DecisionRule:
             If a class name is neither a string nor a finite number, if two classes have the same name, or if the
             calibrator is an object that confmax does not provide.
         """
-        return self._written(self.calibrator)
-
-    def _written(self, calibrator: Calibrator | None) -> str:
-        return file.dump(self.gains, self.weights, self.class_names, self.metric, self.seed, calibrator)
+        return file.dump(self, self.calibrator)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DecisionRule:
@@ -390,7 +388,9 @@ class DecisionRule:
             If it cannot be read.
         """
         try:
-            return cls.from_json(file.read(Path(path)))
+            with Path(path).open("rb") as stored:
+                # one byte more than a rule may have tells that a file is too large, however large it is
+                return cls.from_json(stored.read(file.MAX_BYTES + 1))
         except ValueError as error:
             raise ValueError(f"{path} is not a rule that can be used: {error}") from None
 
@@ -401,10 +401,11 @@ class DecisionRule:
         """Rules are equal if their files are."""
         if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
             return False
-        return self._written(None) == other._written(None)
+        # calibrators are compared already; those that are objects have no place in a file
+        return file.dump(self, None) == file.dump(other, None)
 
     def __hash__(self) -> int:
-        return hash(self._written(None))
+        return hash(file.dump(self, None))
 
     def __repr__(self) -> str:
         return describe(self)

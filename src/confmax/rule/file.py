@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from confmax.calibration import Temperature, VectorScaling
-from confmax.calibration.calibrators import LARGEST
-from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array, Gains
 
 FORMAT = "confmax.rule"
@@ -25,49 +22,45 @@ VERSION, CALIBRATED, DRAWN = 1, 2, 3
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
+# the calibrators that are numbers and nothing else, by the kind that a file calls them, with their fields
+CALIBRATORS: dict[str, tuple[type[Temperature | VectorScaling], tuple[str, ...]]] = {
+    "temperature": (Temperature, ("temperature", "floor")),
+    "vector": (VectorScaling, ("a", "b", "floor")),
+}
 
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
 
 
-def dump(
-    gains: Gains, weights: Array, class_names: Sequence[Any], metric: str, seed: int, calibrator: Any = None
-) -> str:
-    """Return the JSON text of a rule.
+def dump(rule: Any, calibrator: Any) -> str:
+    """Return the JSON text of a `DecisionRule`, with this ``calibrator`` in the place of its own.
 
     Raises
     ------
     ValueError
         If a class name, the calibrator or the gains are of a kind that a file cannot hold.
     """
-    for name in class_names:
-        if not isinstance(name, (str, int, float)):
-            raise ValueError(f"a rule file holds class names that are strings or numbers; got {type(name).__name__}")
-        if isinstance(name, float) and not math.isfinite(name):
-            raise ValueError(f"a rule file holds class names that are finite numbers; got {name}: rename this class")
-    if len(set(class_names)) < len(class_names):
-        raise ValueError(
-            "a rule file holds distinct class names, and this rule names a class twice; rename one of them"
-        )
+    gains = rule.gains
+    _refuse_names(rule.class_names)
     if gains.full is None and gains.has_further:
         raise ValueError(
             "a rule file holds a weight and an offset per decision, and a decision beyond the classes has no weight; "
             "save the rule of the gains as matrices, Gains.from_matrix(gains.matrices()): rows whose best scores are "
             "equal up to rounding may be decided otherwise"
         )
-    atoms: list[dict[str, Any]] = []
-    for k, weight in enumerate(weights):
-        if gains.full is not None:
-            atoms.append({"weight": float(weight), "gain": gains.full[k].tolist()})
-        else:
-            a, b = gains.coefficients()
-            distance = {"power": gains.power} if gains.power else {}
-            atoms.append({"weight": float(weight), "a": a[k].tolist(), "b": b[k].tolist(), **distance})
+    parts = {"gain": gains.full} if gains.full is not None else {"a": gains.a, "b": gains.b}
+    # a rule of probabilities names no power, as in files from before there were distances
+    power = {"power": gains.power} if gains.power else {}
+    atoms = [
+        {"weight": float(weight), **{name: part[k].tolist() for name, part in parts.items()}, **power}
+        for k, weight in enumerate(rule.weights)
+    ]
+    version = VERSION if calibrator is None else CALIBRATED
     document = {
         "format": FORMAT,
-        "version": DRAWN if len(weights) > 1 else VERSION if calibrator is None else CALIBRATED,
-        "metric": metric,
-        "seed": int(seed),
-        "classes": list(class_names),
+        "version": DRAWN if rule.is_randomized else version,
+        "metric": rule.metric,
+        "seed": int(rule.seed),
+        "classes": list(rule.class_names),
         **({} if calibrator is None else {"calibration": _calibration_of(calibrator)}),
         "atoms": atoms,
     }
@@ -82,17 +75,19 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     ValueError
         With the reason, if anything is not as the schema says.
     """
+    # before anything is parsed: JSON takes several times the memory of its text
     if len(text) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
         document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
-    except _RepeatedKey as error:
+    except KeyError as error:
         raise ValueError(f"it names the field {_short(error.args[0])} twice in one object") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({type(error).__name__})") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
+    # true equals 1 in Python, so JSON's true would pass for version 1 and for a seed
     if version not in (VERSION, CALIBRATED, DRAWN) or isinstance(version, bool):
         raise ValueError(
             f"its version is {_short(version)} and this confmax reads versions 1 to {DRAWN}; update confmax"
@@ -108,27 +103,21 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
         raise ValueError("its metric is not a short string")
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
         raise ValueError("its seed is not a 64-bit integer")
-    names = _names(document["classes"])
+    names = document["classes"]
+    if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
+        raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
+    _refuse_names(names)
     gains, weights = _atoms(document["atoms"], len(names))
     calibrator = _calibrator(document["calibration"], gains.n_classes) if "calibration" in document else None
-    return gains, weights, names, metric, seed, calibrator
-
-
-def read(path: Path) -> bytes:
-    """Return a file's bytes, at most `MAX_BYTES` of them."""
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)
-
-
-class _RepeatedKey(Exception):
-    """A JSON object names a field twice: which of the two values is meant, nobody knows."""
+    return gains, weights, tuple(names), metric, seed, calibrator
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
+        # which of two values is meant, nobody knows: the last would win, and another program may read the first
         if key in found:
-            raise _RepeatedKey(key)
+            raise KeyError(key)
         found[key] = value
     return found
 
@@ -147,21 +136,23 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
 
-def _names(values: Any) -> tuple[Any, ...]:
-    if not isinstance(values, list) or not 2 <= len(values) <= MAX_CLASSES:
-        raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
-    if not all(isinstance(value, (str, int, float)) for value in values) or len(set(values)) != len(values):
-        raise ValueError("its class names are not distinct strings or numbers")
-    if not all(math.isfinite(value) for value in values if isinstance(value, float)):
-        raise ValueError("one of its class names is a number that is not finite, such as 1e999; write it in quotes")
-    return tuple(values)
+def _refuse_names(names: Sequence[Any]) -> None:
+    """Refuse class names that JSON does not give back as they were, on the way out and on the way in."""
+    for name in names:
+        if not isinstance(name, (str, int, float)):
+            raise ValueError(f"a rule file holds class names that are strings or numbers; got {type(name).__name__}")
+        if isinstance(name, float) and not math.isfinite(name):
+            raise ValueError(f"a rule file holds class names that are finite numbers; got {name}: rename this class")
+    if len(set(names)) < len(names):
+        raise ValueError(
+            "a rule file holds distinct class names, and this rule names a class twice; rename one of them"
+        )
 
 
 def _calibration_of(calibrator: Any) -> dict[str, Any]:
-    if isinstance(calibrator, Temperature):
-        return {"kind": "temperature", "temperature": calibrator.temperature, "floor": calibrator.floor}
-    if isinstance(calibrator, VectorScaling):
-        return {"kind": "vector", "a": calibrator.a.tolist(), "b": calibrator.b.tolist(), "floor": calibrator.floor}
+    for kind, (maker, fields) in CALIBRATORS.items():
+        if isinstance(calibrator, maker):
+            return {"kind": kind, **{name: np.asarray(getattr(calibrator, name)).tolist() for name in fields}}
     raise ValueError(
         f"a rule file holds numbers and no objects such as the calibration {type(calibrator).__name__}; tune with "
         f"calibration='auto', or apply that object yourself before and tune with calibration=None"
@@ -169,45 +160,44 @@ def _calibration_of(calibrator: Any) -> dict[str, Any]:
 
 
 def _calibrator(document: Any, K: int) -> Temperature | VectorScaling:
-    fields = set(document) if isinstance(document, dict) else set()
     kind = document.get("kind") if isinstance(document, dict) else None
-    floor = float(_numbers([document["floor"]], 1, "floor")[0]) if "floor" in fields else 0.0
-    if "floor" in fields and not FLOOR <= floor <= 1.0:
-        raise ValueError(f"the floor of its calibration is not between {FLOOR:g} and 1")
-    if kind == "temperature" and fields == {"kind", "temperature", "floor"}:
-        value = float(_numbers([document["temperature"]], 1, "temperature")[0])
-        if not 1 / LARGEST <= value <= LARGEST:
-            raise ValueError(f"its temperature is not between {1 / LARGEST:g} and {LARGEST:g}")
-        return Temperature(value, floor)
-    if kind == "vector" and fields == {"kind", "a", "b", "floor"}:
-        a, b = (_numbers(document[name], K, f"{name} of its calibration") for name in ("a", "b"))
-        if max(np.abs(a).max(), np.abs(b).max()) > LARGEST:
-            raise ValueError(f"a or b of its calibration holds a number beyond {LARGEST:g}")
-        return VectorScaling(a, b, floor)
-    raise ValueError(
-        "its calibration is neither a kind, a temperature and a floor, nor the kind vector with a, b and a floor"
-    )
+    # a stranger's kind may be a list, which no dictionary takes as a key
+    maker, fields = CALIBRATORS.get(str(kind), (None, ()))
+    if maker is None or set(document) != {"kind", *fields}:
+        raise ValueError(
+            "its calibration is neither a kind, a temperature and a floor, nor the kind vector with a, b and a floor"
+        )
+    numbers: dict[str, Any] = {}
+    for name in fields:
+        if name in ("a", "b"):
+            numbers[name] = _numbers(document[name], K, f"{name} of its calibration")
+        else:
+            numbers[name] = float(_numbers([document[name]], 1, name)[0])
+    # calibrators refuse numbers out of range themselves
+    return maker(**numbers)
 
 
 def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
         raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
-    keys = {frozenset(atom) if isinstance(atom, dict) else frozenset() for atom in values}
-    powers = [atom.get("power", 0) if isinstance(atom, dict) else 0 for atom in values]
+    atoms = [atom if isinstance(atom, dict) else {} for atom in values]
+    keys, powers = {frozenset(atom) for atom in atoms}, [atom.get("power", 0) for atom in atoms]
+    # a true power would pass for 1: booleans are integers
     if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
         raise ValueError("the powers of its atoms are not all 1 or all 2")
     if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):
-        a = np.array([_numbers(atom["a"], n_names, "a") for atom in values])
-        b = np.array([_numbers(atom["b"], n_names, "b") for atom in values])
+        a = np.array([_numbers(atom["a"], n_names, "a") for atom in atoms])
+        b = np.array([_numbers(atom["b"], n_names, "b") for atom in atoms])
         gains = Gains.reduced(a, b, power=powers[0])
     elif keys == {frozenset(("weight", "gain"))}:
-        matrices = [_matrix(atom["gain"], n_names) for atom in values]
+        matrices = [_matrix(atom["gain"], n_names) for atom in atoms]
         if len({matrix.shape for matrix in matrices}) != 1:
             raise ValueError("its gain matrices differ in shape")
         gains = Gains.from_matrix(np.array(matrices))
     else:
         raise ValueError("its atoms do not all hold weight, a and b, or all weight and gain")
-    weights = _numbers([atom["weight"] for atom in values], len(values), "weight")
+    weights = _numbers([atom["weight"] for atom in atoms], len(values), "weight")
+    # a draw is compared with running sums of the weights: without the sum one the last rule would get another share
     if (weights <= 0).any() or not math.isclose(weights.sum(), 1.0, abs_tol=1e-9):
         raise ValueError("the weights of its atoms are not positive numbers that sum to one")
     return gains, weights

@@ -125,6 +125,7 @@ class Solution:
         of = "of the confusion matrix expected from these probabilities"
         proved = f"proved: no rule has a higher {name} {of}{within}"
         loss = self.randomization_loss or 0.0
+        # most of the gap is then the price of one rule in the place of a mixture, which the caller can have
         if loss > 0.5 * gap and loss >= WORTH_SAYING:
             mixture = self.value + loss
             return f"{proved}; a rule that decides at random reaches {mixture:.6g}, randomized=True returns it"
@@ -148,6 +149,7 @@ class Solution:
             # over all classes: those that are left out have the multiplier zero
             functions = self.metric.structure.at(self.statistics.rows)
             return np.asarray(functions.combined(self.multipliers[None]).matrices()[0])
+        # the gradient is infinite where a recall is zero under a root or a logarithm
         gain = np.asarray(self.metric.gradient(self.confusion))
         return gain if np.isfinite(gain).all() else None
 

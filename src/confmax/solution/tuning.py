@@ -1,8 +1,8 @@
 """`maximize`: from a table of probabilities to the best rule for a metric, with what is known about its optimality.
 
-`maximize` checks what it is given and fits the metric to the table. `tune` then takes three steps: a plan (calibration,
-confusion estimate and its oracle, solver), the run of the solver from its starting rules, and the solution, which is
-what the rule is worth once it is built. Estimators and reports enter at `tune`.
+`maximize` checks what it is given and fits the metric to the table. `tune` then takes three steps: the problem
+(calibration, confusion estimate and its oracle, solver, starting rules), the run of the solver, and the solution, which
+is what the rule is worth once it is built. Estimators and reports enter at `tune`.
 
 A solution is never worse than the plain rules, ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities, which
 people use without confmax. Their decisions on raw rows are evaluated on the calibrated estimate. If one
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confmax import optimize
 from confmax.calibration import Calibration, check_calibration
 from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
@@ -26,29 +27,16 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
-from confmax.optimize import (
-    Mixture,
-    Outcome,
-    Problem,
-    Progress,
-    Solver,
-    Status,
-    baselines,
-    best_cut,
-    choose,
-    passes_allowed,
-    run,
-    warm_start,
-)
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
 from confmax.tables import Oracle, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
+from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
-from confmax.tables.seed import RandomState, as_seed
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
 WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
@@ -150,6 +138,7 @@ def maximize(
     >>> solution.predict(P).tolist(), solution.gap < 1e-6
     ([0, 0, 1, 1], True)
     """
+    # words and numbers first: the check of a table reads every row
     chosen, seed = resolve(metric), as_seed(random_state)
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes, callback=callback)
     order = stated_order(y, proba) if classes is None else classes
@@ -210,7 +199,8 @@ def tune(
     oracle = CountingOracle(make_oracle(table, mode, model_share=share))
     metric = metric.finite(raw.n_rows)
     n_decisions = metric.n_decisions(table.n_classes)
-    method = choose(
+    # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
+    method = optimize.choose(
         solver, metric, table.n_classes, n_decisions, exact=oracle.exact,
         blended=mode == "blend", in_parts=not table.is_whole,
     )  # fmt: skip
@@ -218,9 +208,9 @@ def tune(
     starts, plain, sample = _starts(method, metric, raw, oracle, tol, automatic=_is_auto(solver))
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
-    budget = (passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
+    budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
     problem = Problem(metric, oracle, n_decisions, tuple(starts), budget, tol, sample)
-    outcome = run(method, problem, callback)
+    outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
     if out_of_fold is None:
@@ -249,7 +239,6 @@ def check_settings(
     whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
     if max_passes is not None and not (whole and max_passes >= 1):
         raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
-
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
 
@@ -281,17 +270,19 @@ def _starts(
     """
     table, matrix = oracle.table, metric.statistics == "matrix"
     n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
-    sample = warm_start(method, metric, oracle, n_decisions, tol)
-    starts = baselines(oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules)
+    sample = optimize.warm_start(method, metric, oracle, n_decisions, tol)
+    starts = optimize.baselines(
+        oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules
+    )
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         on_raw = CountingOracle(TransferredDecisions(raw, oracle))
-        plain = baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
+        plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
     automatic_for_two = automatic and table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
     if automatic_for_two and (not table.is_whole or metric.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
-        starts[:0] = [rule for rule in best_cut(metric, oracle)[:2] if rule is not None]
+        starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
     return starts, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample
 
 
@@ -379,7 +370,9 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     names = names or (*table.classes, *extra_names(table.classes, gains.n_decisions))
+    # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
+    # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)
     value = float(metric.values(statistics))

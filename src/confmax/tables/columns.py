@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ class Found:
     names : tuple of str
         The names as they were compared: without a common prefix and suffix, where the classes were found so.
     own : tuple of (int, int)
-        The classes that were found under their names, with their places, where ``places`` is None.
+        The classes that were found under one name, with their places.
     missing : tuple
         The classes that have no name, where ``places`` is None.
     twice : tuple of (class, str, str) or None
@@ -167,14 +168,16 @@ def matched(
     ValueError
         If the names fit some of the classes and not others, or a class has two columns.
     """
+    # a table of another width is refused by its shape, which says more than names that are missing
     if names is None or len(names) != len(classes):
         return None, ""
     found = find(names, classes)
     if found.places is not None:
         return (None if found.places == tuple(range(len(names))) else found.places), ""
+    # numbers that only count the columns name no class; names that stand at their places do not contradict the order
     if is_numbered(names) or (stated and found.twice is None and all(k == place for k, place in found.own)):
         return None, ""
-    _refuse_part(found, names, "rename the columns, or pass an array whose columns are in the order of the classes")
+    refuse_part(found, names, "rename the columns, or pass an array whose columns are in the order of the classes")
     return None, "" if stated else _assumed(names, classes)
 
 
@@ -213,15 +216,18 @@ def find(names: Sequence[str], classes: Sequence[Any], *, whole: bool = True, af
     found = _lookup(names, classes, truth=truth)
     if found.places is not None or not affix or not len(classes) or not len(names):
         return found
-    within = [_lookup(*each, truth=truth) for each in _without_affixes(names, classes, truth=truth, whole=whole)]
+    within = [
+        _lookup(each, classes, truth=truth) for each in _without_affixes(names, classes, truth=truth, whole=whole)
+    ]
     fitting = {each.places: each for each in within if each.places is not None}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
+    # beside p_0 and p_1 there may be q_0 and q_1: which of them are meant is not guessed
     if len(fitting) > 1:
         one, other = list(fitting)[:2]
-        k = next(k for k, (here, there) in enumerate(zip(one or (), other or (), strict=True)) if here != there)
-        assert one is not None and other is not None
+        k = next(k for k, (here, there) in enumerate(zip(one, other, strict=True)) if here != there)
         return Found(None, tuple(names), twice=(classes[k], names[one[k]], names[other[k]]))
+    # without a fit, names such as p_a and p_x are still compared behind their prefix, so that a part is refused as one
     if whole and not found.own and found.twice is None:
         partly = _lookup(_stripped(names, *_common(names)), classes, truth=truth)
         found = partly if partly.own or partly.twice else found
@@ -280,6 +286,11 @@ def _all_classes(names: list[str], classes: Sequence[Any], what: str) -> list[in
     return list(found.places)
 
 
+def first_repeated(names: Sequence[Any]) -> Any:
+    """Return the first name that a later one equals, None if there is none."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
 def is_numbered(names: Sequence[str]) -> bool:
     """Whether names only count the columns, as pandas', Polars' and Spark's do where nobody gave any."""
     each = range(len(names))
@@ -289,6 +300,7 @@ def is_numbered(names: Sequence[str]) -> bool:
 def warn(note: str) -> None:
     """Warn of a ``note`` that is not empty, at the line that called the library, however deep its call is."""
     if note:
+        # the line of the caller's own code says where to look; how deep the library's calls are differs by path
         level, frame = 1, sys._getframe()
         while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "confmax":
             level, frame = level + 1, frame.f_back
@@ -311,16 +323,17 @@ def _labelled(names: Sequence[str], labels: list[Any]) -> Columns:
     """Return the columns whose classes are told by the distinct labels of a table."""
     found, K = find(names, labels), len(names)
     if found.places is not None:
-        own = dict(zip(found.places, labels, strict=True))
+        # a class that no row is labelled with has a column too, and the name of this column
+        own = {place: labels[k] for k, place in found.own}
         classes = [own[k] if k in own else _like(found.names[k], labels) for k in range(K)]
-        repeated = next((name for k, name in enumerate(classes) if name in classes[:k]), None)
+        repeated = first_repeated(classes)
         if repeated is not None:
             one, other = [names[k] for k in range(K) if classes[k] == repeated][:2]
             raise ValueError(_two_columns(repeated, one, other))
         return _by_size(classes)
     if is_numbered(names):
         return Columns()
-    _refuse_part(found, names, "rename the columns, or pass classes= with the names in column order")
+    refuse_part(found, names, "rename the columns, or pass classes= with the names in column order")
     counted = all(isinstance(name, int) and not isinstance(name, bool) for name in labels)
     if len(labels) != K and not counted:
         return Columns()  # which is refused with the number of labels
@@ -331,7 +344,7 @@ def _named_classes(names: Sequence[str]) -> Columns:
     """Return the columns of a table without labels: its classes are called like its columns."""
     if is_numbered(names):
         return Columns()
-    repeated = next((name for name, places in _places(names).items() if len(places) > 1), None)
+    repeated = first_repeated(names)
     if repeated is not None:
         raise ValueError(_two_columns(repeated, repeated, repeated))
     keys = [_key(name) for name in names]
@@ -367,20 +380,16 @@ def _like(name: str, labels: Sequence[Any]) -> Any:
 def _lookup(names: Sequence[str], classes: Sequence[Any], *, truth: bool) -> Found:
     """Return where classes are among names that are compared as they are, and where that fails by their keys."""
     exact, loose = _places(names), _places([_key(name, truth=truth) for name in names])
-    keys = [_key(str(plain(name)), truth=truth) for name in classes]
+    texts = [str(plain(name)) for name in classes]
+    keys = [_key(text, truth=truth) for text in texts]
     alone = len(set(keys)) == len(keys)  # else only case tells the classes apart
-    hits = [
-        exact.get(str(plain(name))) or (loose.get(key, []) if alone else [])
-        for name, key in zip(classes, keys, strict=True)
-    ]
-    twice = next(
-        ((name, names[at[0]], names[at[1]]) for name, at in zip(classes, hits, strict=True) if len(at) > 1), None
-    )
-    missing = tuple(name for name, at in zip(classes, hits, strict=True) if not at)
-    if twice is None and not missing:
-        return Found(tuple(at[0] for at in hits), tuple(names))
+    hits = [exact.get(text) or (loose.get(key, []) if alone else []) for text, key in zip(texts, keys, strict=True)]
+    pairs = list(zip(classes, hits, strict=True))
+    twice = next(((name, names[at[0]], names[at[1]]) for name, at in pairs if len(at) > 1), None)
+    missing = tuple(name for name, at in pairs if not at)
     own = tuple((k, at[0]) for k, at in enumerate(hits) if len(at) == 1)
-    return Found(None, tuple(names), own, missing, twice)
+    places = tuple(at for _, at in own) if len(own) == len(hits) else None
+    return Found(places, tuple(names), own, missing, twice)
 
 
 def _places(names: Sequence[str]) -> dict[str, list[int]]:
@@ -399,9 +408,7 @@ def _key(name: str, *, truth: bool = False) -> str:
     return whole[1] if whole else text
 
 
-def _without_affixes(
-    names: Sequence[str], classes: Sequence[Any], *, truth: bool, whole: bool
-) -> list[tuple[list[str], Sequence[Any]]]:
+def _without_affixes(names: Sequence[str], classes: Sequence[Any], *, truth: bool, whole: bool) -> list[list[str]]:
     """Return names without each prefix and suffix that may stand around all classes; other names become empty."""
     # every class tells the same affix; the longest names are within the fewest others
     longest = sorted({str(plain(name)).casefold() for name in classes}, key=len)[-2:]
@@ -410,7 +417,7 @@ def _without_affixes(
     affixes = [each for each in first if all(each in other for other in rest) and each != ("", "")]
     prefix, suffix = _common(names) if whole else ("", "")
     return [
-        (_stripped(names, *affix), classes)
+        _stripped(names, *affix)
         for affix in affixes
         if not whole or (prefix.startswith(affix[0]) and suffix.endswith(affix[1]))
     ]
@@ -420,25 +427,26 @@ def _around(names: Sequence[str], spelled: set[str]) -> dict[tuple[str, str], No
     """Return what is before and behind a class in each name that one of its spellings is in."""
     affixes: dict[tuple[str, str], None] = {}
     for name in names:
+        # folded letters may be more than before, as ss for a sharp s; their places would not be those in the name
         text = name.casefold() if len(name.casefold()) == len(name) else name
-        for each in spelled:
-            at = text.find(each)
-            while at >= 0 and each:
-                end = at + len(each) + len(re.match(r"(\.0+)?", text[at + len(each) :])[0])  # type: ignore[index]
-                for stop in {at + len(each), end}:
-                    affixes[name[:at], name[stop:]] = None
-                at = text.find(each, at + 1)
+        for each in filter(None, spelled):
+            # by looking ahead, so that places which overlap are found too, as of aa in aaa
+            for found in re.finditer(rf"(?={re.escape(each)}(\.0+)?)", text):
+                end = found.start() + len(each)
+                for stop in {end, end + len(found[1] or "")}:
+                    affixes[name[: found.start()], name[stop:]] = None
     return affixes
 
 
 def _common(names: Sequence[str]) -> tuple[str, str]:
     """Return the longest prefix and the longest suffix of all names."""
+    return _prefix(names), _prefix([name[::-1] for name in names])[::-1]
+
+
+def _prefix(names: Sequence[str]) -> str:
+    # all names lie between the least and the greatest, and so begin with what these two begin with
     low, high = min(names), max(names)
-    front = next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    turned = [name[::-1] for name in names]
-    first, last = min(turned), max(turned)
-    back = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return low[:front], first[:back][::-1]
+    return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
 
 
 def _stripped(names: Sequence[str], prefix: str, suffix: str) -> list[str]:
@@ -455,21 +463,37 @@ def _stripped(names: Sequence[str], prefix: str, suffix: str) -> list[str]:
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-def _refuse_part(found: Found, names: Sequence[str], way_out: str) -> None:
-    """Refuse names that fit some of the classes, or fit one twice."""
+def refuse_part(
+    found: Found, names: Sequence[str], way_out: str, *, of: str = "proba", of_two: str = "drop or rename one of them"
+) -> None:
+    """Refuse names that fit some of the classes, or fit one twice.
+
+    Parameters
+    ----------
+    found : Found
+        Where the classes are among ``names``, none of which need fit.
+    names : sequence of str
+        Names of columns.
+    way_out, of_two : str
+        What the user can do about columns that are not named like classes, and about two that are named like one.
+    of : str
+        What has the columns.
+    """
     if found.twice is not None:
-        raise ValueError(_two_columns(*found.twice))
+        raise ValueError(_two_columns(*found.twice, of, of_two))
     if found.own:
         taken = {place for _, place in found.own}
         others = [name for k, name in enumerate(names) if k not in taken]
         raise ValueError(
-            f"some columns of proba are named like classes and some are not: no column is named like the class "
+            f"some columns of {of} are named like classes and some are not: no column is named like the class "
             f"{_shown(found.missing)}, and no class like the column {_shown(others)}; {way_out}"
         )
 
 
-def _two_columns(name: Any, one: str, other: str) -> str:
-    return f"two columns of proba are named like the class {name!r} ({one!r} and {other!r}); drop or rename one of them"
+def _two_columns(
+    name: Any, one: str, other: str, of: str = "proba", way_out: str = "drop or rename one of them"
+) -> str:
+    return f"two columns of {of} are named like the class {name!r} ({one!r} and {other!r}); {way_out}"
 
 
 def _assumed(names: Sequence[str], classes: Sequence[Any]) -> str:

@@ -28,6 +28,7 @@ one part of all keys.
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,36 @@ from confmax.tables.fingerprints import mixed
 from confmax.tables.kinds import host_array
 from confmax.tables.labels import refuse_masked
 
+RandomState = int | np.random.RandomState | np.random.Generator | None
 DRAWS = b"confmax draw"  # what coefficients are for
+
+
+def as_seed(random_state: Any) -> int:
+    """Return the seed, from 0 to 2**64 - 1, that ``random_state`` stands for: it is what a rule stores and repeats.
+
+    An integer is its own seed. A RandomState or Generator gives its next draw. None gives 63 bits of the operating
+    system, so that NumPy's global state is neither read nor moved.
+
+    Raises
+    ------
+    ValueError
+        If ``random_state`` is something else, or an integer out of range.
+    """
+    if random_state is None:
+        return int.from_bytes(os.urandom(8), "little") >> 1
+    if isinstance(random_state, np.random.RandomState):
+        # a RandomState draws no more than 31 bits on every platform
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    # True is an integer to Python, and nobody means the seed 1 by it
+    whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if not (whole and 0 <= random_state < 1 << 64):
+        raise ValueError(
+            f"random_state must be an integer from 0 to 2**64 - 1, a RandomState, a Generator or None; "
+            f"got {random_state!r}"
+        )
+    return int(random_state)
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
@@ -54,6 +84,7 @@ def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
     if values.shape != (n,):
         raise ValueError(f"keys must hold one key per row of proba: {n}; got shape {values.shape}")
     if values.dtype.kind in "iu":
+        # a negative integer is the key of the same 64 bits, whichever integer type it comes in
         return values.astype(np.uint64)
     words = [_word(value) for value in values.tolist()]
     return np.array(words, dtype=np.uint64)
@@ -69,12 +100,14 @@ def _word(value: Any) -> int:
             raise ValueError(
                 f"keys must be valid Unicode, and {value!a:.40} is not; pass integers, or strings that UTF-8 holds"
             ) from None
+        # Python salts its own hash of a string, so that would differ from process to process
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     raise ValueError(f"keys must be integers or strings; got {type(value).__name__}: pass an identifier of each row")
 
 
 def coefficients(seed: int, purpose: bytes = DRAWS) -> NDArray[np.uint64]:
     """Return the six coefficients of a seed's hash: ``a0, a1, b`` twice; other ones for another purpose."""
+    # seeds such as 0, 1, 2 are close to each other: used as coefficients themselves they would give related draws
     digest = hashlib.blake2b((seed % (1 << 64)).to_bytes(8, "little"), digest_size=48, person=purpose).digest()
     return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
 
@@ -93,4 +126,5 @@ def uniform(seed: int, keys: NDArray[np.uint64], purpose: bytes = DRAWS) -> Arra
     """
     words, x = [int(word) for word in coefficients(seed, purpose)], mixed(keys)
     high, rest = multiply_shift(x, *words[:3]), multiply_shift(x, *words[3:])
+    # float64 holds 53 bits below one: more would round up to 1.0 at times
     return (((high << np.uint64(32)) | rest) >> np.uint64(11)).astype(np.float64) * 2.0**-53

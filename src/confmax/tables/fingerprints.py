@@ -80,6 +80,7 @@ def chosen_by_hash(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.in
 
     So a sample has the same rows whatever their order, their number of copies or their partition.
     """
+    # the bound for all rows would be 2**64, which a 64-bit word does not hold
     if fraction >= 1.0:
         return np.arange(len(hashes))
     return np.flatnonzero(hashes < np.uint64(int(fraction * 2.0**64)))
@@ -93,6 +94,7 @@ def _sums_of_rows(words: NDArray[np.uint64], indptr: NDArray[Any]) -> NDArray[np
 
 def _words(values: NDArray[Any]) -> NDArray[np.uint64]:
     """Return the words of entries: their bits in float32 without the sign, folded."""
+    # what is smaller than float32 holds becomes zero here, as it is in the same table in float32
     with np.errstate(over="ignore", under="ignore"):
         bits = values.astype(np.float32).view(np.uint32) << np.uint32(1)
     return np.asarray(bits ^ (bits >> np.uint32(16))).astype(np.uint64)

@@ -33,6 +33,7 @@ def dealt(labels: NDArray[np.int64], draws: Array, n_classes: int, n_folds: int)
     fold = np.empty(len(labels), dtype=np.int64)
     for k in range(n_classes):
         mine = labels == k
+        # equal rows must share a fold: a rule would else be judged on copies of rows that it was tuned on
         distinct, where = np.unique(draws[mine], return_inverse=True)
         fold[mine] = _spread(distinct, n_folds)[where.reshape(-1)]
     return fold
@@ -56,6 +57,7 @@ def _spread(draws: Array, n_folds: int) -> NDArray[np.int64]:
 def stratified_folds(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,) of a labelled table."""
     assert table.labels is not None
+    # without the order of the columns: naming classes differently must not move rows to other folds
     return dealt(table.labels, row_draws(table.unordered_hashes(), seed), table.n_classes, n_folds)
 
 
@@ -67,6 +69,7 @@ def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.in
     ValueError
         If there would be one fold only.
     """
+    # a fold that no row fell into is left out, and the others are numbered without a gap
     names, fold = np.unique(stratified_folds(table, n_folds, seed), return_inverse=True)
     if len(names) < 2:
         raise ValueError(

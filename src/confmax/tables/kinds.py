@@ -92,9 +92,10 @@ class Kind(ABC):
     def host(self, values: Any) -> NDArray[Any]:
         """Return values of this kind as an array in host memory."""
 
-    @abstractmethod
     def floats(self, values: Any) -> Any:
-        """Return given probabilities as numbers that `Storage.scaled` takes."""
+        """Return given probabilities as float32 or float64, dense: a calibrator knows no zeros that are left out."""
+        P = self.host(values)
+        return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
 
     @abstractmethod
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
@@ -169,6 +170,7 @@ def register(name: str, recognises: Callable[[Any], bool], load: Callable[[], Ki
     load : callable
         Returns the kind, with imports that only its values need.
     """
+    # changed in place, because other modules hold this list
     REGISTRY[:] = [Entry(name, recognises, load), *(entry for entry in REGISTRY if entry.name != name)]
 
 
@@ -180,6 +182,7 @@ def kind_for(values: Any) -> Kind | Converted:
 def known(values: Any) -> tuple[Kind, Any]:
     """Return a kind that acts on ``values`` itself, and these: converted, where their own kind does no more."""
     kind = kind_for(values)
+    # a conversion may give values of any kind, which are looked up in turn
     return known(kind.convert(values)) if isinstance(kind, Converted) else (kind, values)
 
 
@@ -273,6 +276,7 @@ def given_hashes(proba: Any) -> Any:
 def calibrated_rows(calibrator: Calibrator | None, proba: Any) -> Checked:
     """Return what a calibrator makes of checked ``proba`` (n, K), and how it is held."""
     storage = known(proba)[0].storage
+    # a calibrator may give rows of another kind, such as dense ones of sparse ones
     return Checked(storage, proba) if calibrator is None else storage.calibrated(calibrator, proba)
 
 
@@ -316,7 +320,8 @@ def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: 
     kind, rows = known(proba)
     P = kind.floats(rows)
     a, b = parameters(P.shape[1])
-    return P if identity else kind.storage.scaled(P, a, b, floor)
+    # dense rows of a sparse matrix are an array's
+    return P if identity else known(P)[0].storage.scaled(P, a, b, floor)
 
 
 def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
@@ -343,7 +348,8 @@ def named(names: NDArray[Any], decisions: Any) -> Any:
         If the decisions are a tensor and the names are not numbers that a tensor holds.
     """
     if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
-        return decisions  # every name is its own index: nothing to look up, and no second array
+        # every name is its own index: there is nothing to look up, and no second array to fill
+        return decisions
     kind, decided = known(decisions)
     return kind.named(names, decided)
 
@@ -379,6 +385,7 @@ def refuse_name(proba: Any) -> None:
     ValueError
         If ``proba`` is a string or a path.
     """
+    # labels and weights are columns of the same file, and only `open_table` has names for them
     if isinstance(proba, (str, os.PathLike)):
         raise ValueError(
             f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "

@@ -39,14 +39,14 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
     if labels.shape != (n,):
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {plain(name): k for k, name in enumerate(classes)}
-    if isinstance(labels, Coded):
-        seen, inverse = labels.values, labels.index
-    else:
-        numbered = labels.dtype.kind in "iu" and tuple(classes) == tuple(range(len(classes)))
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
+        # column numbers are used as they are, without a copy or a look at each distinct one
+        numbered = tuple(classes) == tuple(range(len(classes)))
         if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
             return labels.astype(np.int64, copy=False)
-        seen, inverse = _unique(labels)
-    codes = np.array([code.get(plain(value), -1) for value in seen], dtype=np.int64)[inverse.reshape(-1)]
+    coded = _coded(labels)
+    # each distinct label is looked up once; -1 stands for a label that is no class
+    codes = np.array([code.get(plain(value), -1) for value in coded.values], dtype=np.int64)[coded.index]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         shown = ", ".join(map(repr, map(plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
@@ -77,9 +77,11 @@ def refuse_other_rows(proba: Any, values: Any, name: str) -> None:
     theirs: Any = getattr(values, "index", None)
     if not (hasattr(mine, "equals") and hasattr(theirs, "equals")) or len(mine) != len(theirs) or mine.equals(theirs):
         return
+    # frames made from arrays count their rows, whatever the order of these is
     counts = np.arange(len(mine))
     if any(np.array_equal(np.asarray(index), counts) for index in (mine, theirs)):
         return
+    # an index of other values may name something else than rows: only the same ones in another order are a mistake
     if not (mine.is_unique and theirs.is_unique) or not bool(theirs.isin(mine).all()):
         return
     row = int(np.argmax(np.asarray(mine != theirs)))
@@ -118,6 +120,7 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
     found = distinct(labels)
     if len(found) == K:
         return tuple(sorted(found))
+    # column numbers keep their meaning where a class has no rows; with names, nobody can tell which column that is
     numbers = [value for value in found if isinstance(value, int) and not isinstance(value, bool)]
     if len(numbers) != len(found):
         raise ValueError(
@@ -129,48 +132,50 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
 
 def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     """Return the distinct labels as plain Python values; missing ones are refused."""
-    if isinstance(labels, Coded):
-        used = np.bincount(labels.index, minlength=len(labels.values)) > 0
-        values = [plain(value) for value in labels.values[used]]
-    else:
-        values = [plain(value) for value in _unique(labels)[0]]
+    coded = _coded(labels)
+    # a list of categories may hold some that no row has
+    used = np.bincount(coded.index, minlength=len(coded.values)) > 0
+    values = [plain(value) for value in coded.values[used]]
     if any(map(_is_missing, values)):
-        each = labels.values[labels.index] if isinstance(labels, Coded) else labels
-        row = [_is_missing(value) for value in each.tolist()].index(True)
+        row = [_is_missing(value) for value in coded.values[coded.index].tolist()].index(True)
         raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
+    # 1 and "1" would become two classes, and the order of such classes is undefined
     if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
     return values
 
 
-def _unique(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct labels, sorted where they can be, and where among them each row's is (n,)."""
+def _coded(labels: NDArray[Any] | Coded) -> Coded:
+    """Return labels by their distinct values, sorted where they can be."""
+    if isinstance(labels, Coded):
+        return labels
     if labels.dtype == object:
-        return _unique_objects(labels)
+        return _coded_objects(labels)
     if labels.dtype.kind in "iu" and labels.size:
         low, high = int(labels.min()), int(labels.max())
         if high - low <= 4 * labels.size:
             # counting takes no sorting
+            # the difference of two small integers may not fit into their own type
             wide = labels if labels.dtype.kind == "u" else labels.astype(np.int64, copy=False)
             place = (wide - wide.dtype.type(low)).astype(np.intp, copy=False)
             present = np.bincount(place) > 0
-            return np.flatnonzero(present).astype(labels.dtype) + labels.dtype.type(low), (np.cumsum(present) - 1)[
-                place
-            ]
-    seen, inverse = np.unique(labels, return_inverse=True)
-    return seen, inverse.reshape(-1)
+            values = np.flatnonzero(present).astype(labels.dtype) + labels.dtype.type(low)
+            return Coded(values, (np.cumsum(present) - 1)[place])
+    values, index = np.unique(labels, return_inverse=True)
+    return Coded(values, index.reshape(-1))
 
 
-def _unique_objects(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """``numpy.unique`` with inverse for objects that need not be comparable."""
+def _coded_objects(labels: NDArray[Any]) -> Coded:
+    """Return objects, which need not be comparable, by their distinct values."""
     position: dict[Any, int] = {}
     inverse = np.empty(len(labels), dtype=np.intp)
     for row, value in enumerate(labels.tolist()):
+        # NaN differs from itself: every row without a label would be a class of its own
         key = None if _is_missing(value) else value
         inverse[row] = position.setdefault(key, len(position))
     seen = np.empty(len(position), dtype=object)
     seen[:] = list(position)
-    return seen, inverse
+    return Coded(seen, inverse)
 
 
 def _is_missing(value: Any) -> bool:
@@ -185,4 +190,5 @@ def plain(value: Any) -> Any:
     """Return a label as a plain Python value; whole floats become integers."""
     if isinstance(value, np.generic):
         value = value.item()
+    # pandas writes integers beside missing values as floats, and 1.0 must stay the class 1
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import arranged, column_names, order_of, warn
 from confmax.tables.draws import given_keys, uniform
@@ -34,6 +35,7 @@ class MemoryKind(Kind, Storage):
     @final
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
+        # the index of a frame is lost once it is an array, so its order is compared first
         for values, name in ((y, "y"), (sample_weight, "sample_weight")):
             refuse_other_rows(proba, values, name)
         labels = None if y is None else vector(y, "y", "one label")
@@ -45,8 +47,7 @@ class MemoryKind(Kind, Storage):
         coded = None if labels is None else encode_labels(labels, resolved, n)
         warn(found.note)
         weight = None if sample_weight is None else checked_weight(sample_weight, n)
-        return MemoryTable(checked.storage, checked.proba, coded, weight, resolved, totals=checked.totals,
-                           hashes=checked.hashes, unordered=checked.unordered)  # fmt: skip
+        return MemoryTable(**vars(checked), labels=coded, weight=weight, classes=resolved)
 
     @final
     def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
@@ -70,6 +71,10 @@ class MemoryKind(Kind, Storage):
         if keys is None:
             warn_of_duplicates(found, rule.gains, host_array(used).view(np.uint64))
         return decisions
+
+    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Any:
+        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
+        return scaled_rows(proba, a, b, floor)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,)."""
@@ -102,6 +107,7 @@ class MemoryKind(Kind, Storage):
         """Return what a calibrator that reads this kind makes of checked rows, checked in turn."""
         name = type(calibrator).__name__
         try:
+            # a calibrator may be any object of the user, so what it returns is checked like given rows
             out = self.check(calibrator.transform(proba))
         except ValueError as error:
             raise ValueError(f"the calibration {name} does not give probabilities: {error}") from None
@@ -163,6 +169,7 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
     if counts[repeated].sum() <= DUPLICATE_SHARE * len(chosen):
         return
     decisions = found.storage.decide(found.storage.rows(found.proba, chosen[first[repeated]]), gains)
+    # copies that all atoms decide alike lose nothing by a common draw
     random = (decisions != decisions[0]).any(axis=0)
     shared = float(counts[repeated][random].sum() / len(chosen))
     if shared > DUPLICATE_SHARE:
@@ -182,6 +189,7 @@ class TransferredDecisions:
     nothing in particular.
     """
 
+    # the gains are maximised over the probabilities of another table, not over those that count
     exact = False
 
     def __init__(self, table: Table, oracle: Oracle) -> None:
@@ -206,6 +214,7 @@ def _tally(oracle: Oracle, decision: NDArray[np.int32], n_decisions: int, *, mat
         hit = np.bincount(decision, weights=weight * table.probability_of(decision), minlength=n_decisions)
         diagonal += share * hit[:K] / total
         if full is not None:
+            # of very many classes only those that are decided take a product with the table
             for j in np.unique(decision):
                 chosen = decision == j
                 full[:, j] = share * (weight[chosen] @ table.proba[chosen]) / total

@@ -3,14 +3,13 @@
 `Table` is what all tables do. There are two: `MemoryTable`, whose rows are in the memory of this process or of a
 device, in one of several storages, and `PartitionedTable` of `partitioned/`. A *storage* knows one way to hold checked
 rows (an array, a sparse matrix, a tensor). A table in memory is its rows, labels and weights, and leaves to the storage
-all that depends on how rows are held. So kinds are composed, not derived from each other: every class here is a
-protocol, abstract, or final.
+all that depends on how rows are held. So kinds are composed, not derived from each other.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, final
 
@@ -168,6 +167,27 @@ class Checked:
     unordered: NDArray[np.uint64] | None = None
 
 
+class TableOracle:
+    """What oracles that read a table share: which estimate they count by, and its row sums.
+
+    Parameters
+    ----------
+    table : Table
+        The checked table.
+    model_share : float
+        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    """
+
+    def __init__(self, table: Table, model_share: float) -> None:
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
+        # for labels alone no column is added up: a table in parts would be read for it
+        self.rows = model_share * table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        if not self.exact:
+            self.rows = self.rows + (1.0 - model_share) * table.label_weight()
+
+
 class Storage(ABC):
     """One way to hold checked rows; ``proba`` (n, K) are always rows that were checked, and have a ``shape``."""
 
@@ -236,7 +256,7 @@ class Storage(ABC):
 
 @final
 @dataclass(frozen=True, eq=False)
-class MemoryTable(Table):
+class MemoryTable(Checked, Table):
     """A checked table of class probabilities in memory.
 
     Attributes
@@ -245,6 +265,12 @@ class MemoryTable(Table):
         How the rows are held.
     proba : ndarray, csr_array or tensor (n, K)
         Each row sums to one up to rounding.
+    totals : ndarray (K,) or None
+        The sum of each column, where the check has added it up.
+    hashes : ndarray (n,) of uint64 or None
+        A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
+    unordered : ndarray (n,) of uint64 or None
+        The same of `unordered_hashes`, where rows were divided by their sums.
     labels : ndarray (n,) of int or None
         True classes as column numbers.
     weight : ndarray (n,) of float64 or None
@@ -255,24 +281,14 @@ class MemoryTable(Table):
         What made ``proba`` from the probabilities of ``raw``; None for that table itself.
     raw : MemoryTable or None
         The table as it was given, where this one is calibrated.
-    totals : ndarray (K,) or None
-        The sum of each column, where the check has added it up.
-    hashes : ndarray (n,) of uint64 or None
-        A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
-    unordered : ndarray (n,) of uint64 or None
-        The same of `unordered_hashes`, where rows were divided by their sums.
     """
 
-    storage: Storage
-    proba: Any
+    _: KW_ONLY
     labels: NDArray[np.int64] | None
     weight: Array | None
     classes: tuple[Any, ...]
     calibrator: Calibrator | None = None
     raw: MemoryTable | None = None
-    totals: Array | None = None
-    hashes: NDArray[np.uint64] | None = None
-    unordered: NDArray[np.uint64] | None = None
 
     @property
     def backend(self) -> str:
@@ -311,6 +327,7 @@ class MemoryTable(Table):
 
     def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:
         """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
+        # calibrations are never stacked: each is applied to the probabilities as they were given
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
@@ -335,12 +352,13 @@ class MemoryTable(Table):
 
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""
-        return MemoryTable(storage, proba, self.labels, self.weight, self.classes, hashes=self.hashes,
-                           unordered=self.unordered)  # fmt: skip
+        # the sums of the columns are left out: in another storage they are added in another order
+        return MemoryTable(storage, proba, None, self.hashes, self.unordered, labels=self.labels, weight=self.weight,
+                           classes=self.classes)  # fmt: skip
 
     def with_rows(self, proba: Any, labels: NDArray[np.int64] | None, weight: Array | None) -> MemoryTable:
         """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
-        return MemoryTable(self.storage, proba, labels, weight, self.classes)
+        return MemoryTable(self.storage, proba, labels=labels, weight=weight, classes=self.classes)
 
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``."""
@@ -376,6 +394,7 @@ class MemoryTable(Table):
         """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
         labels = None if self.labels is None else self.labels[chosen]
         weight = None if self.weight is None else self.weight[chosen]
+        # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
         hashes, unordered = self.row_hashes()[chosen], None
         if self.unordered is not None or self.raw is not None:
             unordered = self.unordered_hashes()[chosen]
@@ -388,20 +407,17 @@ class MemoryTable(Table):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
-        return self._label_weight
+        assert self.labels is not None
+        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
+        return counts / counts.sum()
 
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
         return self._mean_probability
 
     @cached_property
-    def _label_weight(self) -> Array:
-        assert self.labels is not None
-        counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
-        return counts / counts.sum()
-
-    @cached_property
     def _mean_probability(self) -> Array:
+        # the pass that checked the rows has added up the columns already
         if self.weight is None and self.totals is not None:
             return self.totals / self.n_rows
         return self.column_sums(self.weight) / self.weight_total

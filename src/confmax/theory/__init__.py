@@ -5,11 +5,12 @@ from confmax.theory.regret import (
     Bound,
     bayes_cg_bound,
     brute_force_bound,
+    confusion_radius,
     frank_wolfe_bound,
     linear_regret_bound,
     smoothed_bound,
+    split_sizes,
 )
-from confmax.theory.sampling import confusion_radius, split_sizes
 
 __all__ = [
     "Bound",

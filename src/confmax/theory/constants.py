@@ -127,12 +127,15 @@ def _exact(name: str, rho: float, pi: Array) -> SmoothingConstants:
     K, floor, root = len(pi), float(pi.min()) + rho, math.sqrt(len(pi))
     if name == "h_mean":
         theta = K * rho / (float(pi.min()) + K * rho)
+        # the largest derivatives lie in the diagonal for four classes and more, off it for fewer (E11)
         L, beta = max(0.25, 1 / K) / rho, max(8 / 27, 1 / K) / rho**2
         return SmoothingConstants(theta, L, beta, K / (8 * (K - 1) * rho), min(4 * beta, 0.5 / rho**2))
     if name == "q_mean":
+        # smoothing moves every entry by rho, not one of them, and a perfect classifier attains the supremum (E8)
         theta = float(np.sqrt(np.mean((rho / (pi + rho)) ** 2)))
         L, beta = 1 / (root * rho), 2 / (root * rho**2)
         return SmoothingConstants(theta, L, beta, L / 2, min(4 * beta, 2 / (3 * math.sqrt(3) * root * rho * floor)))
+    # attained where the smallest class is never right and all others always are (E9)
     theta = (rho / floor) ** (1 / K)
     L, beta = 1 / (K * rho), (K + 1) / (K * K * rho**2)
     curved = max((K - 1) * theta, theta**2) / (K * K * rho**2)
@@ -184,6 +187,7 @@ def ratio_factor(name: str, priors: ArrayLike) -> float:
         part, most = 1.0 - float(pi[0]), 2.0 - float(pi[0])
     else:
         raise ValueError(f"xi is known only for f1, jaccard, micro_f1 and micro_f1_once; got {name!r}")
+    # the largest denominator over the smallest one that a rule can reach (E15)
     return most / part if part > 0 else math.inf
 
 

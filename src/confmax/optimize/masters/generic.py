@@ -7,31 +7,27 @@ in the range of its curvature, so that maximising it over the mixtures is a prob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.optimize.masters.interior import least_norm_within
-from confmax.optimize.masters.least_norm import least_norm
+from confmax.optimize.masters.least_norm import least_norm, least_norm_within
 from confmax.optimize.masters.linear_program import largest_minimum
-from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
-BETWEEN = (0.7, 0.3, 0.1, 0.03)  # points whose derivatives are asked for, from the best bound's to the newest
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 # how far gradients are compared: those of a user's function may come from differences themselves
 COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 
 
-@dataclass(frozen=True)
-class Smooth:
+class Smooth(Master):
     """Maximise a concave metric of the statistics with which vectors start."""
 
-    most_columns: ClassVar[int] = 60
-    smooth: ClassVar[bool] = True
+    # only a derivative gives a bound
+    between: ClassVar[tuple[float, ...]] = (0.7, 0.3, 0.1, 0.03)
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Take Newton steps from ``start``."""
@@ -42,14 +38,10 @@ class Smooth:
         weights[first] = _newton(space, z[first], shares)
         return optimum(space, z, weights)
 
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """Ask for derivatives between: only a derivative gives a bound."""
-        return best + np.array(BETWEEN)[:, None] * (newest - best)
-
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at> + mu' (A V - b)``."""
-        bounds, n, d = np.full(len(gains), np.inf), len(at), gains.shape[1] - space.n_limits
-        rise = heights[:n] - (gains[:n, :d] * at[:, :d]).sum(axis=1)
+        bounds, n = np.full(len(gains), np.inf), len(at)
+        rise = heights[:n] - (space.split(gains[:n])[0] * space.split(at)[0]).sum(axis=1)
         # without limits a point between rules is no better than the best of them, whatever rounding says
         bounds[:n] = space.value(at) + (rise if space.n_limits else np.maximum(rise, 0.0))
         return np.where(np.isnan(bounds), np.inf, bounds)

@@ -6,20 +6,18 @@ the same program with the limits in the place of the functions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.points import Space
 
 FEASIBLE = 1e-9  # a limit that is missed by no more than this counts as met
 
 
-@dataclass(frozen=True)
-class LinearProgram:
+class LinearProgram(Master):
     """Maximise the smallest of d linear functions, the first d entries of a vector."""
 
     most_columns: ClassVar[int] = 150
@@ -27,18 +25,17 @@ class LinearProgram:
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Solve ``max v`` with ``v <= (w @ z)_u`` for every function u, within the limits."""
-        d = z.shape[1] - space.n_limits
-        value, weights, prices, multipliers = largest_minimum(z[:, :d], z[:, d:])
+        value, weights, prices, multipliers = largest_minimum(*space.split(z))
         return Optimum(weights, weights @ z, value, np.concatenate([prices, multipliers]))
-
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """No others: a linear function has no curvature that would tell where to ask."""
-        return np.empty((0, len(best)))
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the minimum: at weights on the functions it is at most their weighted mean."""
-        total = gains[:, : gains.shape[1] - space.n_limits].sum(axis=1)
-        return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0)
+        return per_price(heights, space.split(gains)[0].sum(axis=1))
+
+
+def per_price(heights: Array, total: Array) -> Array:
+    """Return ``heights / total`` (B,), by the sums of prices: a bound on a minimum; inf where nothing is priced."""
+    return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0.0)
 
 
 def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float, Array, Array, Array]:
@@ -65,6 +62,7 @@ def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float
     # scipy.optimize takes longer to import than confmax
     from scipy.optimize import linprog
 
+    # the variables are the weights of the A points and, last, the smallest function v, of which linprog minimises -v
     A, S = functions.shape
     slack = np.empty((A, 0)) if slack is None else slack
     m = slack.shape[1]
@@ -76,10 +74,12 @@ def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float
         b_eq=[1.0],
         # recalls are not negative; other functions may be
         bounds=[(0, None)] * A + [(min(0.0, float(functions.min())), None)],
+        # the simplex method ends in a corner of the feasible set, where few rules have weight
         method="highs-ds",
     )
     if result.x is None:
         raise RuntimeError(f"no solution of a master's linear program was found, although one exists: {result.message}")
+    # rounding may leave a dual a little below zero, and their sum a little off one
     duals = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
     total = duals[:S].sum()
     return float(result.x[-1]), np.maximum(result.x[:-1], 0.0), duals[:S] / total, duals[S:] / total

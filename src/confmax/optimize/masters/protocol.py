@@ -12,7 +12,7 @@ next rules are asked for at these prices, and if the oracle's answer is below ze
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from confmax.confusion import Array
 from confmax.optimize.points import Space
@@ -44,26 +44,26 @@ class Optimum:
 
 
 class Master(Protocol):
-    """The best mixture for one kind of objective, and the bounds that hold for it."""
+    """The best mixture for one kind of objective, and the bounds that hold for it.
 
-    @property
-    def most_columns(self) -> int:
-        """Number of rules beside the constant ones that are kept if they are not in use."""
+    Attributes
+    ----------
+    most_columns : int
+        Number of rules beside the constant ones that are kept if they are not in use.
+    smooth : bool
+        Whether the objective has second derivatives, which Newton's step on the dual needs.
+    between : tuple of float
+        How far from the point of the best bound to that of the newest mixture derivatives are asked for too.
+    """
 
-    @property
-    def smooth(self) -> bool:
-        """Whether the objective has second derivatives, which Newton's step on the dual needs."""
+    most_columns: ClassVar[int] = 60
+    smooth: ClassVar[bool] = True
+    between: ClassVar[tuple[float, ...]] = ()
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Return the best mixture of rules z (A, d + m), some mixture of which meets the limits.
 
         The weights ``start`` (A,) are those of such a mixture where the limits are met by it.
-        """
-
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """Return the points (B, d + m) whose derivatives are asked for too.
-
-        They lie between the points of the best bound and of the newest mixture, ``best`` and ``newest`` (d + m,).
         """
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:

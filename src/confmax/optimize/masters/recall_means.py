@@ -9,8 +9,6 @@ recomputed. The loops are plain, because array expressions and `numpy.dot` take 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -20,7 +18,7 @@ from confmax.metrics.structure import Concave, PowerMean
 from confmax.optimize.masters.generic import Smooth, optimum
 from confmax.optimize.masters.least_norm import least_norm
 from confmax.optimize.masters.linear_program import largest_minimum
-from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
@@ -29,12 +27,8 @@ FLAT = 1e-6  # misses below it would have no curvature, or an infinite one
 IDLE = 2  # steps whose promise does not fall
 
 
-@dataclass(frozen=True)
-class RecallMeans:
+class RecallMeans(Master):
     """Maximise an unsmoothed mean of the recalls; the statistics with which vectors start begin with the diagonal."""
-
-    most_columns: ClassVar[int] = 60
-    smooth: ClassVar[bool] = True
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Take compiled Newton steps from ``start``; within limits, those of any concave metric."""
@@ -50,12 +44,9 @@ class RecallMeans:
         weights = best_mix_of_recalls(recalls, start, float(mean.exponent), mean.of_misses)
         return optimum(space, z, np.asarray(weights))
 
-    def further(self, space: Space, best: Array, newest: Array) -> Array:
-        """No others: any dual point gives a bound."""
-        return np.empty((0, len(best)))
-
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the mean by the inequality between it and a weighted mean of the recalls (`PowerMean.bound`)."""
+        # it holds for any weights: no derivatives between points have to be asked for
         diagonal, rows = _diagonal(space, gains)
         return np.nan_to_num(_mean(space).bound(diagonal * rows, heights), nan=np.inf)
 

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.kernels.softmax import scaled_rows
 from confmax.tables.array.oracle import NumbaOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
-from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, checked_array, rounding_of
-from confmax.tables.check import check_rows, gathered, weighted_totals
+from confmax.tables.arrays import as_array, check_rows, gathered, normalised, refuse_rows, row_limits, weighted_totals
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
@@ -30,11 +28,18 @@ class Arrays(MemoryKind):
 
     def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
-        given = as_array(proba, order=order)
-        checked, totals, hashes = checked_array(given, hashed=hashed)
-        # rows that were not divided are hashed when somebody needs it
-        unordered = unordered_hashes(given) if hashed and checked is not given else None
-        return Checked(self, checked, totals, hashes, unordered)
+        P = as_array(proba, order=order)
+        limits, hashes = row_limits(P), np.empty(len(P), dtype=np.uint64) if hashed else None
+        totals, broken = check_rows(P, limits, hashes)
+        # the compiled pass says only that some row is bad; which one, and why, takes a slower look
+        if broken[:3].any():
+            refuse_rows(P)
+        if not broken[3]:
+            # rows that stay as they are get their unordered hashes when somebody needs them
+            return Checked(self, P, totals, hashes)
+        divided, unordered = normalised(P, limits[1]), unordered_hashes(P) if hashed else None
+        # division changes the sums of the columns; the hashes stay those of the rows as they were given
+        return Checked(self, divided, check_rows(divided)[0], hashes, unordered)
 
     def given_hashes(self, proba: Any) -> NDArray[np.uint64]:
         """Return the hashes of given rows (n,)."""
@@ -44,29 +49,20 @@ class Arrays(MemoryKind):
         """Return values as an array."""
         return np.asarray(values)
 
-    def floats(self, values: Any) -> NDArray[Any]:
-        """Return given probabilities as float32 or float64."""
-        P = np.asarray(values)
-        return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
-
-    def scaled(self, proba: NDArray[Any], a: Array, b: Array, floor: float) -> NDArray[Any]:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
-        return scaled_rows(proba, a, b, floor)
-
     def calibrated(self, calibrator: Calibrator, proba: NDArray[Any]) -> Checked:
         """Return what a calibrator makes of the rows, in the same dtype."""
         out = self.transformed(calibrator, proba)
         if out.proba.dtype == proba.dtype:
             return out
         P = out.proba.astype(proba.dtype)
-        return Checked(self, P, check_rows(P, np.inf, np.inf)[0])
+        return Checked(self, P, check_rows(P)[0])
 
     def hashes(self, proba: NDArray[Any], *, ordered: bool = True) -> NDArray[np.uint64]:
         """Return the hash of every row (n,)."""
         if not ordered:
             return unordered_hashes(proba)
         hashes = np.empty(len(proba), dtype=np.uint64)
-        check_rows(proba, np.inf, np.inf, hashes)
+        check_rows(proba, hashes=hashes)
         return hashes
 
     def rows(self, proba: NDArray[Any], chosen: NDArray[Any]) -> NDArray[Any]:
@@ -80,7 +76,7 @@ class Arrays(MemoryKind):
     def column_sums(self, proba: NDArray[Any], weight: Array | None, *, spread: bool) -> Array:
         """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
         P = proba.astype(np.float64) * (1.0 - proba) if spread else proba
-        return check_rows(P, np.inf, np.inf)[0] if weight is None else weighted_totals(P, weight)
+        return check_rows(P)[0] if weight is None else weighted_totals(P, weight)
 
     def probability_of(self, proba: NDArray[Any], decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
@@ -121,7 +117,7 @@ def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray
     P, gains = as_array(proba), rule.gains
     if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None
-    limits = (ROW_SUM_TOLERANCE, rounding_of(P))
+    limits = row_limits(P)
     if not rule.is_randomized:
         decisions, broken = decide_unchecked(P, gains, limits)
         return None if broken.any() else decisions[0]

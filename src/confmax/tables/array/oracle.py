@@ -16,26 +16,33 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from confmax.confusion import Confusion, Gains
-from confmax.kernels.blocks import MANY, block_rows, chunk_rows, distances, load_block, new_block, run_parts
+from confmax.confusion import Array, Confusion, Gains
+from confmax.kernels.blocks import MANY, block_rows, chunk_rows, distances, load_block, new_block, over_rows
 from confmax.kernels.simd import BYTES, count_where, decide_along, decide_full, decide_reduced, sum_where
-from confmax.tables.check import judge, keep_worst, row_sums
+from confmax.tables.arrays import judge, keep_worst, row_sums
 from confmax.tables.precision import answered, decided, gain_coefficients
-from confmax.tables.table import MemoryTable
+from confmax.tables.table import MemoryTable, TableOracle
 
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
 SOME = 48  # classes from which one or two gains are not worth turning a block for
+SINGLE = 12  # classes from which a gain of one class alone is decided without vectors of all
 FEW = 4  # decisions up to which a sum for each is faster than adding every row to its own
+
+# for the scan, which is compiled once: what it does not need is empty, and what is empty is not written
+NO_TRUTH = 1.0, np.empty(0, dtype=np.int64), np.empty(0)
+NO_SUMS = np.empty((0, 4, 0, 2)), np.empty((0, 0, 0))
+UNCHECKED = np.empty(0), np.empty(0, dtype=np.bool_)
+NO_DECISIONS = np.empty((0, 0), dtype=np.int64)
 
 
 @njit(cache=True, nogil=True)
 def _decide_one(proba, k, rest, a, b, decision):  # type: ignore[no-untyped-def]
-    # only class k has coefficients, all others score zero and the largest index of them is rest
-    zero = proba.dtype.type(0)
+    # only class k has coefficients, all others score zero and the largest index of them is rest; products in place of
+    # a choice, because whether a row's class wins is hard for the processor to foresee
+    zero, more = proba.dtype.type(0), k - rest
     for r in range(proba.shape[0]):
         score = a * proba[r, k] + b
-        wins = score > zero if k < rest else score >= zero
-        decision[r] = k if wins else rest
+        decision[r] = rest + more * ((score > zero) | ((score == zero) & (more > 0)))
 
 
 @njit(cache=True, nogil=True)
@@ -71,98 +78,76 @@ def decide_block(x, first, second, g, decision):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _values(proba, decision, share, labels, weight, value):  # type: ignore[no-untyped-def]
-    # what each row (R, K) adds to the diagonal
+def _values(proba, decision, share, labels, each, value):  # type: ignore[no-untyped-def]
+    # what each row (R, K) adds to the diagonal; one loop per term is vectorised, one of all terms is not
     rows, K = proba.shape
-    if share > 0.0:
-        for r in range(rows):
-            j = np.uint32(decision[r])
-            value[r] = proba[r, j] if j < K else 0.0
-        if share < 1.0:
-            for r in range(rows):
-                value[r] *= share
+    for r in range(rows):
+        j = np.uint32(decision[r])
+        value[r] = share * proba[r, j] if share > 0.0 and j < K else 0.0
     if share < 1.0:
         for r in range(rows):
-            right = 1.0 - share if labels[r] == decision[r] else 0.0
-            value[r] = value[r] + right if share > 0.0 else right
-    if weight.shape[0] > 0:
-        for r in range(rows):
-            value[r] *= weight[r]
+            value[r] += 1.0 - share if labels[r] == decision[r] else 0.0
+    for r in range(rows):
+        value[r] *= each[r]
+
+
+# The three sums below take four rows in turn, each to sums of its own: a row must not wait for the sum of the row
+# before. The rows that are left over go to the first: which sum a row goes to decides the last bit of the statistics.
 
 
 @njit(cache=True, nogil=True)
-def _add(decision, rows, value, weight, sums):  # type: ignore[no-untyped-def]
+def _add(decision, rows, value, each, sums):  # type: ignore[no-untyped-def]
     # sums (4, M, 2), of values and of weights; beyond the rows these are zero, and decisions are anything
     if sums.shape[1] <= FEW:
-        for j in range(sums.shape[1]):
-            sums[0, j, 0] += sum_where(value, decision, j)
-            sums[0, j, 1] += sum_where(weight, decision, j)
+        for k in range(sums.shape[1]):
+            sums[0, k, 0] += sum_where(value, decision, k)
+            sums[0, k, 1] += sum_where(each, decision, k)
         return
-    # four rows in turn: a row's sum must not wait for that of the row before
-    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
     whole = rows - rows % 4
     for r in range(0, whole, 4):
-        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
-        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
-        s0[j0, 0] += value[r]
-        s0[j0, 1] += weight[r]
-        s1[j1, 0] += value[r + 1]
-        s1[j1, 1] += weight[r + 1]
-        s2[j2, 0] += value[r + 2]
-        s2[j2, 1] += weight[r + 2]
-        s3[j3, 0] += value[r + 3]
-        s3[j3, 1] += weight[r + 3]
+        for s in range(4):
+            j = np.uint32(decision[r + s])
+            sums[s, j, 0] += value[r + s]
+            sums[s, j, 1] += each[r + s]
     for r in range(whole, rows):
-        j0 = np.uint32(decision[r])
-        s0[j0, 0] += value[r]
-        s0[j0, 1] += weight[r]
+        j = np.uint32(decision[r])
+        sums[0, j, 0] += value[r]
+        sums[0, j, 1] += each[r]
 
 
 @njit(cache=True, nogil=True)
 def _add_plain(proba, block, decision, sums):  # type: ignore[no-untyped-def]
-    # the same for the model and equal weights, without a stop in between; decision covers the block
+    # the same for the model and equal weights, a third faster without the values in between
     rows = proba.shape[0]
     if sums.shape[1] <= FEW:
         decision[rows:] = -1
-        for j in range(sums.shape[1]):
-            sums[0, j, 0] += sum_where(block[j, : decision.shape[0]], decision, j)
-            sums[0, j, 1] += count_where(decision, j)
+        for k in range(sums.shape[1]):
+            sums[0, k, 0] += sum_where(block[k, : decision.shape[0]], decision, k)
+            sums[0, k, 1] += count_where(decision, k)
         return
-    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
     whole = rows - rows % 4
     for r in range(0, whole, 4):
-        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
-        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
-        p0, p1, p2, p3 = proba[r, j0], proba[r + 1, j1], proba[r + 2, j2], proba[r + 3, j3]
-        s0[j0, 0] += p0
-        s0[j0, 1] += 1.0
-        s1[j1, 0] += p1
-        s1[j1, 1] += 1.0
-        s2[j2, 0] += p2
-        s2[j2, 1] += 1.0
-        s3[j3, 0] += p3
-        s3[j3, 1] += 1.0
+        for s in range(4):
+            j = np.uint32(decision[r + s])
+            sums[s, j, 0] += proba[r + s, j]
+            sums[s, j, 1] += 1.0
     for r in range(whole, rows):
-        j0 = np.uint32(decision[r])
-        s0[j0, 0] += proba[r, j0]
-        s0[j0, 1] += 1.0
+        j = np.uint32(decision[r])
+        sums[0, j, 0] += proba[r, j]
+        sums[0, j, 1] += 1.0
 
 
 @njit(cache=True, nogil=True)
 def _add_labels(rows, decision, labels, sums):  # type: ignore[no-untyped-def]
     # sums (4, M, 2), of rows whose label is another, and whose label it is; equal weights
-    s0, s1, s2, s3 = sums[0], sums[1], sums[2], sums[3]
     whole = rows - rows % 4
     for r in range(0, whole, 4):
-        j0, j1 = np.uint32(decision[r]), np.uint32(decision[r + 1])
-        j2, j3 = np.uint32(decision[r + 2]), np.uint32(decision[r + 3])
-        s0[j0, np.uint32(labels[r] == j0)] += 1.0
-        s1[j1, np.uint32(labels[r + 1] == j1)] += 1.0
-        s2[j2, np.uint32(labels[r + 2] == j2)] += 1.0
-        s3[j3, np.uint32(labels[r + 3] == j3)] += 1.0
+        for s in range(4):
+            j = np.uint32(decision[r + s])
+            sums[s, j, np.uint32(labels[r + s] == j)] += 1.0
     for r in range(whole, rows):
-        j0 = np.uint32(decision[r])
-        s0[j0, np.uint32(labels[r] == j0)] += 1.0
+        j = np.uint32(decision[r])
+        sums[0, j, np.uint32(labels[r] == j)] += 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -187,16 +172,15 @@ def _add_rows(rows, decision, before, share, labels, weight, matrix):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def _count(rows, block, decision, before, share, labels, weight, each, value, sums, matrix):  # type: ignore[no-untyped-def]
+def _count(rows, block, decision, before, share, labels, weighted, each, value, sums, matrix):  # type: ignore[no-untyped-def]
     # add what the decisions on one block's rows are worth; each (size,): the rows' weights, zero beyond them
-    n_rows = rows.shape[0]
-    if share == 0.0 and weight.shape[0] == 0:
-        _add_labels(n_rows, decision, labels, sums)
-    elif share == 1.0 and weight.shape[0] == 0 and sums.shape[1] == rows.shape[1]:
+    if share == 0.0 and not weighted:
+        _add_labels(rows.shape[0], decision, labels, sums)
+    elif share == 1.0 and not weighted and sums.shape[1] == rows.shape[1]:
         _add_plain(rows, block, decision, sums)
     else:
-        _values(rows, decision, share, labels, weight, value)
-        _add(decision, n_rows, value, each, sums)
+        _values(rows, decision, share, labels, each, value)
+        _add(decision, rows.shape[0], value, each, sums)
     if matrix.shape[0] > 0:
         _add_rows(rows, decision, before, share, labels, each, matrix)
 
@@ -208,7 +192,7 @@ def _scan(  # type: ignore[no-untyped-def]
     # sums (B, 4, M, 2), matrices (B, M, K), broken (4,) and out (B, n) are written where they are not empty
     B, K = first.shape[0], proba.shape[1]
     counted, checked, written = sums.shape[0] > 0, broken.shape[0] > 0, out.shape[0] > 0
-    full = counted and matrices.shape[1] > 0
+    full, weighted = counted and matrices.shape[1] > 0, weight.shape[0] > 0
     # one or two gains are not worth turning a block for, unless a check needs it
     along = second.shape[0] > 0 and power == 0 and (K > MANY or (K >= SOME and B <= 2 and not checked))
     block = new_block(0 if along else K, size, proba)
@@ -224,35 +208,31 @@ def _scan(  # type: ignore[no-untyped-def]
         if checked:
             row_sums(rows, block, row_sum, least)
             keep_worst(n_rows, row_sum, worst, whole)
+        # the block itself stays: a row counts with the probability of its decision, whatever decides
         if power > 0:
             distances(block, power, x)
-        y = labels[low : low + n_rows] if share < 1.0 else labels
-        w = weight[low : low + n_rows] if weight.shape[0] > 0 else weight
-        if weight.shape[0] > 0 or n_rows < size:
-            for r in range(size):
-                each[r] = 0.0 if r >= n_rows else (w[r] if weight.shape[0] > 0 else 1.0)
-                value[r] = 0.0
-        if full:
-            for r in range(size):
-                before[r] = -1
+        y = labels[low : low + n_rows]
+        if weighted:
+            each[:n_rows] = weight[low : low + n_rows]
+        # the last block's rows may be fewer, and masked sums run over whole vectors
+        each[n_rows:] = 0.0
+        value[n_rows:] = 0.0
+        before[:] = -1
         for g in range(B):
             k = alone[g]
-            if k >= 0:
+            if k >= 0 and K >= SINGLE:
                 _decide_one(rows, k, K - 1 if k < K - 1 else K - 2, first[g, 0, k], second[g, k], decision)
             elif along:
                 _decide_along(rows, first[g, 0], second[g], decision)
             else:
                 decide_block(x, first, second, g, decision)
             if written:
-                for r in range(n_rows):
-                    out[g, low + r] = decision[r]
+                out[g, low : low + n_rows] = decision[:n_rows]
             if counted:
-                _count(
-                    rows, block, decision, before, share, y, w, each, value, sums[g], matrices[g % matrices.shape[0]]
-                )
+                matrix = matrices[g % matrices.shape[0]]
+                _count(rows, block, decision, before, share, y, weighted, each, value, sums[g], matrix)
                 if full and g == 0:
-                    for r in range(size):
-                        before[r] = decision[r]
+                    before[:] = decision
     if checked:
         judge(least, worst, whole, limits, broken)
 
@@ -265,14 +245,12 @@ def kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDAr
     return first[:, None, :], second
 
 
-def _alone(gains: Gains) -> NDArray[np.int64]:
-    """Return for each gain the only class that has a coefficient, -1 where there is none or more than one."""
+def only_classes(gains: Gains) -> NDArray[np.int64]:
+    """Return for each gain (B,) the only class that has a coefficient, -1 where there is none or more than one."""
     alone = np.full(len(gains), -1)
-    if gains.full is not None or gains.power or gains.n_classes < 3 or gains.has_further:
+    if gains.full is not None or gains.power or gains.has_further:
         return alone
     a, b = gains.pair()
-    if np.count_nonzero(a) == a.size:
-        return alone
     used = (a != 0) | (b != 0)
     return np.where(used.sum(axis=1) == 1, used.argmax(axis=1), alone)
 
@@ -294,47 +272,29 @@ def decide_unchecked(
 
     No gain may be wide (`is_wide`)."""
     first, second = kernel_gains(gains, proba.dtype)
-    n, K = proba.shape
-    out = np.empty((len(gains), n), np.int64)
-    size, chunk = block_rows(K), chunk_rows(K, n)
-    parts, nothing = -(-n // chunk), np.empty(0)
-    broken = np.zeros((parts, 0 if limits is None else 4), dtype=np.bool_)
-    allowed = np.array([np.inf, np.inf] if limits is None else limits)
-    alone, labels = _alone(gains), np.empty(0, dtype=np.int64)
-    sums, matrices = np.empty((0, 4, 0, 2)), np.empty((0, 0, 0))
+    alone, (n, K) = only_classes(gains), proba.shape
+    size, chunk, out = block_rows(K), chunk_rows(K, n), np.empty((len(gains), n), np.int64)
+    broken = np.zeros((-(-n // chunk), 0 if limits is None else 4), dtype=np.bool_)
+    allowed = np.array(limits or (np.inf, np.inf))
 
-    def work(part: int) -> None:
-        low, high = part * chunk, min((part + 1) * chunk, n)
-        _scan(proba, low, high, size, first, second, gains.power, alone, 1.0, labels, nothing, sums, matrices, allowed,
-              broken[part], out)  # fmt: skip
+    def work(part: int, start: int, stop: int) -> None:
+        _scan(proba, start, stop, size, first, second, gains.power, alone, *NO_TRUTH, *NO_SUMS, allowed, broken[part],
+              out)  # fmt: skip
 
-    run_parts(work, parts)
+    over_rows(work, n, chunk)
     return out, np.asarray(broken.any(axis=0))
 
 
-class NumbaOracle:
-    """Compiled oracle on a table in memory, which it does not copy.
+def kernel_truth(table: MemoryTable, model_share: float) -> tuple[float, NDArray[np.int64], Array]:
+    """Return what kernels count by: the share of the model, labels and weights (n,), empty where there are none."""
+    labels = np.empty(0, dtype=np.int64) if table.labels is None else table.labels
+    return model_share, labels, np.empty(0) if table.weight is None else table.weight
 
-    Parameters
-    ----------
-    table : MemoryTable
-        The checked table, in an array.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    """
 
-    def __init__(self, table: MemoryTable, model_share: float) -> None:
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
-        self._weight = np.empty(0) if table.weight is None else table.weight
-        self._total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
-        self._labels = np.empty(0, dtype=np.int64)
-        self.rows = table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
-        if not self.exact:
-            assert table.labels is not None
-            self._labels = table.labels
-            self.rows = model_share * self.rows + (1.0 - model_share) * table.label_weight()
+class NumbaOracle(TableOracle):
+    """Compiled oracle on a table in memory, an array that it does not copy."""
+
+    table: MemoryTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
@@ -347,23 +307,23 @@ class NumbaOracle:
     def _scanned(self, proba: NDArray[Any], gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain, in the type of ``proba``."""
         first, second = kernel_gains(gains, proba.dtype)
-        alone, (n, K) = _alone(gains), proba.shape
+        alone, truth, (n, K) = only_classes(gains), kernel_truth(self.table, self.model_share), proba.shape
         B, M, chunk = len(gains), gains.n_decisions, chunk_rows(K, n)
+        # a part of the rows more is a copy of all statistics more
         most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
         chunk *= -(-n // (chunk * max(1, most)))
         parts, size = -(-n // chunk), block_rows(K)
         sums = np.zeros((parts, B, 4, M, 2))
         matrices = np.zeros((parts, B, M, K) if matrix else (parts, 1, 0, 0))
-        limits, broken, out = np.empty(0), np.empty(0, dtype=np.bool_), np.empty((0, 0), dtype=np.int64)
 
-        def work(part: int) -> None:
-            low, high = part * chunk, min((part + 1) * chunk, n)
-            _scan(proba, low, high, size, first, second, gains.power, alone, self.model_share, self._labels,
-                  self._weight, sums[part], matrices[part], limits, broken, out)  # fmt: skip
+        def work(part: int, start: int, stop: int) -> None:
+            _scan(proba, start, stop, size, first, second, gains.power, alone, *truth, sums[part], matrices[part],
+                  *UNCHECKED, NO_DECISIONS)  # fmt: skip
 
-        run_parts(work, parts)
-        summed = sums.sum(axis=(0, 2)) / self._total
-        if self.model_share == 0.0 and self._weight.size == 0:
+        over_rows(work, n, chunk)
+        summed = sums.sum(axis=(0, 2)) / self.table.weight_total
+        # without weights and without the model, `_add_labels` counts whole numbers, and faster than sums of ones
+        if self.model_share == 0.0 and self.table.weight is None:
             # counts of labels that differ, and of labels that are met
             summed = np.stack([summed[..., 1], summed.sum(axis=-1)], axis=-1)
         full = self._matrices(matrices) if matrix else None
@@ -373,4 +333,4 @@ class NumbaOracle:
         """Return the matrices (B, K, M): what the scan left for all but the first is the difference to it."""
         whole = parts.sum(axis=0)
         whole[1:] = np.maximum(whole[1:] + whole[0], 0.0)
-        return np.ascontiguousarray(whole.transpose(0, 2, 1)) / self._total
+        return np.ascontiguousarray(whole.transpose(0, 2, 1)) / self.table.weight_total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from confmax.tables.kinds import Kind, register
+from confmax.tables.partitioned.spark import SPARK
 from confmax.tables.partitioned.table import OPENED
 
 
@@ -26,12 +27,6 @@ def _dask() -> Kind:
     return DASK
 
 
-def _spark() -> Kind:
-    from confmax.tables.partitioned.spark_kind import SPARK
-
-    return SPARK
-
-
 register("opened", lambda values: getattr(values, "is_confmax_source", False) is True, lambda: OPENED)
 register("dask", is_dask, _dask)
-register("spark", is_spark, _spark)
+register("spark", is_spark, lambda: SPARK)

@@ -24,15 +24,7 @@ from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.kinds import Kind, Rule, given_hashes, here
 from confmax.tables.labels import vector
-from confmax.tables.partitioned.table import (
-    Heard,
-    Part,
-    attempted,
-    naming,
-    on_threads,
-    partitioned_table,
-    refuse_first,
-)
+from confmax.tables.partitioned import table as parts
 from confmax.tables.table import Table
 
 LARGE_WORK = 1 << 16  # bytes of work beyond which it is sent to a worker once, not with every part
@@ -70,7 +62,7 @@ class DaskSource:
     has_labels: bool
     order: tuple[int, ...] | None = None
     held: tuple[Any, ...] | None = None
-    progress: Heard | None = None
+    progress: parts.Heard | None = None
 
     is_confmax_source = True
     holds = True
@@ -91,7 +83,7 @@ class DaskSource:
         import dask
 
         found = dask.compute(*self._tasks(work, labels_only=labels_only))
-        refuse_first(found)
+        parts.refuse_first(found)
         if self.progress is not None and not labels_only:
             self.progress(self.n_rows, self.n_rows)
         yield from found
@@ -100,13 +92,14 @@ class DaskSource:
         """Return one delayed call of ``work`` per part."""
         from dask import delayed
 
-        task = partial(delayed(_on_worker, pure=False, traverse=False), _sent(work))
+        # a refusal is a result to Dask, so that the first part of several is named, always
+        threads = threads_for(len(self.held or self.blocks))
+        task = partial(delayed(limited, pure=False, traverse=False), parts.attempted, threads, _sent(work))
         if self.held is not None:
-            return [task(threads_for(len(self.held)), part) for part in self.held]
+            return [task(part) for part in self.held]
         part = delayed(_part, pure=False, traverse=False)
-        shape = (self.n_classes, self.order)
         return [
-            task(threads_for(len(self.blocks)), part(f"partition {k}", shape, None if labels_only else x, y, w))
+            task(part(f"partition {k}", self.order, None if labels_only else x, y, w))
             for k, (x, y, w) in enumerate(self.blocks)
         ]
 
@@ -117,7 +110,7 @@ def dask_source(
     sample_weight: Any = None,
     *,
     columns: Sequence[str] | None = None,
-    progress: Heard | None = None,
+    progress: parts.Heard | None = None,
 ) -> DaskSource:
     """Return the blocks of Dask collections as a source; their rows are computed once and held where they lie.
 
@@ -170,9 +163,7 @@ def _of_frame(frame: Any, y: Any, weight: Any, columns: Sequence[str] | None) ->
     there = list(frame.columns)
     named = [each for each in (y, weight) if isinstance(each, str)]
     chosen = [name for name in there if name not in named] if columns is None else list(columns)
-    for name in (*named, *chosen):
-        if name not in there:
-            raise ValueError(f"the Dask DataFrame has no column {name!r}; its columns are {', '.join(map(str, there))}")
+    parts.refuse_missing("the Dask DataFrame", (*named, *chosen), there)
     y, weight = (frame[each] if isinstance(each, str) else each for each in (y, weight))
     if len(chosen) < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got the columns {chosen}")
@@ -230,8 +221,7 @@ def _shape(proba: Any, blocks: list[Any]) -> tuple[list[int], int]:
     """Return the number of rows of each block and the number of columns; what is unknown is asked in one round."""
     import dask
 
-    known = _is_array(proba) and not np.isnan(proba.shape).any()
-    if known:
+    if _is_array(proba) and not np.isnan(proba.shape).any():
         return [int(rows) for rows in proba.chunks[0]], int(proba.shape[1])
     shapes = dask.compute(*(dask.delayed(np.shape, pure=False)(block) for block in blocks))
     return [shape[0] for shape in shapes], max(shape[1] for shape in shapes)
@@ -297,19 +287,15 @@ def _joined(start: int, n: int, *pieces: Any) -> Any:
 # --- what runs on a worker -------------------------------------------------------------------------------------------
 
 
-def _part(name: str, shape: tuple[int, tuple[int, ...] | None], x: Any, y: Any, weight: Any) -> Part:
+def _part(name: str, order: tuple[int, ...] | None, x: Any, y: Any, weight: Any) -> parts.Part:
     """Return the rows of one block as a part."""
-    K, order = shape
-    proba = np.empty((0, K)) if x is None else np.asanyarray(x)  # a mask is refused with the rows
-    return Part(proba if order is None or x is None else proba[:, order], y, weight, name)
+    return parts.Part(None if x is None else _in_order(x, order), y, weight, name)
 
 
-def _on_worker(work: Callable[[Any], Any], threads: int, part: Any) -> Any:
-    """Return what ``work`` makes of a part, or that the part was refused, now or when it was checked.
-
-    A refusal is a result to Dask, so that the first part of several is named, always.
-    """
-    return limited(attempted, threads, work, part)
+def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:
+    """Return the columns of a block in another order, without their names."""
+    values = np.asanyarray(block)  # a mask is kept, and refused with the rows
+    return values if order is None else values[:, list(order)]
 
 
 def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
@@ -317,7 +303,7 @@ def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
     worker = _worker()
     if worker is not None:
         threads = worker.state.nthreads // max(1, worker.state.executing_count)
-    with on_threads(threads):
+    with parts.on_threads(threads):
         return work(*args)
 
 
@@ -357,11 +343,10 @@ class DaskCollections(Kind):
     check = ARRAYS.check
     given_hashes = ARRAYS.given_hashes
     host = ARRAYS.host
-    floats = ARRAYS.floats
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
-        return partitioned_table(dask_source(proba, y, sample_weight), classes, stated=stated)
+        return parts.partitioned_table(dask_source(proba, y, sample_weight), classes, stated=stated)
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
         """Return the decisions of a rule: lazy, int64 (n,)."""
@@ -388,12 +373,6 @@ def _order(rule: Rule, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
     """
     names = [name for name in column_names(proba) or () if not (isinstance(keys, str) and name == keys)]
     return order_of(names or None, rule.class_names[: rule.n_classes])
-
-
-def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:
-    """Return the columns of a block in the order of the rule's classes, without their names."""
-    values = np.asanyarray(block)
-    return values if order is None else values[:, list(order)]
 
 
 def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, keys: Any) -> NDArray[np.int64]:
@@ -442,12 +421,12 @@ def _lazily(
 
     given = [] if keys is None else [_keys_beside(keys, proba)]
     decide = partial(_decided, work, empty, threads_for(proba.numblocks[0]))
-    shape: dict[str, Any] = {"dtype": dtype, "meta": empty}
-    if names is not None:
-        shape["chunks"] = (proba.chunks[0], (len(names),))
-    elif proba.ndim == 2:
-        shape["drop_axis"] = 1
-    return da.map_blocks(_on_block, proba, *given, decide=decide, **shape)
+    # one line of columns becomes another number of them, or none
+    chunks = None if names is None else (proba.chunks[0], (len(names),))
+    dropped = 1 if names is None and proba.ndim == 2 else None
+    return da.map_blocks(
+        _on_block, proba, *given, decide=decide, dtype=dtype, meta=empty, chunks=chunks, drop_axis=dropped
+    )
 
 
 def _keys_beside(keys: Any, proba: Any) -> Any:
@@ -470,7 +449,7 @@ def _decided(work: Callable[..., Any], empty: NDArray[Any], threads: int, block:
     # a rule refuses a table without rows, and a partition may be one
     if len(block) == 0:
         return empty
-    with naming(f"partition {number}"):
+    with parts.naming(f"partition {number}"):
         return limited(work, threads, block, keys)
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,12 +20,11 @@ from numpy.typing import NDArray
 
 from confmax.kernels.blocks import load_block
 from confmax.tables.labels import Coded
-from confmax.tables.partitioned.table import Part
+from confmax.tables.partitioned.table import Heard, Part, naming
 
 TURNED_ROWS = 1 << 12
 
 T = TypeVar("T")
-Heard = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class FileSource:
     Attributes
     ----------
     pieces : tuple of Piece
-        The parts, in order.
+        The parts that have rows, in order.
     columns : tuple of str
-        Columns of probabilities; one column of lists of K numbers is named alone.
+        Columns of probabilities; one column of lists of K numbers is named alone. Empty for an array.
     label, weight : str or None
         Names of columns, or for arrays files of their own.
     n_classes : int
@@ -73,8 +73,8 @@ class FileSource:
     names : tuple of str or None
         Their names; None where there is one column of lists, or an array.
     order : tuple of int or None
-        In which order the columns are given on.
-    steps : tuple of callables
+        In which order the columns of Parquet files are given on.
+    step : callable or None
         What is made of each part before it is used.
     progress : callable or None
         Called with the rows read of a pass so far, and the rows of the table.
@@ -87,7 +87,7 @@ class FileSource:
     n_classes: int
     names: tuple[str, ...] | None = None
     order: tuple[int, ...] | None = None
-    steps: tuple[Callable[[Any], Any], ...] = ()
+    step: Callable[[Any], Any] | None = None
     progress: Heard | None = None
 
     is_confmax_source = True
@@ -109,31 +109,24 @@ class FileSource:
 
     def kept(self, step: Callable[[Any], Any]) -> FileSource:
         """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
-        return replace(self, steps=(*self.steps, step))
+        return replace(self, step=step)
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read."""
-        reading = _read_mapped if self._is_mapped else partial(_read_group, footers={})
-        read = partial(reading, self, labels_only=labels_only)
-        as_part = _given if self._is_mapped else partial(_part_of_group, self, held={}, labels_only=labels_only)
-        done, pieces = 0, [piece for piece in self.pieces if piece.stop > piece.start]
+        done, held = 0, dict[str, NDArray[Any]]()
+        found = (_row_groups if self.columns else _mapped_parts)(self, labels_only=labels_only)
         with ThreadPoolExecutor(1, thread_name_prefix="confmax-read") as reader:
-            ahead: Future[Any] | None = reader.submit(read, pieces[0]) if pieces else None
-            for k, piece in enumerate(pieces):
-                assert ahead is not None
-                found = ahead.result()
-                ahead = reader.submit(read, pieces[k + 1]) if k + 1 < len(pieces) else None
-                part: Any = as_part(piece, found)
-                for step in self.steps:
-                    part = step(part)
-                yield work(part)
+            ahead = reader.submit(next, found, None)
+            while (read_now := ahead.result()) is not None:
+                ahead = reader.submit(next, found, None)
+                piece, part = read_now
+                if not isinstance(part, Part):
+                    # not while it is read: the memory is that of the part before, which is in use until now
+                    part = _part_of_group(self, piece, part, held=held, labels_only=labels_only)
+                yield work(part if self.step is None else self.step(part))
                 done += piece.stop - piece.start
                 if self.progress is not None and not labels_only:
                     self.progress(done, self.n_rows)
-
-    @property
-    def _is_mapped(self) -> bool:
-        return self.pieces[0].group < 0
 
 
 def parquet_file(path: Path | str, footer: Any = None) -> Any:
@@ -147,31 +140,34 @@ def parquet_file(path: Path | str, footer: Any = None) -> Any:
         raise ValueError(f"{path} is a damaged Parquet file: {_short(error)}; write it again") from None
 
 
-def _read_group(source: FileSource, piece: Piece, *, footers: dict[Any, Any], labels_only: bool = False) -> Any:
-    """Return the Arrow table of a row group; ``footers`` keeps the metadata of the file that is being read."""
+def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Piece, Any]]:
+    """Yield the Arrow table of each row group."""
     import pyarrow as pa
 
-    columns = [] if labels_only else [*source.columns, *([] if source.weight is None else [source.weight])]
-    columns += [] if source.label is None else [source.label]
-    piece.refuse_changed()
-    key = (piece.path, piece.stamp)
-    with parquet_file(piece.path, footers.get(key)) as file:
-        if key not in footers:
-            footers.clear()
-            footers[key] = file.metadata
-        try:
-            return file.read_row_group(piece.group, columns=list(dict.fromkeys(columns)))
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
+    names = [source.label] if labels_only else [*source.columns, source.weight, source.label]
+    # a column that is named twice is read once
+    columns = list(dict.fromkeys(name for name in names if name is not None))
+    for path, pieces in groupby(source.pieces, lambda piece: piece.path):
+        footer = None
+        for piece in pieces:
+            piece.refuse_changed()
+            # a file is opened for each row group, so that no more of it stays mapped; its footer is read once
+            with parquet_file(path, footer) as file:
+                footer = file.metadata
+                try:
+                    table = file.read_row_group(piece.group, columns=columns)
+                except (pa.ArrowException, OSError) as error:
+                    raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
+            yield piece, table
 
 
 def _part_of_group(
     source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]], labels_only: bool = False
 ) -> Part:
     """Return what was read of a row group as arrays; the probabilities take the place of the part before."""
-    labels = None if source.label is None else _labels_of(table.column(source.label))
+    labels = None if source.label is None else labels_of(table.column(source.label))
     if labels_only:
-        return Part(np.empty((0, source.n_classes)), labels, None, str(piece))
+        return Part(None, labels, None, str(piece))
     weight = None if source.weight is None else _numbers(table.column(source.weight), piece, source.weight)
     arrays = [_numbers(table.column(name), piece, name) for name in source.columns]
     proba = arrays[0]
@@ -188,10 +184,8 @@ def _numbers(column: Any, piece: Piece, name: str) -> NDArray[Any]:
 
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if is_list(chunk.type):
-        found = array_of_lists(chunk)
-        if found is None:
-            raise ValueError(f"{piece}: column {name!r} does not hold the same number of probabilities in every row")
-        return found
+        with naming(f"{piece}: column {name!r}"):
+            return array_of_lists(chunk)
     if pa.types.is_decimal(chunk.type):
         chunk = chunk.cast(pa.float64(), safe=False)
     if not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type) or pa.types.is_null(chunk.type)):
@@ -208,12 +202,30 @@ def is_list(kind: Any) -> bool:
     return any(test(kind) for test in lists) and any(test(kind.value_type) for test in numbers)
 
 
-def array_of_lists(chunk: Any) -> NDArray[Any] | None:
-    """Return an Arrow array of n lists of K numbers as an array (n, K), None if they are of several lengths."""
-    flat, n = chunk.flatten(), len(chunk)
-    if chunk.null_count or (n and len(flat) % n) or len(chunk.value_lengths().unique()) > 1:
-        return None
-    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(n, -1)
+def array_of_lists(column: Any) -> NDArray[Any]:
+    """Return an Arrow column of lists of K numbers as an array (n, K); a missing number is NaN.
+
+    Raises
+    ------
+    ValueError
+        If a row has no list, or one of another length.
+    """
+    import pyarrow as pa
+
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if whole.null_count:
+        row = int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
+        raise ValueError(f"row {row} of proba has no probabilities; drop such rows")
+    lengths = whole.value_lengths().to_numpy(zero_copy_only=False)
+    if len(lengths) and (lengths != lengths[0]).any():
+        row = int(np.argmax(lengths != lengths[0]))
+        raise ValueError(
+            f"row {row} of proba has {lengths[row]} probabilities and row 0 has {lengths[0]}; give every row one per "
+            f"class"
+        )
+    # stated: NumPy cannot tell the width of no rows
+    width = int(lengths[0]) if len(lengths) else 0
+    return np.asarray(whole.flatten().to_numpy(zero_copy_only=False)).reshape(len(whole), width)
 
 
 def refuse_label_type(kind: Any, name: str, path: Path) -> None:
@@ -237,7 +249,7 @@ def is_text(kind: Any) -> bool:
     return str(kind) in ("string", "large_string", "string_view")
 
 
-def _labels_of(column: Any) -> Any:
+def labels_of(column: Any) -> Any:
     """Return labels: integers as they are, others by their distinct values."""
     import pyarrow as pa
 
@@ -252,31 +264,29 @@ def _labels_of(column: Any) -> Any:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode(null_encoding="encode")
     chunk = column.combine_chunks()
-    chunk = chunk.chunk(0) if isinstance(chunk, pa.ChunkedArray) else chunk
+    # the last value is that of rows without a label, which are refused by number later
     values = np.empty(len(chunk.dictionary) + 1, dtype=object)
     values[:-1] = chunk.dictionary.to_pylist()
     index = np.asarray(chunk.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)).astype(np.intp)
     return Coded(values, index)
 
 
-def _read_mapped(source: FileSource, piece: Piece, *, labels_only: bool = False) -> Part:
-    piece.refuse_changed()
-    part = slice(piece.start, piece.stop)
-    labels = None if source.label is None else np.array(map_array(source.label)[part])
-    weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[part])
-    proba = np.empty((0, source.n_classes)) if labels_only else np.array(map_array(piece.path)[part])
-    return Part(proba if source.order is None else proba[:, source.order], labels, weight, str(piece))
+def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Piece, Part]]:
+    """Yield the parts of a memory-mapped array, copied into memory."""
+    for piece in source.pieces:
+        piece.refuse_changed()
+        rows = slice(piece.start, piece.stop)
+        labels = None if source.label is None else np.array(map_array(source.label)[rows])
+        weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[rows])
+        proba = None if labels_only else np.array(map_array(piece.path)[rows])
+        yield piece, Part(proba, labels, weight, str(piece))
 
 
-def width_of_lists(source: FileSource, piece: Piece) -> int:
-    """Return how many probabilities each row of the one column of a source holds, by a row group."""
+def width_of_lists(source: FileSource) -> int:
+    """Return how many probabilities each row of the one column of a source holds, by its first row group."""
     alone = replace(source, label=None, weight=None)
-    proba = _part_of_group(alone, piece, _read_group(alone, piece, footers={}), held={}).proba
-    return int(np.shape(proba)[1])
-
-
-def _given(_piece: Piece, part: Part) -> Part:
-    return part
+    piece, table = next(_row_groups(alone))
+    return int(np.shape(_part_of_group(alone, piece, table, held={}).proba)[1])
 
 
 def map_array(path: str) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +16,6 @@ from urllib.parse import unquote
 from confmax.tables.partitioned import is_dask, is_spark
 from confmax.tables.partitioned.files import (
     FileSource,
-    Heard,
     Piece,
     is_list,
     map_array,
@@ -24,6 +24,8 @@ from confmax.tables.partitioned.files import (
     stamp_of,
     width_of_lists,
 )
+from confmax.tables.partitioned.spark import frame_source
+from confmax.tables.partitioned.table import Heard, refuse_missing, stated_columns
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
@@ -89,19 +91,16 @@ def open_table(
 
         return dask_source(path, label, weight, columns=columns, progress=progress)
     if is_spark(path):
-        from confmax.tables.partitioned.spark import frame_source
-
         return frame_source(path, label, weight, columns=columns)
     paths = files_of(path)
+    label, weight = (None if given is None else os.fspath(given) for given in (label, weight))
     if paths[0].suffix.lower() == ".npy":
-        return _mapped(paths, label, weight, columns, progress)
+        if columns is not None:
+            raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
+        return _mapped(str(paths[0]), label, weight, progress)
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
-    return _parquet(paths, _name(label), _name(weight), columns, progress)
-
-
-def _name(given: str | os.PathLike[str] | None) -> str | None:
-    return None if given is None else os.fspath(given)
+    return _parquet(paths, label, weight, columns, progress)
 
 
 def files_of(path: Any) -> list[Path]:
@@ -171,22 +170,23 @@ def _refuse_address(name: str) -> None:
 def _refuse_partitions(folder: str) -> None:
     """Refuse a directory whose Parquet files lie in directories of their own, or that has none."""
     below = sorted(glob.glob(os.path.join(glob.escape(folder), "**", "*.parquet"), recursive=True))
+    if not below:
+        raise ValueError(f"{folder} is a directory without .parquet files; name a file, or another folder")
     deep = [os.path.relpath(path, folder).split(os.sep) for path in below]
     lower = [parts for parts in deep if len(parts) > 1]
+    if not lower:
+        return
     keys = [part for parts in lower for part in parts[:-1] if "=" in part]
+    pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
     if keys:
-        pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
         raise ValueError(
             f"{folder} is partitioned into folders such as {keys[0]}; confmax does not read the values in the names of "
             f"folders: to leave them out, name the files with the pattern {pattern}"
         )
-    if lower and len(lower) == len(deep):
-        pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
+    if len(lower) == len(deep):
         raise ValueError(
             f"the .parquet files of {folder} are in folders below it; name them with the pattern {pattern}"
         )
-    if not deep:
-        raise ValueError(f"{folder} is a directory without .parquet files; name a file, or another folder")
 
 
 def _parquet(
@@ -194,30 +194,24 @@ def _parquet(
 ) -> FileSource:
     schemas, pieces = [], []
     for path in paths:
+        # the stamp is taken before the file is looked at: a change between the two would be missed otherwise
         stamp = stamp_of(path)
         with parquet_file(path) as file:
-            schema, start = file.schema_arrow, 0
-            for group in range(file.metadata.num_row_groups):
-                stop = start + file.metadata.row_group(group).num_rows
-                pieces.append(Piece(str(path), group, start, stop, stamp))
-                start = stop
-        schemas.append(schema)
+            groups = range(file.metadata.num_row_groups)
+            edges = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
+            schemas.append(file.schema_arrow)
+        pieces += [Piece(str(path), group, *rows, stamp) for group, rows in enumerate(pairwise(edges))]
     chosen = _probability_columns(schemas[0], columns, {label, weight}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
-        missing = [name for name in (*chosen, label, weight) if name is not None and name not in schema.names]
-        if missing:
-            raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {', '.join(schema.names[:12])}")
+        refuse_missing(str(path), (*chosen, label, weight), schema.names)
         if label is not None:
             refuse_label_type(schema.field(label).type, label, path)
-    if not pieces:
+    filled = tuple(piece for piece in pieces if piece.stop > piece.start)
+    # the width of lists is known from a row only
+    if not pieces or (len(chosen) == 1 and not filled):
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    source = FileSource(tuple(pieces), chosen, label, weight, len(chosen), chosen, progress=progress)
-    if len(chosen) > 1:
-        return source
-    first = next((piece for piece in pieces if piece.stop > piece.start), None)
-    if first is None:
-        raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    return replace(source, n_classes=width_of_lists(source, first), names=None)
+    source = FileSource(filled, chosen, label, weight, len(chosen), chosen, progress=progress)
+    return source if len(chosen) > 1 else replace(source, n_classes=width_of_lists(source), names=None)
 
 
 def _probability_columns(
@@ -226,10 +220,7 @@ def _probability_columns(
     import pyarrow as pa
 
     if columns is not None:
-        chosen = (columns,) if isinstance(columns, str) else tuple(columns)
-        if not chosen:
-            raise ValueError("columns is empty; name at least one column of probabilities")
-        return chosen
+        return stated_columns(columns)
     if "probability" in schema.names and is_list(schema.field("probability").type):
         return ("probability",)
     chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
@@ -241,28 +232,25 @@ def _probability_columns(
     return chosen
 
 
-def _mapped(
-    paths: list[Path], label: Any, weight: Any, columns: Sequence[str] | None, progress: Heard | None
-) -> FileSource:
-    if columns is not None:
-        raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
-    stamp = stamp_of(paths[0])
-    array = map_array(str(paths[0]))
+def _mapped(path: str, label: str | None, weight: str | None, progress: Heard | None) -> FileSource:
+    stamp = stamp_of(path)
+    array = map_array(path)
     if array.ndim != 2 or array.shape[1] < 2:
-        raise ValueError(f"{paths[0]} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
+        raise ValueError(f"{path} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
     n, K = array.shape
-    names = [name for name in (_name(label), _name(weight)) if name is not None]
     # stamped before they are looked at; what is no file is refused there
-    beside = tuple((name, stamp_of(name)) for name in names if os.path.isfile(name))
-    for given, what, kinds in ((label, "label", "biufU"), (weight, "weight", "biuf")):
-        found = None if given is None else map_array(os.fspath(given))
-        if found is not None and found.shape != (n,):
-            raise ValueError(f"{what} {given} must hold one entry per row: {n}; got shape {found.shape}")
-        if found is not None and found.dtype.kind not in kinds:
-            words = "strings or numbers" if "U" in kinds else "numbers"
-            raise ValueError(f"{what} {given} holds {found.dtype}; it must hold {words}")
+    beside = tuple((name, stamp_of(name)) for name in (label, weight) if name is not None and os.path.isfile(name))
+    for name, what, kinds, words in (
+        (label, "label", "biufU", "strings or numbers"),
+        (weight, "weight", "biuf", "numbers"),
+    ):
+        if name is None:
+            continue
+        found = map_array(name)
+        if found.shape != (n,):
+            raise ValueError(f"{what} {name} must hold one entry per row: {n}; got shape {found.shape}")
+        if found.dtype.kind not in kinds:
+            raise ValueError(f"{what} {name} holds {found.dtype}; it must hold {words}")
     rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
-    pieces = tuple(
-        Piece(str(paths[0]), -1, low, min(low + rows, n), stamp, beside) for low in range(0, max(n, 1), rows)
-    )
-    return FileSource(pieces, (), _name(label), _name(weight), K, progress=progress)
+    pieces = tuple(Piece(path, -1, low, min(low + rows, n), stamp, beside) for low in range(0, n, rows))
+    return FileSource(pieces, (), label, weight, K, progress=progress)

@@ -1,8 +1,9 @@
-"""Tables in Spark data frames: every partition is checked once, held in the executors, and scanned there in each pass.
+"""Spark data frames: every partition is checked once, held in the executors, and scanned there in each pass.
 
 Columns leave the frame once, by Arrow; what is held is one checked table per partition, as bytes, in an RDD. A pass
 hands these bytes to Python as they are, where columns would be made into Arrow batches again every time. Sums come
-back once per partition. What a pass costs is in benchmarks/RESULTS.md, section scale: spark.
+back once per partition. What a pass costs is in benchmarks/RESULTS.md, section scale: spark. A rule decides in a column
+of the executors.
 """
 
 from __future__ import annotations
@@ -10,27 +11,17 @@ from __future__ import annotations
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NoReturn, TypeVar, final
 
-import numpy as np
-from numba import config, get_num_threads, set_num_threads
-from numpy.typing import NDArray
-
-from confmax.tables.partitioned.files import _labels_of
-from confmax.tables.partitioned.spark_columns import (
-    chosen_columns,
-    is_number,
-    label_column,
-    probabilities,
-    quoted,
-    refuse_frames,
-    refuse_stopped,
-    shown,
-)
-from confmax.tables.partitioned.table import Part, distinct_labels
+from confmax.tables.columns import find, matched, warn
+from confmax.tables.kinds import Rule
+from confmax.tables.partitioned import table as parts
+from confmax.tables.partitioned.files import array_of_lists, labels_of
+from confmax.tables.table import Table
 
 PROBA, LABEL, WEIGHT = "p", "y", "w"  # columns of the narrowed frame
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -55,8 +46,6 @@ class SparkSource:
         Columns of true classes and of sample weights.
     n_classes : int
         Number of probabilities of a row.
-    names : tuple of str or None
-        Names of the columns of probabilities; None where one column holds all.
     seen : dict
         What runs over the labels alone have found.
     """
@@ -66,11 +55,15 @@ class SparkSource:
     label: str | None
     weight: str | None
     n_classes: int
-    names: tuple[str, ...] | None = None
     seen: dict[Any, Any] = field(default_factory=dict)
 
     is_confmax_source = True
     holds = True
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns of probabilities; None where one column holds all."""
+        return self.columns if len(self.columns) > 1 else None
 
     @property
     def n_rows(self) -> int:
@@ -86,32 +79,21 @@ class SparkSource:
 
     def with_columns(self, order: Sequence[int]) -> SparkSource:
         """Return the source with its columns in another order."""
-        moved = tuple(self.columns[k] for k in order)
-        return replace(self, columns=moved, names=None if self.names is None else moved)
-
-    def narrowed(self, *, labels_only: bool = False) -> Any:
-        """Return the frame of probabilities as arrays, labels and weights, as far as they are needed."""
-        refuse_stopped(self.frame)
-        chosen = [] if labels_only else [probabilities(self.frame, self.columns).alias(PROBA)]
-        if self.label is not None:
-            chosen.append(label_column(self.frame, self.label).alias(LABEL))
-        if self.weight is not None and not labels_only:
-            chosen.append(self.frame[quoted(self.weight)].cast("double").alias(WEIGHT))
-        return self.frame.select(*chosen)
+        return replace(self, columns=tuple(self.columns[k] for k in order))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every partition that has rows, in their order."""
         if labels_only and work in self.seen:
             yield from self.seen[work]
             return
-        rows = self._mapped(work, labels_only=labels_only).collect()
-        found = [pickle.loads(row.made) for row in sorted(rows, key=lambda row: row.part)]
-        refuse_failures(found)
+        found = [pickle.loads(row.made) for row in self._mapped(work, labels_only=labels_only).collect()]
+        parts.refuse_first(found)
+        results = [result for result, _ in found]
         if labels_only:
-            # the labels are read once, whoever asks
-            self.seen[work] = [result for result, _ in found]
+            # the columns of a frame may be found by its labels, which `make_table` asks for again
+            self.seen[work] = results
             self.seen["rows"] = sum(n for _, n in found)
-        yield from (result for result, _ in found)
+        yield from results
 
     def kept(self, step: Callable[[Any], Any]) -> Any:
         """Return the source of what ``step`` makes of each partition, held in the executors' memory, or on their disks.
@@ -129,9 +111,16 @@ class SparkSource:
 
     def _mapped(self, work: Callable[[Any], Any], *, labels_only: bool) -> Any:
         """Return the RDD of what ``work`` makes of each partition; the size of batches is fixed in its plan."""
-        narrowed = self.narrowed(labels_only=labels_only)
+        refuse_stopped(self.frame)
+        chosen = [] if labels_only else [probabilities(self.frame, self.columns).alias(PROBA)]
+        if self.label is not None:
+            label = self.frame[quoted(self.label)]
+            decimal = self.frame.schema[self.label].dataType.typeName() == "decimal"
+            chosen.append((label.cast("double") if decimal else label).alias(LABEL))
+        if self.weight is not None and not labels_only:
+            chosen.append(self.frame[quoted(self.weight)].cast("double").alias(WEIGHT))
+        made = self.frame.select(*chosen).mapInArrow(partial(_on_partition, work), "made binary")
         wide = 1 if labels_only else self.n_classes
-        made = narrowed.mapInArrow(_OnPartition(work), "part int, made binary")
         with _batches_of(self.frame.sparkSession, min(MOST_BATCH_ROWS, max(1, BATCH_BYTES // (8 * wide)))):
             return made.rdd
 
@@ -144,8 +133,8 @@ class HeldParts:
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part, in the order of the partitions."""
-        found = self.held.map(_OnHeld(work)).collect()
-        refuse_failures(found)
+        found = self.held.map(partial(_on_held, work)).collect()
+        parts.refuse_first(found)
         yield from found
 
 
@@ -184,9 +173,7 @@ def frame_source(
                 f"{type(given).__name__}: add it to the frame as a column"
             )
     kinds = {each.name: each.dataType for each in frame.schema.fields}
-    for name in (label, weight):
-        if name is not None and name not in kinds:
-            raise ValueError(f"the Spark DataFrame has no column {name!r}; its columns are {shown(kinds)}")
+    parts.refuse_missing("the Spark DataFrame", (label, weight), kinds)
     if weight is not None and not is_number(kinds[weight]):
         raise ValueError(f"column {weight!r} holds {kinds[weight].simpleString()}, not numbers; name another as weight")
     if label is not None and not (is_number(kinds[label]) or kinds[label].typeName() in ("string", "boolean")):
@@ -194,135 +181,166 @@ def frame_source(
             f"column {label!r} holds {kinds[label].simpleString()}; labels are strings, numbers or booleans"
         )
     source = SparkSource(frame, (), label, weight, 0)
-    chosen = chosen_columns(kinds, columns, {label, weight}, classes, lambda: _label_names(source))
-    if len(chosen) > 1 or is_number(kinds[chosen[0]]):
-        return replace(source, columns=chosen, names=chosen, n_classes=len(chosen))
-    from pyspark.sql import functions as F
-
-    source = replace(source, columns=chosen)
-    alone = replace(source, label=None, weight=None).narrowed()
-    first = alone.where(F.col(PROBA).isNotNull()).select(F.size(PROBA).alias(PROBA)).head()
+    chosen = chosen_columns(kinds, columns, {label, weight}, partial(_known_classes, source, classes))
+    source = replace(source, columns=chosen, n_classes=len(chosen))
+    if source.names is not None:
+        return source
+    first = frame.select(probabilities(frame, chosen).alias(PROBA)).where(f"{PROBA} IS NOT NULL").head()
     if first is None:
         raise ValueError(
             f"column {chosen[0]!r} of the Spark DataFrame has no row with probabilities; give at least one"
         )
-    return replace(source, n_classes=int(first[PROBA]))
+    return replace(source, n_classes=len(first[PROBA]))
 
 
-def _label_names(source: SparkSource) -> list[Any]:
-    """Return the distinct labels, which columns may be named like."""
-    return sorted(distinct_labels(source), key=str) if source.has_labels else []
+def _known_classes(source: SparkSource, classes: Sequence[Any] | None) -> Sequence[Any]:
+    """Return the classes, else the distinct labels: columns may be named like them."""
+    if classes is not None:
+        return classes
+    return sorted(parts.distinct_labels(source), key=str) if source.has_labels else []
+
+
+# --- which columns hold the probabilities ----------------------------------------------------------------------------
+
+
+def refuse_frames(frame: Any) -> None:
+    """Refuse frames whose partitions cannot be reached."""
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise ValueError(
+            "a frame of Spark Connect gives no access to its partitions; use a classic session, or write the frame to "
+            "Parquet and pass it to open_table"
+        )
+    refuse_stopped(frame)
+    if frame.isStreaming:
+        raise ValueError("a streaming DataFrame cannot be tuned on; write its rows to a table and pass that")
+
+
+def refuse_stopped(frame: Any) -> None:
+    """Refuse frames of a session that was stopped, about which nothing can be asked."""
+    context = getattr(frame.sparkSession, "_sc", None)  # a session of Spark Connect has none
+    if context is not None and context._jsc is None:
+        raise ValueError("the Spark session of this DataFrame was stopped; start a session and make the frame again")
+
+
+def chosen_columns(
+    kinds: dict[str, Any], columns: Sequence[str] | None, others: set[str | None], classes: Callable[[], Sequence[Any]]
+) -> tuple[str, ...]:
+    """Return the columns of probabilities, in order, or the one that holds all.
+
+    Raises
+    ------
+    ValueError
+        If they cannot be told, or are of another type.
+    """
+    if columns is not None:
+        chosen = parts.stated_columns(columns)
+        parts.refuse_missing("the Spark DataFrame", chosen, kinds)
+        alone = len(chosen) == 1
+        bad = [name for name in chosen if not is_number(kinds[name]) and not (alone and is_list(kinds[name]))]
+        if bad:
+            raise ValueError(
+                f"column {bad[0]!r} holds {kinds[bad[0]].simpleString()}, not probabilities; name columns of numbers, "
+                f"or one of arrays or vectors"
+            )
+    elif "probability" in kinds and is_list(kinds["probability"]):
+        return ("probability",)
+    else:
+        # asked for now only: the classes may be the labels, which are read for it
+        wanted = classes()
+        numbers = [name for name, kind in kinds.items() if is_number(kind) and name not in others]
+        places = find(numbers, wanted, whole=False).places if len(wanted) >= 2 else None
+        chosen = tuple(numbers[k] for k in places or ()) or tuple(
+            name for name in numbers if kinds[name].typeName() in ("float", "double")
+        )
+    if not chosen or (len(chosen) == 1 and is_number(kinds[chosen[0]])):
+        raise ValueError(
+            f"the Spark DataFrame has no column 'probability' of arrays or vectors, and {len(chosen)} columns of "
+            f"floating-point numbers; name the columns of probabilities with open_table(df, columns=...)"
+        )
+    return chosen
+
+
+def probabilities(frame: Any, columns: Sequence[str]) -> Any:
+    """Return the column expression of all probabilities of a row, an array of floats or doubles."""
+    from pyspark.sql import functions as F
+
+    kinds = {each.name: each.dataType for each in frame.schema.fields}
+    first = kinds[columns[0]]
+    if len(columns) == 1 and first.typeName() == "array":
+        each = first.elementType.typeName()
+        whole = frame[quoted(columns[0])]
+        return whole if each in ("float", "double") else whole.cast("array<double>")
+    if len(columns) == 1:
+        from pyspark.ml.functions import vector_to_array
+
+        vectors = frame[quoted(columns[0])]
+        # vector_to_array fails on a missing vector, without saying in which row
+        return F.when(vectors.isNotNull(), vector_to_array(vectors))
+    kind = "float" if all(kinds[name].typeName() == "float" for name in columns) else "double"
+    return F.array(*[frame[quoted(name)].cast(kind) for name in columns])
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a Spark type is one of numbers."""
+    from pyspark.sql.types import NumericType
+
+    return isinstance(kind, NumericType)
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a Spark type is an array of numbers or a vector of ``pyspark.ml``."""
+    return type(kind).__name__ == "VectorUDT" or (kind.typeName() == "array" and is_number(kind.elementType))
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark takes it literally, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 # --- what is run in the executors ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A sentence about bad rows, which takes the place of a result: an exception would be tried again and buried."""
-
-    sentence: str
-
-
-def refuse_failures(found: Iterable[Any]) -> None:
-    """Raise the first failure.
-
-    Raises
-    ------
-    ValueError
-        With the sentence of the first partition that has one.
-    """
-    for each in found:
-        if isinstance(each, Failure):
-            raise ValueError(each.sentence)
-
-
-@dataclass(frozen=True, eq=False)
-class _OnPartition:
-    """Runs ``work`` on the Arrow batches of one partition; gives back its number and the pickled result and rows."""
-
-    work: Callable[[Any], Any]
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        given = [batch for batch in batches if batch.num_rows]
-        if not given:
-            return
-        table = pa.Table.from_batches(given)
-        del given
-        try:
-            with cores_of_task() as number:
-                made: Any = (self.work(_part_of(table, f"partition {number}")), table.num_rows)
-        except ValueError as error:
-            made = Failure(str(error))
-        text = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
-        if len(text) > MOST_BYTES:
-            text = pickle.dumps(
-                Failure(
-                    f"partition {number} holds {table.num_rows:,} rows in {len(text):,} bytes, more than Spark moves "
-                    f"at once; repartition the frame into more partitions"
-                )
-            )
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([number], pa.int32()), pa.array([text], pa.binary())], ["part", "made"]
-        )
-
-
-def _part_of(table: Any, name: str) -> Part:
-    columns = set(table.column_names)
-    labels = _labels_of(table.column(LABEL)) if LABEL in columns else None
-    weight = table.column(WEIGHT).to_numpy() if WEIGHT in columns else None
-    proba = np.empty((0, 0))
-    if PROBA in columns:
-        try:
-            proba = array_of_lists(table.column(PROBA))
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-    return Part(proba, labels, weight, name)
-
-
-def array_of_lists(column: Any) -> NDArray[Any]:
-    """Return an Arrow column of lists of K numbers as an array (n, K); a missing number is NaN.
-
-    Raises
-    ------
-    ValueError
-        If a row has no list, or one of another length.
-    """
+def _on_partition(work: Callable[[Any], Any], batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the pickled result of ``work`` and the number of rows, of the Arrow batches of one partition."""
     import pyarrow as pa
 
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if whole.null_count:
-        row = int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(f"row {row} of proba has no probabilities; drop such rows")
-    lengths = whole.value_lengths().to_numpy(zero_copy_only=False)
-    if len(lengths) and (lengths != lengths[0]).any():
-        row = int(np.argmax(lengths != lengths[0]))
-        raise ValueError(
-            f"row {row} of proba has {lengths[row]} probabilities and row 0 has {lengths[0]}; give every row one per "
-            f"class"
+    given = [batch for batch in batches if batch.num_rows]
+    if not given:
+        return
+    table = pa.Table.from_batches(given)
+    # the batches are parts of the table's columns, and would be held beside it
+    del given
+    with cores_of_task() as number:
+        name = f"partition {number}"
+        made = parts.attempted(lambda table: (work(_part_of(table, name)), table.num_rows), table)
+    text = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
+    if len(text) > MOST_BYTES:
+        text = pickle.dumps(
+            parts.Refused(
+                f"{name} holds {table.num_rows:,} rows in {len(text):,} bytes, more than Spark moves at once; "
+                f"repartition the frame into more partitions"
+            )
         )
-    return np.asarray(whole.flatten().to_numpy(zero_copy_only=False)).reshape(len(whole), -1)
+    yield pa.RecordBatch.from_arrays([pa.array([text], pa.binary())], ["made"])
+
+
+def _part_of(table: Any, name: str) -> parts.Part:
+    columns = set(table.column_names)
+    labels = labels_of(table.column(LABEL)) if LABEL in columns else None
+    weight = table.column(WEIGHT).to_numpy() if WEIGHT in columns else None
+    with parts.naming(name):
+        proba = array_of_lists(table.column(PROBA)) if PROBA in columns else None
+    return parts.Part(proba, labels, weight, name)
 
 
 def _opened(row: Any) -> Any:
     made = pickle.loads(row.made)
-    return made if isinstance(made, Failure) else made[0]
+    return made if isinstance(made, parts.Refused) else made[0]
 
 
-@dataclass(frozen=True, eq=False)
-class _OnHeld:
-    work: Callable[[Any], Any]
-
-    def __call__(self, part: Any) -> Any:
-        if isinstance(part, Failure):
-            return part
-        try:
-            with cores_of_task():
-                return self.work(part)
-        except ValueError as error:
-            return Failure(str(error))
+def _on_held(work: Callable[[Any], Any], part: Any) -> Any:
+    with cores_of_task():
+        return parts.attempted(work, part)
 
 
 @contextmanager
@@ -337,12 +355,8 @@ def cores_of_task() -> Iterator[int]:
     if context is None:
         yield 0
         return
-    before = get_num_threads()
-    set_num_threads(max(1, min(context.cpus(), config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
-    try:
+    with parts.on_threads(context.cpus()):
         yield context.partitionId()
-    finally:
-        set_num_threads(before)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -367,3 +381,93 @@ def _let_go(held: Any) -> None:
     # the session may have been stopped before
     with suppress(Exception):
         held.unpersist()
+
+
+# --- decisions of a rule ---------------------------------------------------------------------------------------------
+
+
+@final
+class SparkFrames(parts.ReadInParts):
+    """Data frames of Spark."""
+
+    refusal = "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
+
+    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`."""
+        return parts.partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
+
+    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NoReturn:
+        """Refuse: decisions are a column of the frame (`with_decisions`)."""
+        self._refuse()
+
+
+SPARK = SparkFrames()
+
+
+def with_decisions(rule: Rule, frame: Any, output: str, *, columns: Sequence[str] | None, keys: str | None) -> Any:
+    """Return a Spark DataFrame with the column ``output`` of what a rule decides.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or of another type, or no column can be told to hold the probabilities.
+    """
+    from pyspark.sql.pandas import functions
+
+    refuse_stopped(frame)
+    names = rule.class_names[: rule.n_classes]
+    kinds = {each.name: each.dataType for each in frame.schema.fields}
+    parts.refuse_missing("the Spark DataFrame", [keys], kinds)
+    if output in kinds:
+        raise ValueError(f"the Spark DataFrame already has a column {output!r}; choose another output, or drop it")
+    chosen = chosen_columns(kinds, columns, {keys}, lambda: names)
+    note = ""
+    if columns is None and is_number(kinds[chosen[0]]):
+        # columns of numbers that nobody named: those of the classes, or for numbered classes as many as these
+        order, note = matched(chosen, names)
+        fits = len(chosen) == len(names)
+        if not fits or (names != tuple(range(len(names))) and find(chosen, names).places is None):
+            raise ValueError(
+                f"the Spark DataFrame has no column 'probability' of arrays or vectors, and no columns of the rule's "
+                f"classes {', '.join(map(str, names[:8]))}; name them in this order with columns="
+            )
+        chosen = chosen if order is None else tuple(chosen[k] for k in order)
+    as_udf: Any = functions.arrow_udf  # the stubs know no untyped functions
+    decide = as_udf(_decider(rule, keyed=keys is not None), _kind(rule.class_names))
+    warn(note)
+    given = [probabilities(frame, chosen), *([] if keys is None else [frame[quoted(keys)]])]
+    return frame.withColumn(output, decide(*given))
+
+
+def _kind(names: Sequence[Any]) -> str:
+    """Return the type of class names, as Spark and Arrow call it; numbers are doubles, as Spark ML's predictions."""
+    if all(isinstance(name, bool) for name in names):
+        return "boolean"
+    return "double" if all(isinstance(name, (int, float)) for name in names) else "string"
+
+
+def _decider(rule: Rule, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what Spark runs on the Arrow arrays of one partition."""
+    import pyarrow as pa
+
+    kind = _kind(rule.class_names)
+
+    def decide(batches: Iterator[Any]) -> Iterator[Any]:
+        start = 0
+        names = pa.array([str(name) if kind == "string" else name for name in rule.class_names], kind)
+        for batch in batches:
+            lists, keys = batch if keyed else (batch, None)
+            # a rule refuses a table without rows, and Spark wants an array for every batch
+            if len(lists) == 0:
+                yield names.slice(0, 0)
+                continue
+            given = None if keys is None else keys.to_numpy(zero_copy_only=False)
+            with cores_of_task() as number, parts.naming(f"partition {number}, rows counted from its row {start}"):
+                found = rule.predict_index(array_of_lists(lists), keys=given)
+            start += len(lists)
+            yield names.take(pa.array(found))
+
+    # Spark tells the kind of function by its types, and takes no strings
+    given: Any = tuple[pa.Array, pa.Array] if keyed else pa.Array
+    decide.__annotations__ = {"batches": Iterator[given], "return": Iterator[pa.Array]}
+    return decide

@@ -32,7 +32,7 @@ from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.kinds import Kind, Rule
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table, TableOracle
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
 MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
@@ -48,8 +48,8 @@ class Part:
 
     Attributes
     ----------
-    proba : ndarray or frame (n, K)
-        Probabilities in the order of the source's columns; n may be zero.
+    proba : ndarray or frame (n, K) or None
+        Probabilities in the order of the source's columns, None where labels alone are read; n may be zero.
     labels : ndarray (n,), Coded or None
         True classes, as names or numbers.
     weight : ndarray (n,) or None
@@ -172,21 +172,14 @@ class PartitionedTable(Table):
     sample: MemoryTable
     calibrator: Calibrator | None = None
 
-    @property
-    def backend(self) -> str:
-        """Name of the oracle that `make_oracle` takes for it."""
-        return "parts"
+    backend = "parts"
+    is_truncated = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type that scores are computed in."""
         # the sample is joined from rows of all parts, the widest type of which it has
         return self.sample.dtype
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether zeros are probabilities that were left out: no."""
-        return False
 
     @property
     def n_rows(self) -> int:
@@ -252,12 +245,12 @@ class PartitionedTable(Table):
     def _mean_probability(self) -> Array:
         if self.calibrator is None:
             return np.asarray(self.known.totals / self.known.weight)
-        parts = [part for part in self.over_parts(_column_totals) if part is not None]
-        return np.asarray(np.sum(parts, axis=0) / self.known.weight)
+        return np.asarray(np.sum(list(self.over_parts(_column_totals)), axis=0) / self.known.weight)
 
-    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T | None]:
-        """Yield what ``work`` returns for the table of every part, None where a part has no weight."""
-        return self.source.run(partial(_on_table, work, self.calibrator))
+    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
+        """Yield what ``work`` returns for the table of every part that has weight."""
+        found = self.source.run(partial(_on_table, work, self.calibrator))
+        return (each for each in found if each is not None)
 
 
 def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartitionedTable:
@@ -316,27 +309,10 @@ def in_parts(table: Table) -> PartitionedTable:
 # --- the oracle: each part is scanned where it lies, sums are added in the order of parts -----------------------------
 
 
-class PartsOracle:
-    """Oracle on a table whose rows lie in parts.
+class PartsOracle(TableOracle):
+    """Oracle on a table whose rows lie in parts."""
 
-    Parameters
-    ----------
-    table : PartitionedTable
-        The checked table.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    """
-
-    def __init__(self, table: PartitionedTable, model_share: float) -> None:
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
-        rows = np.zeros(table.n_classes)
-        if model_share > 0:
-            rows = model_share * table.mean_probability()
-        if not self.exact:
-            rows = rows + (1.0 - model_share) * table.label_weight()
-        self.rows: Array = rows
+    table: PartitionedTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
@@ -344,8 +320,8 @@ class PartsOracle:
 
     def summed(self, work: Callable[[MemoryTable], list[Array]]) -> Confusion:
         """Return the confusions whose statistics, times the weight of a part, ``work`` gives for the part's table."""
-        parts = (part for part in self.table.over_parts(work) if part is not None)
-        sums = reduce(lambda one, other: [a + b for a, b in zip(one, other, strict=True)], parts)
+        found = self.table.over_parts(work)
+        sums = reduce(lambda one, other: [a + b for a, b in zip(one, other, strict=True)], found)
         return Confusion(self.rows, *(each / self.table.weight_total for each in sums))
 
 
@@ -367,11 +343,8 @@ def _times_weight(table: MemoryTable, found: Confusion) -> list[Array]:
 # --- what engines share ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(str):
     """A sentence about bad rows that takes the place of a part's result."""
-
-    sentence: str
 
 
 def attempted(work: Callable[[Any], Any], part: Any) -> Any:
@@ -394,7 +367,7 @@ def refuse_first(found: Iterable[Any]) -> None:
     """
     for each in found:
         if isinstance(each, Refused):
-            raise ValueError(each.sentence)
+            raise ValueError(str(each))
 
 
 @contextmanager
@@ -449,8 +422,7 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         found = ARRAYS.check(P, hashed=True) if fraction > 0 else Checked(ARRAYS, P)
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
-    table = MemoryTable(ARRAYS, found.proba, labels, weight, classes, totals=found.totals, hashes=found.hashes,
-                        unordered=found.unordered)  # fmt: skip
+    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes)
     return CheckedPart(table, fraction, found.proba is not P)
 
 
@@ -488,7 +460,10 @@ def distinct_labels(source: Source) -> NDArray[Any]:
     found: dict[Any, None] = {}
     for values in source.run(_distinct_of, labels_only=True):
         found.update(dict.fromkeys(values))
-    return distinct_array(list(found))
+    # an array of objects keeps the types of names, which NumPy would make one
+    out = np.empty(len(found), dtype=object)
+    out[:] = list(found)
+    return out
 
 
 def _distinct_of(part: Part) -> list[Any]:
@@ -496,28 +471,35 @@ def _distinct_of(part: Part) -> list[Any]:
         return distinct(_given(part.labels))
 
 
-def distinct_array(values: list[Any]) -> NDArray[Any]:
-    """Return names as an array that keeps their types."""
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
-
-
 def _ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
-    proba, hashes, unordered = (
-        np.concatenate(arrays)
-        for arrays in zip(*((part.proba, part.row_hashes(), part.unordered_hashes()) for part in parts), strict=True)
-    )
-    labels, weight = (
-        None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in ("labels", "weight")
-    )
+    given = [(each.proba, each.labels, each.weight, each.row_hashes(), each.unordered_hashes()) for each in parts]
+    joined: list[Any] = [None if each[0] is None else np.concatenate(each) for each in zip(*given, strict=True)]
+    proba, labels, weight, hashes, unordered = joined
     # rows of one hash are equal in float32; in float64 the last digits may differ
     digits = (proba * column_factors(proba.shape[1]).astype(np.float64)).sum(axis=1)
     order = np.lexsort([key for key in (weight, labels, digits, hashes) if key is not None])
-    whole = MemoryTable(ARRAYS, proba, labels, weight, parts[0].classes, hashes=hashes, unordered=unordered)
+    whole = MemoryTable(ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=parts[0].classes)
     return whole.take(order)
+
+
+# --- columns, as a caller states them ---------------------------------------------------------------------------------
+
+
+def stated_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of probabilities that a caller names, one or several; a ValueError for none."""
+    chosen = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not chosen:
+        raise ValueError("columns is empty; name at least one column of probabilities")
+    return chosen
+
+
+def refuse_missing(table: str, names: Iterable[Any], there: Iterable[Any]) -> None:
+    """Refuse, by a ValueError, a ``table`` without one of the columns ``names``, of which None are none."""
+    known = list(there)
+    for name in names:
+        if name is not None and name not in known:
+            raise ValueError(f"{table} has no column {name!r}; its columns are {', '.join(map(str, known[:12]))}")
 
 
 # --- opened tables, as values that are given -------------------------------------------------------------------------

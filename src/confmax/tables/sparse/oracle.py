@@ -9,17 +9,17 @@ the rows that store the class are looked at, and all others decide alike.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
+from confmax.tables.array.oracle import kernel_truth, only_classes
 from confmax.tables.precision import answered, gain_coefficients
 from confmax.tables.sparse import kernels
 from confmax.tables.sparse.rows import arrays_of, decide, kernel_gains
-from confmax.tables.table import MemoryTable
+from confmax.tables.table import MemoryTable, TableOracle
 
 MOST_PARTS = 64
 PART_ROWS = 4096
@@ -27,15 +27,8 @@ PART_CELLS = 1 << 24  # partial statistics hold at most this many numbers togeth
 MATRIX_CELLS = 1 << 24  # of a confusion matrix
 
 
-class SparseOracle:
-    """Compiled oracle on a sparse table.
-
-    Parameters
-    ----------
-    table : MemoryTable
-        The checked table, in sparse rows.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+class SparseOracle(TableOracle):
+    """Compiled oracle on a table in sparse rows.
 
     Examples
     --------
@@ -47,19 +40,7 @@ class SparseOracle:
     array([[0.4, 0. , 0.3]])
     """
 
-    def __init__(self, table: MemoryTable, model_share: float) -> None:
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
-        self._arrays = arrays_of(table.proba)
-        self._weight = np.empty(0) if table.weight is None else table.weight
-        self._total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
-        self._labels = np.empty(0, dtype=np.int64)
-        self.rows: Array = self.table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
-        if not self.exact:
-            assert table.labels is not None
-            self._labels = table.labels
-            self.rows = model_share * self.rows + (1.0 - model_share) * table.label_weight()
+    table: MemoryTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain.
@@ -79,13 +60,14 @@ class SparseOracle:
         def by(part: Gains, wide: bool) -> Confusion:
             if not wide:
                 return self._answers(part, matrix=matrix)
+            # a copy for the pass: gains that need float64 are rare
             table = replace(self.table, proba=self.table.proba.astype(np.float64))
             return SparseOracle(table, self.model_share)._answers(part, matrix=matrix)
 
         return answered(gains, self.table.proba.dtype, by)
 
     def _answers(self, gains: Gains, *, matrix: bool) -> Confusion:
-        alone = np.full(len(gains), -1) if matrix else _alone(gains, self.table.proba.dtype)
+        alone = np.full(len(gains), -1) if matrix else only_classes(gains)
         if (alone < 0).all():
             return self._scanned(gains, matrix=matrix)
         diagonal, columns = self._of_one_class(gains, alone)
@@ -99,46 +81,48 @@ class SparseOracle:
     def _scanned(self, gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain."""
         B, K, M = len(gains), self.table.n_classes, gains.n_decisions
+        # every part has statistics of its own, which are added in the order of the parts
         edges = self._edges(B * (K * M if matrix else K + M))
         parts = len(edges) - 1
         diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
         # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
-        proba = self.table.proba
-        by: tuple[Any, ...] = (decide(proba, gains),) if gains.power else kernel_gains(proba, gains)
-        kernel: Any = kernels.count_given if gains.power else kernels.scan
+        proba, truth = self.table.proba, kernel_truth(self.table, self.model_share)
+        made = decide(proba, gains) if gains.power else np.empty((0, 0), np.int32)
+        by, scan = kernel_gains(proba, gains), kernels.scan
 
         def work(part: int) -> None:
-            kernel(*self._arrays, edges[part], edges[part + 1], *by, self.model_share, self._labels, self._weight,
-                   diagonal[part], columns[part], matrices[part])  # fmt: skip
+            scan(*arrays_of(proba), edges[part], edges[part + 1], *by, made, *truth, diagonal[part], columns[part],
+                 matrices[part])  # fmt: skip
 
         run_parts(work, parts)
-        total = self._total
+        total = self.table.weight_total
         full = matrices.sum(axis=0) / total if matrix else None
         return Confusion(self.rows, diagonal.sum(axis=0) / total, columns.sum(axis=0) / total, full)
 
     def _of_one_class(self, gains: Gains, alone: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return diagonals and column sums (B, K), filled for the gains that have coefficients for one class only."""
-        K, total = self.table.n_classes, self._total
+        K, truth = self.table.n_classes, kernel_truth(self.table, self.model_share)
         mine = np.flatnonzero(alone >= 0)
         k = alone[mine]
         first, second = gain_coefficients(gains, self.table.proba.dtype)
         assert second is not None
         a, b = first[mine, k], second[mine, k]
+        # where the class does not win, all others score zero, and the largest index of them does
         rest = np.where(k == K - 1, K - 2, K - 1)
         always = np.where(k < rest, b > 0, b >= 0)
         listed = np.argsort(k, kind="stable")
         begin = np.searchsorted(k[listed], np.arange(K + 1))
         edges = self._edges(3 * len(mine))
         moved = np.zeros((len(edges) - 1, len(mine), 3))
-        kernel: Any = kernels.scan_alone
+        scan_alone = kernels.scan_alone
 
         def work(part: int) -> None:
-            kernel(*self._arrays, edges[part], edges[part + 1], begin, listed, a, b, always, rest,
-                   self.model_share, self._labels, self._weight, moved[part])  # fmt: skip
+            scan_alone(*arrays_of(self.table.proba), edges[part], edges[part + 1], begin, listed, a, b, always, rest,
+                       *truth, moved[part])  # fmt: skip
 
         run_parts(work, len(moved))
-        weight, own, others = moved.sum(axis=0).T / total
+        weight, own, others = moved.sum(axis=0).T / self.table.weight_total
         diagonal, columns = np.zeros((len(gains), K)), np.zeros((len(gains), K))
         # a difference of sums may end a rounding below zero
         rows = self.rows
@@ -153,17 +137,7 @@ class SparseOracle:
 
         The number depends on the table and the gains alone, never on the threads.
         """
-        n, stored = self.table.n_rows, len(self._arrays[2])
+        n, stored = self.table.n_rows, self.table.proba.nnz
         pays = (n + stored) // (4 * self.table.n_classes)
         parts = min(MOST_PARTS, -(-n // PART_ROWS), pays, PART_CELLS // max(cells, 1))
         return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64)
-
-
-def _alone(gains: Gains, dtype: np.dtype[Any]) -> NDArray[np.int64]:
-    """Return for each gain the only class that has a coefficient, -1 where there is none or more than one."""
-    alone = np.full(len(gains), -1)
-    if gains.full is not None or gains.power or gains.has_further:
-        return alone
-    a, b = gain_coefficients(gains, dtype)
-    used = (a != 0) | (b != 0)
-    return np.where(used.sum(axis=1) == 1, used.argmax(axis=1), alone)

@@ -1,0 +1,262 @@
+"""Metrics along a line: a trade-off with another metric, a threshold, and the scans of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array
+from confmax.evaluate.evidence import tuned_on
+from confmax.evaluate.protocols import convergence
+from confmax.evaluate.thresholds import Mark, threshold_curve
+from confmax.evaluate.trade_off import trade_off
+from confmax.evaluate.uncertainty import AnyMetric, by_prior
+from confmax.metrics import Metric, resolve
+from confmax.metrics.alignment import aligned
+from confmax.oracle import make_oracle
+from confmax.plotting.shared import OfRows, axes_of, fitted, palette, weights_of
+from confmax.rule import DecisionRule
+from confmax.solution import Solution
+from confmax.tables import Table, make_table
+
+STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule, and half of it beyond
+# the shape and the colour of the points of each rule
+RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
+
+
+class TradeOffDisplay(OfRows):
+    """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
+
+    `from_solution` takes the second metric as ``other``, by default "accuracy", and refuses rules that are no set of
+    weights on probabilities.
+
+    Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
+    t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead.
+    If the rule decides one of several classes by its probability alone, the scores go linearly from those of argmax to
+    those of the rule, and beyond the rule the log odds of its threshold are ``t`` times as large.
+
+    Parameters
+    ----------
+    steps, tuned, other : ndarray (S,)
+        ``t``, the tuned metric and the other one.
+    plain : tuple of float
+        Both metrics of ``argmax(p / prior)``.
+    labels : tuple of str
+        Names of the metrics.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import TradeOffDisplay
+    >>> P, y = [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> solution = confmax.maximize("g_mean", P, y, calibration=None)
+    >>> float(TradeOffDisplay.from_solution(solution, P, y).other[0])
+    0.75
+    """
+
+    def __init__(
+        self, *, steps: Array, tuned: Array, other: Array, plain: tuple[float, float], labels: tuple[str, str]
+    ) -> None:
+        self.steps, self.tuned, self.other, self.plain, self.labels = steps, tuned, other, plain, labels
+
+    @classmethod
+    def _on_table(cls, solution: Solution, table: Table, *, other: str | Metric = "accuracy") -> TradeOffDisplay:
+        rule, second = solution.rule, resolve(other)
+        weights_of(rule)  # refuses other rules: the report draws their way by another path
+        mode = "labels" if table.has_labels else "model"
+        metrics = (solution.metric, second)
+        way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
+        assert way is not None
+        # p/prior stands on the probabilities that the way is drawn on
+        calibrated = table.calibrated(rule.calibrator)
+        prior = table.label_weight() if table.has_labels else calibrated.mean_probability()
+        matrix = any(metric.statistics == "matrix" for metric in metrics)
+        plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
+        at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
+        return cls(steps=way.steps, tuned=way.tuned, other=way.other, plain=(at_plain[0], at_plain[1]),
+                   labels=(repr(metrics[0]), repr(second)))  # fmt: skip
+
+    def plot(self, ax: Any = None) -> TradeOffDisplay:
+        """Draw into axes ``ax``, new ones by default."""
+        self.figure_, self.ax_ = axes_of(ax)
+        # the rule itself is the step t = 1, which may be missed by rounding
+        at = int(np.argmin(np.abs(self.steps - 1.0)))
+        colours = palette(self.ax_)
+        self.ax_.plot(self.other, self.tuned, "-", color=colours["line-strong"])
+        points = ((self.other[0], self.tuned[0]), self.plain[::-1], (self.other[at], self.tuned[at]))
+        for (name, (shape, colour)), point in zip(RULES.items(), points, strict=True):
+            self.ax_.plot(*point, shape, color=colours[colour], label=name)
+        self.ax_.set(xlabel=self.labels[1], ylabel=self.labels[0])
+        self.ax_.legend()
+        return self
+
+
+class ThresholdDisplay(OfRows):
+    """A metric against the threshold on the positive class's probability, with the points of three rules.
+
+    The positive class is the second column, or the one that the metric is of. Thresholds are on the raw
+    probabilities: the calibration of the rule is undone. If the rows are those that the solution was found on, ``rows``
+    and the title say so. argmax has its point at .5, ``argmax(p / prior)`` at the share
+    of the positive class.
+
+    Parameters
+    ----------
+    thresholds, values : ndarray (T,)
+        The metric if the positive class is decided where its probability is at least the threshold. At the last
+        threshold, 1, it is never decided.
+    marks : sequence of Mark
+        ``name``, ``threshold``, ``value`` and ``share`` of argmax, p/prior and the rule; a rule that decides at random
+        has one for each threshold that it draws.
+    positive : str
+        Name of the positive class.
+    metric : str
+        Name of the metric.
+    rows : str
+        Which rows the line is estimated on, and from what: the title of the picture.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import ThresholdDisplay
+    >>> P, y = [[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]] * 10, [0, 0, 1, 1] * 10
+    >>> solution = confmax.maximize("f1", P, y, confusion="labels", calibration=None)
+    >>> display = ThresholdDisplay.from_solution(solution, P, y)
+    >>> {mark.name: round(mark.value, 3) for mark in display.marks}
+    {'argmax': 0.667, 'p/prior': 0.667, 'tuned rule': 1.0}
+    >>> display.rows
+    'labels of the 40 tuning rows'
+    """
+
+    def __init__(
+        self, *, thresholds: Array, values: Array, marks: Sequence[Mark], positive: str, metric: str, rows: str
+    ) -> None:
+        self.thresholds, self.values, self.marks = thresholds, values, tuple(marks)
+        self.positive, self.metric, self.rows = positive, metric, rows
+
+    @classmethod
+    def from_rule(
+        cls,
+        rule: DecisionRule,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        metric: AnyMetric | None = None,
+        sample_weight: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> ThresholdDisplay:
+        """Draw the curve on ``proba`` (n, 2) with the points of ``rule`` into ``ax``.
+
+        With labels ``y`` (n,) the line counts them, weighted by ``sample_weight`` (n,); without labels it is the
+        expectation by the probabilities, calibrated as the rule calibrates them. Pass rows that the rule was not tuned
+        on: on its tuning rows its point is optimistic. ``metric`` is by default what the rule was tuned for.
+
+        Raises
+        ------
+        ValueError
+            If there are more than two classes or decisions, if the rule does not decide the positive class from some
+            probability on, or if it names no metric of the catalogue and ``metric`` is None.
+        """
+        try:
+            chosen = resolve(rule.metric if metric is None else metric)
+        except ValueError as error:
+            raise ValueError(f"{error}; pass metric=, what the curve is of") from None
+        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
+        return cls._of(rule, table, chosen, "").plot(ax=ax)
+
+    @classmethod
+    def _on_table(cls, solution: Solution, table: Table) -> ThresholdDisplay:
+        # a value on tuning rows is optimistic: the title says which rows these are
+        return cls._of(solution.rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "")
+
+    @classmethod
+    def _of(cls, rule: DecisionRule, table: Table, metric: Metric, which: str) -> ThresholdDisplay:
+        curve = None
+        if table.n_classes == rule.n_decisions == 2:
+            metric = aligned(metric, table.classes)
+            metric.check_table(2, 2)
+            curve = threshold_curve(rule, table.dense("a plot"), metric)
+        if curve is None:
+            raise ValueError(
+                f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
+                f"probability on; this rule has {rule.n_classes} classes and {rule.n_decisions} decisions"
+            )
+        source = "labels of" if table.has_labels else "probabilities of"
+        rows = f"{source} the {table.n_rows:,} {which}rows"
+        return cls(thresholds=curve.thresholds, values=curve.values, marks=curve.marks, positive=curve.positive,
+                   metric=repr(metric), rows=rows)  # fmt: skip
+
+    def plot(self, ax: Any = None) -> ThresholdDisplay:
+        """Draw the line and the points into axes ``ax``, new ones by default."""
+        self.figure_, self.ax_ = axes_of(ax)
+        colours = palette(self.ax_)
+        self.ax_.plot(self.thresholds, self.values, color=colours["line-strong"], zorder=1)
+        for mark in self.marks:
+            shape, colour = RULES[mark.name]
+            share = "" if mark.share == 1 else f", {mark.share:.0%} of decisions"
+            label = f"{mark.name}, from {mark.threshold:.3g}{share}"
+            self.ax_.plot(mark.threshold, mark.value, shape, color=colours[colour], label=label, linestyle="none")
+        self.ax_.set(
+            xlabel=f"threshold on the probability of {self.positive}", ylabel=self.metric, title=f"On the {self.rows}"
+        )
+        # the points of rules that decide always or never lie at the ends, and are drawn whole
+        self.ax_.set_xlim(-0.02, 1.02)
+        self.ax_.legend()
+        return self
+
+
+class ConvergenceDisplay:
+    """The best value and the upper bound after each scan of the table.
+
+    Parameters
+    ----------
+    passes : ndarray (S,)
+        Number of scans of the table after each step.
+    values : ndarray (S,)
+        The best value so far.
+    bounds : ndarray (S,)
+        The lowest upper bound so far, NaN where there is none.
+    metric : str
+        Name of the metric that was maximised.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import ConvergenceDisplay
+    >>> solution = confmax.maximize("g_mean", [[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]])
+    >>> ConvergenceDisplay.from_solution(solution).ax_.get_xlabel()
+    'scans of the table'
+    """
+
+    def __init__(self, *, passes: NDArray[Any], values: Array, bounds: Array, metric: str) -> None:
+        self.passes, self.values, self.bounds, self.metric = passes, values, bounds, metric
+
+    @classmethod
+    def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:
+        """Draw how the search for ``solution`` went into ``ax``."""
+        passes, values, bounds = convergence(solution)
+        return cls(passes=passes, values=values, bounds=bounds, metric=repr(solution.metric)).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
+        """Draw how the search of ``estimator``, a fitted `MetricClassifierCV`, went into ``ax``."""
+        return cls.from_solution(fitted(estimator), ax=ax)
+
+    def plot(self, ax: Any = None) -> ConvergenceDisplay:
+        """Draw into axes ``ax``, new ones by default. The optimum lies in the band between value and bound."""
+        self.figure_, self.ax_ = axes_of(ax)
+        colours = palette(self.ax_)
+        # the starting rules are known from the first pass on
+        x = np.append(self.passes, self.passes[-1] + 0.5)
+        value, bound = (np.append(line, line[-1]) for line in (self.values, self.bounds))
+        self.ax_.step(x, value, where="post", color=colours["accent"], label="best rule so far")
+        # on labels nothing is proved, and there is no bound to draw
+        if np.isfinite(bound).any():
+            self.ax_.step(x, bound, where="post", linestyle="--", color=colours["second"], label="upper bound")
+            gap = f"gap ({bound[-1] - value[-1]:.1e} at the end)"
+            self.ax_.fill_between(x, value, bound, step="post", alpha=0.15, color=colours["accent"], label=gap)
+        self.ax_.set(xlabel="scans of the table", ylabel=self.metric)
+        self.ax_.legend(loc="lower right")
+        return self
