@@ -309,6 +309,8 @@ LABEL = click.option("--label", metavar="COL", required=True, shell_complete=col
 COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
                         help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
                              "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
+SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
+                      help="Second metric of the page's trade-off.")  # fmt: skip
 SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
                       help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
 SEP = click.option("--sep", callback=_separator, metavar="MARK",
@@ -379,6 +381,7 @@ def one_result(as_json: bool, *outputs: Path | None) -> None:
 def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[metrics.Metric], dict[str, Any]]:
     """Take the metrics and the settings of the bootstrap out of a command's options."""
     names, params = options.pop("names"), options.pop("params")
+    # which of several metrics a parameter is for cannot be told
     if params and len(names) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
     if "linear" in names:
@@ -430,6 +433,7 @@ def command_line(context: click.Context, command: str = "", only: Sequence[str] 
     words = (command or context.command_path).split()
     for parameter in context.command.params:
         name = parameter.name or ""
+        # defaults are left out, so that the line is as short as the one that was typed
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if not given or (only is not None and name not in only):
             continue

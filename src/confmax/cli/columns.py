@@ -358,9 +358,8 @@ def _numeric(frame: Frame, numeric: Sequence[str], rule_classes: Sequence[str]) 
 
 def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
     """Return the columns side by side (n, K)."""
-    block = None if place.block is None else frame.block(place.block)
-    if block is not None:
-        return block
+    if place.block is not None:
+        return np.asarray(frame.block(place.block))
     if len(place.names) < 2:
         found = f"one column of probabilities ({place.names[0]})" if place.names else "no column of probabilities"
         raise ValueError(

@@ -30,8 +30,7 @@ FOLDS = 5
 @click.option("--metric", metavar="NAME", shell_complete=app.metric_names,
               help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
 @app.PARAM
-@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=app.metric_names,
-              help="The metric of the trade-off.")  # fmt: skip
+@app.SECOND
 @app.table_options
 @app.REPLICATES
 @app.LEVEL
