@@ -12,11 +12,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.results import write_section
+from benchmarks.harness import figures, load, markdown, report
 from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
 from confmax.calibration.scaling import FLOOR, Sample, fit_power, fit_vector, log_table, one_power
 from confmax.oracle import make_table
@@ -36,10 +35,7 @@ def large_table(n, K, seed=0):
 
 def seconds():
     choose(large_table(1000, 3))
-    lines = [
-        "rows | classes | kind | seconds, choice and fit | processor seconds | log loss before | after, held out",
-        "---:|---:|---|---:|---:|---:|---:",
-    ]
+    rows = []
     for n, K in SIZES:
         table = large_table(n, K)
         times, work = [], []
@@ -48,18 +44,20 @@ def seconds():
             found = choose(table)
             times.append(time.perf_counter() - start)
             work.append(time.process_time() - began)
-        lines.append(
-            f"{n} | {K} | {found.kind} | {min(times):.2f} | {min(work):.2f} | {found.cv_log_loss_before:.4f} | "
-            f"{found.cv_log_loss_after:.4f}"
-        )
-    return "\n".join(lines)
+        losses = figures([found.cv_log_loss_before, found.cv_log_loss_after])
+        rows.append([found.kind, n, K, *figures([min(times), min(work)], ".2f"), *losses])
+    head = ["kind", "rows", "classes", "seconds, choice and fit", "processor seconds", "log loss before",
+            "after, held out"]  # fmt: skip
+    return markdown(head, rows)
 
 
-def one_table(path):
-    data = np.load(path)
-    K = data["P_tune"].shape[1]
-    tune = make_table(data["P_tune"], data["y_tune"], None, range(K))
-    test = make_table(data["P_test"], data["y_test"], None, range(K))
+def both(data):
+    """Return the table to tune on and the one to score on."""
+    return [make_table(P, y, None, range(data.K)) for P, y in ((data.P, data.y), (data.Q, data.z))]
+
+
+def one_table(data):
+    tune, test = both(data)
     found = choose(tune)
     after = {kind: log_loss(test.calibrated(choose(tune, kind).calibrator)) for kind in ("temperature", "vector")}
     after["none"] = log_loss(test)
@@ -72,33 +70,29 @@ def own(table):
     return np.maximum(table.proba[np.arange(table.n_rows), table.labels].astype(float), 1e-12)
 
 
-def real_tables(folder):
-    lines = [
-        "table | kind | tuning, before | tuning, after (held out) | test, before | test, after | change on test, "
-        "standard error | none, temperature, vector on test",
-        "---|---|---:|---:|---:|---:|---:|---:",
-    ]
+def real_tables(tables):
+    head = ["table", "kind", "tuning, before", "tuning, after (held out)", "test, before", "test, after",
+            "change on test, standard error", "none, temperature, vector on test"]  # fmt: skip
+    rows = []
     changed = worse = clearly = best = 0
     changes = []
-    for path in sorted(Path(folder).glob("*.npz")):
-        found, after, error = one_table(path)
+    for data in tables:
+        found, after, error = one_table(data)
         change = after[found.kind] - after["none"]
         changes.append(change)
         changed += found.kind != "none"
         worse += change > 0
         clearly += change > 2 * error
         best += after[found.kind] <= min(after.values())
-        lines.append(
-            f"{path.stem} | {found.kind} | {found.cv_log_loss_before:.4f} | {found.cv_log_loss_after:.4f} | "
-            f"{after['none']:.4f} | {after[found.kind]:.4f} | {change:+.4f} ({error:.4f}) | "
-            f"{after['none']:.4f}, {after['temperature']:.4f}, {after['vector']:.4f}"
-        )
+        losses = [found.cv_log_loss_before, found.cv_log_loss_after, after["none"], after[found.kind]]
+        every = figures(after[kind] for kind in ("none", "temperature", "vector"))
+        rows.append([data.stem, found.kind, *figures(losses), f"{change:+.4f} ({error:.4f})", ", ".join(every)])
     told = (
         f"{changed} of {len(changes)} tables are changed; on test rows the log loss is worse than without calibration "
         f"on {worse}, by more than two standard errors on {clearly}; mean change {np.mean(changes):+.4f}, median "
         f"{np.median(changes):+.4f}; the kind chosen is the best of the three on test on {best}."
     )
-    return told + "\n\n" + "\n".join(lines)
+    return told + "\n\n" + markdown(head, rows, words=2)
 
 
 def without_floor(table, kind):
@@ -110,40 +104,36 @@ def without_floor(table, kind):
     return VectorScaling(*fit_vector(rows, one_power(power, table.n_classes)))
 
 
-def floors(folder):
+def floors(tables):
     """Return what the floor changes on the rows not fitted on: both halves of every table, each fitted once."""
-    lines = [
-        "kind | log loss, lowest floor | fitted floor | accuracy, lowest floor | fitted floor",
-        "---|---:|---:|---:|---:",
-    ]
+    head, lines = ["kind", "log loss, lowest floor", "fitted floor", "accuracy, lowest floor", "fitted floor"], []
     largest = (0.0, "")
     for kind in ("temperature", "vector"):
         rows = []
-        for path in sorted(Path(folder).glob("*.npz")):
-            data = np.load(path)
-            classes = range(data["P_tune"].shape[1])
-            halves = [make_table(data[f"P_{part}"], data[f"y_{part}"], None, classes) for part in ("tune", "test")]
-            for own_half, other in (halves, halves[::-1]):
-                made = [other.calibrated(c) for c in (without_floor(own_half, kind), fit(own_half, kind))]
-                hits = [float((table.proba.argmax(axis=1) == table.labels).mean()) for table in made]
-                rows.append([*(log_loss(table) for table in made), *hits])
-                raw = float((other.proba.argmax(axis=1) == other.labels).mean())
-                largest = max(largest, (raw - hits[0], f"{path.stem}, {kind}: {raw:.4f} raw, {hits[0]:.4f} with the "
-                                                       f"lowest floor, {hits[1]:.4f} with the fitted one"))  # fmt: skip
-        lines.append(f"{kind} | " + " | ".join(f"{mean:.4f}" for mean in np.mean(rows, axis=0)))
+        for data in (part for each in tables for part in (each, each.turned())):
+            half, other = both(data)
+            made = [other.calibrated(c) for c in (without_floor(half, kind), fit(half, kind))]
+            hits = [float((table.proba.argmax(axis=1) == table.labels).mean()) for table in made]
+            rows.append([*(log_loss(table) for table in made), *hits])
+            raw = float((other.proba.argmax(axis=1) == other.labels).mean())
+            largest = max(largest, (raw - hits[0], f"{data.stem}, {kind}: {raw:.4f} raw, {hits[0]:.4f} with the "
+                                                   f"lowest floor, {hits[1]:.4f} with the fitted one"))  # fmt: skip
+        lines.append([kind, *figures(np.mean(rows, axis=0))])
     told = "What the floor changes, mean over both halves of every table, each scored on the half it was not fitted on."
-    return "\n\n".join([told, "\n".join(lines), f"Largest loss of accuracy without it: {largest[1]}."])
+    return "\n\n".join([told, markdown(head, lines), f"Largest loss of accuracy without it: {largest[1]}."])
 
 
 def main(folder):
-    text = (
+    tables = load(folder)
+    report(
+        "calibration",
         f"`python -m benchmarks.calibration FOLDER`: `calibration='auto'`, log loss in nats, {os.cpu_count()} cores. "
-        f"Seconds are for choosing by five folds and fitting, float32, compiled "
-        f"code warm; of three runs the shortest where n K <= 4M, with its processor time.\n\n"
-        f"{seconds()}\n\n{real_tables(folder)}\n\n{floors(folder)}"
+        f"Seconds are for choosing by five folds and fitting, float32, compiled code warm; of three runs the shortest "
+        f"where n K <= 4M, with its processor time.",
+        seconds(),
+        real_tables(tables),
+        floors(tables),
     )
-    write_section("calibration", text)
-    print(text)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import confmax
-from benchmarks.results import write_section
+from benchmarks.harness import report
 from confmax.optimize import BayesCG, BruteForce
 from confmax.populations import atoms_example, continuous_example, population_confusion
 from confmax.theory import rho_schedule, split_sizes
@@ -130,7 +130,7 @@ def plot(continuous, atoms, path):
     figure.savefig(path, dpi=80)
 
 
-def report(title, found, optima):
+def table_of(title, found, optima):
     """Return a table of median regrets with the 10-90 % range at the largest size."""
     lines = [f"{title} | optimum | method | " + " | ".join(f"m = {m}" for m in SIZES) + " | 10 to 90 %, largest m"]
     lines.append("---|---:|---" + "|---:" * (len(SIZES) + 1) + "|")
@@ -149,20 +149,17 @@ def main(path):
         atoms, atom_optima = measure(atoms_example(), MEANS, ("brute force", "BayesCG", "default"))
     plot(continuous, atoms, path)
     seconds = time.process_time() - start
-    text = (
+    report(
+        "consistency",
         f"`python -m benchmarks.consistency` ({seconds:.0f} s of processor time): psi-regret on the population "
         f"(certified optimum minus the rule's value), median of {len(SEEDS)} samples of m rows, "
         f"half for logistic regression, half for the "
         f"rule. BayesCG: {KAPPA:g} m rounds, additive smoothing rho(m) of Corollary 13 with scale {SCALE:g}; default: "
-        f"`maximize(metric, P, y)`; brute force: `BruteForce(resolution=12)`.\n\n"
-        + report("continuous", continuous, optima)
-        + "\n\n"
-        + report("three atoms", atoms, atom_optima)
-        + "\n\n"
-        + reading(continuous, atoms)
+        f"`maximize(metric, P, y)`; brute force: `BruteForce(resolution=12)`.",
+        table_of("continuous", continuous, optima),
+        table_of("three atoms", atoms, atom_optima),
+        reading(continuous, atoms),
     )
-    write_section("consistency", text)
-    print(text)
 
 
 def reading(continuous, atoms):

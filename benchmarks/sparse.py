@@ -8,16 +8,17 @@ section "sparse" of benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 import warnings
+from functools import partial
 
 import numba
 import numpy as np
 import scipy.sparse as sp
 
 import confmax
-from benchmarks.results import write_section
+from benchmarks._speed_tools import seconds_of
+from benchmarks.harness import report
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
 
@@ -43,12 +44,7 @@ def table(n, K, seed=0):
 
 def median_seconds(work):
     work()
-    taken = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - start)
-    return float(np.median(taken))
+    return float(np.median([seconds_of(work)[0] for _ in range(REPEATS)]))
 
 
 def gains(K):
@@ -86,9 +82,9 @@ def beside_dense(n=50_000, K=1000):
     for name in ("cohen_kappa", "macro_f1"):
         taken, values = [], []
         for given in (dense, csr):
-            start = time.perf_counter()
-            solution = confmax.maximize(name, given, y, confusion="model", calibration=None)
-            taken.append(time.perf_counter() - start)
+            tune = partial(confmax.maximize, name, given, y, confusion="model", calibration=None)
+            seconds, solution = seconds_of(tune)
+            taken.append(seconds)
             values.append(solution.value)
         lines.append(f"maximize {name}, s | {taken[0]:.2f} | {taken[1]:.2f}")
         lines.append(f"its value | {values[0]:.9f} | {values[1]:.9f}")
@@ -106,11 +102,10 @@ def whole_runs(n=200_000, K=100_000):
     ]
     for name in ("accuracy", "balanced_accuracy", "cohen_kappa", "micro_f1", "mcc", "macro_f1", "h_mean"):
         for mode in ("model", "blend"):
-            start = time.perf_counter()
-            found = confmax.maximize(name, csr, y, confusion=mode, max_passes=MOST_PASSES)
-            seconds = time.perf_counter() - start
+            tune = partial(confmax.maximize, name, csr, y, confusion=mode)
+            seconds, found = seconds_of(partial(tune, max_passes=MOST_PASSES))
             tracemalloc.start()
-            confmax.maximize(name, csr, y, confusion=mode, max_passes=4)
+            tune(max_passes=4)
             peak = tracemalloc.get_traced_memory()[1] / 1e6
             tracemalloc.stop()
             gap = "" if found.gap is None else f"{found.gap:.1e}"
@@ -128,9 +123,8 @@ def solvers(n=20_000):
         csr, _ = table(n, K)
         for name, own in (("h_mean", "fully_corrective"), ("q_mean", "fully_corrective"), ("min_recall", "max_min")):
             for solver in (own, "frank_wolfe"):
-                start = time.perf_counter()
-                found = confmax.maximize(name, csr, solver=solver, randomized=True)
-                seconds = time.perf_counter() - start
+                tune = partial(confmax.maximize, name, csr, solver=solver, randomized=True)
+                seconds, found = seconds_of(tune)
                 lines.append(
                     f"{name} | {K} | {solver} | {found.value:.6f} | {found.gap:.1e} | {found.n_passes} | {seconds:.1f}"
                 )
@@ -140,7 +134,8 @@ def solvers(n=20_000):
 
 def main():
     warnings.filterwarnings("ignore", message=".* divides by class sizes")
-    parts = [
+    report(
+        "sparse",
         f"`python -m benchmarks.sparse`: ten stored float32 probabilities per row, int32 indices, medians of "
         f"{REPEATS}, {numba.get_num_threads()} threads.",
         "One gain with a weight and an offset per class; `check` validates the table, a pass decides all rows and "
@@ -153,8 +148,7 @@ def main():
         "Metrics of the recalls where there are many classes, model confusion, a randomised rule: `solver='auto'` "
         "takes the conditional gradient above 500 classes for min_recall, above 2000 for the others.",
         "\n".join(solvers()),
-    ]
-    write_section("sparse", "\n\n".join(parts))
+    )
 
 
 if __name__ == "__main__":

@@ -347,9 +347,12 @@ def test_command_line_refuses_and_warns(tmp_path, monkeypatch):
     _, stderr = run(*write(["a", "b", "z"], values[y]), code=2)
     assert "t.csv has no column 'c'" in stderr
     _, stderr = run(*write(["p_a", "p_b", "p_z"], values[y]), code=2)
-    assert "some of the columns p_a, p_b, p_z are named like classes (a, b, c) and some are not" in stderr
+    assert (
+        "no column is named like the class 'c', and no class like the column 'p_z'; name the columns of the classes"
+        in stderr
+    )
     _, stderr = run(*write(["1.0", "1.00", "3"], y + 1), code=2)
-    assert "two columns of t.csv are named like the class 1 (1.0 and 1.00); name the columns" in stderr
+    assert "two columns of t.csv are named like the class 1 ('1.0' and '1.00'); name the columns" in stderr
     _, stderr = run(*write(["u", "v", "w"], y))
     assert (
         "no column is named like a class: sorted labels were assigned to the columns in order (u = 0, v = 1, w = 2)"

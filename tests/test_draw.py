@@ -132,7 +132,8 @@ def test_hashes_are_the_definition(n, K, dtype):
     check_rows(P, hashes=scanned)
     for found in (row_hashes(P), scanned, row_hashes(csr_array(P)), row_hashes(np.where(P == 0, -0.0, P))):
         np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(MemoryTable(ARRAYS, P.astype(np.float32), None, None, ()).row_hashes(), expected)
+    table = MemoryTable(ARRAYS, P.astype(np.float32), labels=None, weight=None, classes=())
+    np.testing.assert_array_equal(table.row_hashes(), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,7 +8,7 @@ import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import kind_of, pooled, tuned_on
-from confmax.evaluate.reliability import reliability
+from confmax.evaluate.figures import reliability
 from confmax.evaluate.trade_off import way
 from confmax.evaluate.uncertainty import plain_rules
 from confmax.oracle import make_table

@@ -298,7 +298,7 @@ def test_a_solver_holds_its_promises_on_tensors():
     metric = metrics.get("cohen_kappa")
     P = torch.from_numpy(simplex(np.random.default_rng(19), 80, 3))
     found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True))
-    again = make_oracle(MemoryTable(ARRAYS, P.numpy(), None, None, (0, 1, 2)), backend="numpy")
+    again = make_oracle(MemoryTable(ARRAYS, P.numpy(), labels=None, weight=None, classes=(0, 1, 2)), backend="numpy")
     assert found.value == pytest.approx(float(metric.values(found.rule.evaluate(again))), abs=1e-12)
     assert found.gap <= 1e-6
 

@@ -96,7 +96,9 @@ def test_statistics_equal_the_reference(dtype, mode, share, weighted):
     y, weight = rng.integers(0, 5, 700), rng.random(700) * 1e-5 if weighted else None
     oracle = make_oracle(make_table(P, torch.from_numpy(y), weight, range(5)), mode, model_share=share)
     held = (P.double() if dtype == torch.float64 else P.float()).numpy()
-    reference = NumpyOracle(MemoryTable(ARRAYS, held, y, weight, tuple(range(5))), oracle.model_share)
+    reference = NumpyOracle(
+        MemoryTable(ARRAYS, held, labels=y, weight=weight, classes=tuple(range(5))), oracle.model_share
+    )
     assert isinstance(oracle, _torch.TorchOracle)
     np.testing.assert_allclose(oracle.rows, reference.rows, atol=1e-14)
     for form in FORMS:
@@ -237,7 +239,7 @@ for K in (2, 5, 33):
             table = DeviceRows(wide[:, :K], rng.integers(0, K, 300), weight)
             for share in (1.0, 0.0, 0.3):
                 for further in (0, 2):
-                    first, second = _torch.device_gains(_torch._trial_gains(K, further), table)
+                    first, second = _torch.device_gains(_torch._trial_gains(K, further), table.proba)
                     plain = _torch.scan(table, share, first, second)
                     kernel = _triton.fused_scan(table, share)(first, second)
                     for name in ("columns", "model", "hits"):

@@ -11,12 +11,14 @@ import csv
 import difflib
 import errno
 import glob
+import io
 import os
 import re
+import shlex
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -24,6 +26,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from confmax import metrics
@@ -306,6 +309,8 @@ LABEL = click.option("--label", metavar="COL", required=True, shell_complete=col
 COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
                         help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
                              "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
+SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
+                      help="Second metric of the page's trade-off.")  # fmt: skip
 SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
                       help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
 SEP = click.option("--sep", callback=_separator, metavar="MARK",
@@ -376,6 +381,7 @@ def one_result(as_json: bool, *outputs: Path | None) -> None:
 def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[metrics.Metric], dict[str, Any]]:
     """Take the metrics and the settings of the bootstrap out of a command's options."""
     names, params = options.pop("names"), options.pop("params")
+    # which of several metrics a parameter is for cannot be told
     if params and len(names) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
     if "linear" in names:
@@ -420,3 +426,28 @@ def save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
     check_rule_output(out, force)  # tuning may have taken hours
     write_file(out, rule.to_json().encode())
     return str(out)
+
+
+def command_line(context: click.Context, command: str = "", only: Sequence[str] | None = None) -> str:
+    """Return the command line of a context, with the options that were given; ``only`` these for another command."""
+    words = (command or context.command_path).split()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        # defaults are left out, so that the line is as short as the one that was typed
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not given or (only is not None and name not in only):
+            continue
+        value = context.params.get(name)
+        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
+        if isinstance(value, tuple):
+            # names as an option takes them: commas between, and quotes around a name that holds one
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow(value)
+            values = list(value) if parameter.multiple else [line.getvalue()]
+        option = [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words += option
+            continue
+        for one in values:
+            words += [*option, f"{one:g}" if isinstance(one, float) else str(one)]
+    return shlex.join(words)

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from confmax.cli.csvs import as_names
 from confmax.cli.tables import Frame, no_column
 from confmax.tables import checked_probabilities
-from confmax.tables.columns import assignment, find, first_repeated, is_numbered
+from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
 
 LONGEST_NAME = 100  # characters of a name in a list of names
 ONE = "a single column with --score"
+IN_ORDER = "name the columns of the classes in their order with --columns"
 PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
 
 
@@ -294,15 +295,10 @@ def _choose(
     if blocks:
         return _named(frame, tuple(blocks))
     # from here on no choice is certain: whatever may be meant otherwise is refused with the option that says it
-    if found.twice is not None:
-        name, one, other = found.twice
-        raise ValueError(
-            f"two columns of {frame.path} are named like the class {name} ({one} and {other}); name the columns of the "
-            f"classes in their order with --columns"
-        )
-    if found.own:
-        way_out = "it, or name the columns of the classes in their order with --columns"
-        raise no_column(str(found.missing[0]), frame, way_out + (f", or {ONE}" if len(classes) == 2 else ""))
+    if found.own and found.twice is None:
+        way_out = f"it, or {IN_ORDER}" + (f", or {ONE}" if len(classes) == 2 else "")
+        raise no_column(str(found.missing[0]), frame, way_out)
+    refuse_part(found, numeric, IN_ORDER, of=str(frame.path), of_two=IN_ORDER)
     if len(classes) == 2:
         named = [(column, name) for column in numeric for name in classes if is_named_like(column, name)]
         # columns that do not sum to one are no table: the one that is named like a class may be alone
@@ -362,9 +358,8 @@ def _numeric(frame: Frame, numeric: Sequence[str], rule_classes: Sequence[str]) 
 
 def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
     """Return the columns side by side (n, K)."""
-    block = None if place.block is None else frame.block(place.block)
-    if block is not None:
-        return block
+    if place.block is not None:
+        return np.asarray(frame.block(place.block))
     if len(place.names) < 2:
         found = f"one column of probabilities ({place.names[0]})" if place.names else "no column of probabilities"
         raise ValueError(
@@ -397,11 +392,10 @@ def _class_names(
         mixed = len({isinstance(name, str) for name in named}) > 1
         return (as_names(found.names).tolist() if mixed else named), ()
     by_hand = place.how == "named" or is_numbered(place.names)
-    if (found.own or found.twice) and not (wanted and by_hand):
-        raise ValueError(
-            f"some of the columns {joined(place.names)} are named like classes ({joined(known)}) and some are not; "
-            f"name the columns of the classes in their order with --columns and --classes"
-        )
+    # who names columns and classes has said which belongs to which, whatever they are called
+    if not (wanted and by_hand):
+        way_out = f"{IN_ORDER} and --classes"
+        refuse_part(found, place.names, way_out, of="the file", of_two=way_out)
     if wanted:
         classes, is_certain, what, option = wanted, stated or by_hand, "the rule's classes", "--columns"
     else:

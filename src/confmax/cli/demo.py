@@ -44,6 +44,7 @@ def demo(out: Path | None, force: bool, as_json: bool) -> None:
     """
     app.one_result(as_json, out)
     app.check_rule_output(out, force)
+    # each step tunes a rule for every fold, so that the bar has something to show from the start
     with Bar("tuning", "steps", after=0) as bar:
         rule, document = demonstrate(bar.update)
     document["rule_file"] = app.save_rule(rule, out, force)

@@ -207,6 +207,7 @@ def _example(rule: DecisionRule, proba: Sequence[float]) -> Document:
     checked = rule.checked(row)
     P = np.asarray(apply_calibrator(rule.calibrator, checked))
     x, scores = _scores(rule, P[0])
+    # the row as it was given is decided by the rule itself; the scores above only explain that
     decided = rule.decision_probabilities(row)[0]
     names = [str(name) for name in rule.class_names]
     return {
@@ -291,6 +292,7 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
             if len(names) > WIDEST:
                 page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
                 continue
+            # adding zero makes 0 of -0, which a cost of nothing is as a gain
             table = [
                 [name, *(f"{gain + 0.0:.4g}" for gain in row)] for name, row in zip(classes, part["gains"], strict=True)
             ]
@@ -345,6 +347,7 @@ def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str
     example, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
     yes, k = example["decision"] == name, names.index(name)
     scores = np.array(example["scored"])
+    # below every probability: the class is not a rival of its own
     scores[k] = -1.0
     other = _last_largest(scores)
     cells = ["" for _ in names]

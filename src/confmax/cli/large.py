@@ -76,6 +76,7 @@ def _labels(path: Path, label: str | None) -> list[Any]:
 
 def _mapped_rows(path: Path, options: TableOptions, progress: Progress | None) -> FileRows:
     source = open_table(path, label=options.label, weight=options.weight, progress=progress)
+    # labels are read only to give names from --classes the type of the labels
     labels = distinct_labels(source).tolist() if options.classes and source.has_labels else []
     classes = tuple(class_order(options, (), labels)) or tuple(range(source.n_classes))
     if options.columns or options.positive:

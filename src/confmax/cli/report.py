@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
@@ -34,8 +30,7 @@ FOLDS = 5
 @click.option("--metric", metavar="NAME", shell_complete=app.metric_names,
               help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
 @app.PARAM
-@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=app.metric_names,
-              help="The metric of the trade-off.")  # fmt: skip
+@app.SECOND
 @app.table_options
 @app.REPLICATES
 @app.LEVEL
@@ -126,29 +121,5 @@ def write_cross_fitted_page(
 
 def _about(rows: FileRows, second: str) -> dict[str, Any]:
     """Return what both kinds of pages say about the rows and how they were made."""
-    again = command_line(click.get_current_context())
+    again = app.command_line(click.get_current_context())
     return {"second": get(second), "source": rows.path.name, "again": again}
-
-
-def command_line(context: click.Context, command: str = "", only: Sequence[str] | None = None) -> str:
-    """Return the command line of a context, with the options that were given; ``only`` these for another command."""
-    words = (command or context.command_path).split()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if not given or (only is not None and name not in only):
-            continue
-        value = context.params.get(name)
-        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
-        if isinstance(value, tuple):
-            # names as an option takes them: commas between, and quotes around a name that holds one
-            line = io.StringIO()
-            csv.writer(line, lineterminator="").writerow(value)
-            values = list(value) if parameter.multiple else [line.getvalue()]
-        option = [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
-        if isinstance(parameter, click.Option) and parameter.is_flag:
-            words += option
-            continue
-        for one in values:
-            words += [*option, f"{one:g}" if isinstance(one, float) else str(one)]
-    return shlex.join(words)

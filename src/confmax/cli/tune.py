@@ -70,8 +70,7 @@ from confmax.tables.columns import find, table_order
 @click.option("--report", type=app.OUT, metavar="PAGE.html",
               help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
                    "that was tuned without its fold, one of five.")  # fmt: skip
-@click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=app.metric_names,
-              help="Second metric of the page's trade-off.")  # fmt: skip
+@app.SECOND
 @app.AS_JSON
 def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
@@ -135,19 +134,17 @@ def tune(
 
 def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: Any) -> Solution:
     """Return the solution that maximises a metric on a file's rows; ``settings`` are those of `maximize`."""
-    extra: tuple[str, ...] = ()
     if costs is not None:
         table, extra, by_name = read_costs(costs, rows.classes)
         metric, rows = metrics.get("linear", cost=table), replace(rows, order_known=rows.order_known or by_name)
+        if extra:
+            # without these names the library would count the decisions beyond the classes
+            metric = replace(metric, names=(rows.classes, (*rows.classes, *extra)))
     check_applies(metric, rows)
     # only now: after an error nobody needs notes on the columns that were chosen
     for note in rows.notes:
         app.warn(note)
-    solution = maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
-    # the library counts decisions beyond the classes; the table of costs has names for them
-    if extra:
-        solution = replace(solution, rule=replace(solution.rule, class_names=(*rows.classes, *extra)))
-    return solution
+    return maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:

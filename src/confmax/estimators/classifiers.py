@@ -250,16 +250,17 @@ class MetricClassifierCV(RuleClassifier):
         # models that are not used again need not come back from other processes
         keep = self.ensemble or not self.refit
         found = Parallel(n_jobs=self.n_jobs)(
-            delayed(steps.fit_split)(clone(model), X, y, split, fit_params, classes, keep=keep) for split in splits
+            delayed(steps.fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in splits
         )
         if self.ensemble:
-            model = steps.MeanOfModels([fitted for _, fitted in found], np.array(classes))
+            model = steps.MeanOfModels([fitted for _, _, fitted in found], np.array(classes))
         else:
             # the splits fitted clones: this one is not fitted yet
-            model = model.fit(X, y, **fit_params) if self.refit else found[0][1]
+            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
         steps.refuse_other_classes(model, classes)
         tests = [np.arange(len(y))[test] for _, test in splits]
-        rows, proba = np.concatenate(tests), np.concatenate([part for part, _ in found])
+        rows = np.concatenate(tests)
+        proba = np.concatenate([steps.all_columns(part, own, classes) for part, own, _ in found])
         out = make_table(proba, y[rows], None if weight is None else weight[rows], classes)
         return model, out, rows, tests
 

@@ -61,27 +61,19 @@ def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, An
 
 
 def fit_split(
-    model: Any,
-    X: Any,
-    y: NDArray[Any],
-    split: tuple[Any, Any],
-    params: Mapping[str, Any],
-    classes: list[Any],
-    *,
-    keep: bool,
-) -> tuple[NDArray[Any], Any]:
-    """Fit on the training rows; return probabilities of ``classes`` (m, K) on the test rows, and a model to keep."""
+    model: Any, X: Any, y: NDArray[Any], split: tuple[Any, Any], params: Mapping[str, Any], *, keep: bool
+) -> tuple[NDArray[Any], list[Any], Any]:
+    """Fit on the training rows; return probabilities on the test rows, their classes, and the model to ``keep``."""
     train, test = split
     X_train, y_train = _safe_split(model, X, y, train)
     # of a precomputed kernel the test rows have one column per training row
     X_test, _ = _safe_split(model, X, y, test, train)
     model.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
-    return all_columns(model, X_test, classes), model if keep else None
+    return model.predict_proba(X_test), np.asarray(model.classes_).tolist(), model if keep else None
 
 
-def all_columns(model: Any, X: Any, classes: list[Any]) -> NDArray[Any]:
-    """Return a model's probabilities (m, K) of all ``classes``; those that it was not fitted on get zero."""
-    proba, own = model.predict_proba(X), np.asarray(model.classes_).tolist()
+def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDArray[Any]:
+    """Return probabilities (m, K) of all ``classes``; those that a split's model was not fitted on get zero."""
     if not set(own) < set(classes):
         return proba  # all of them; other ones are refused with the final model
     full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
@@ -210,11 +202,9 @@ def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
     That is at most one in twenty rows, and no more than the rarest class has: where a model tells more rows apart than
     that, it can have learned single labels of this class.
     """
-    labels = table.labels
-    assert labels is not None
+    assert table.labels is not None
     # a row without weight is none: it must not make a class look larger
-    kept = slice(None) if table.weight is None else table.weight > 0
-    counts = np.bincount(labels[kept])
+    counts = np.bincount(table.labels, None if table.weight is None else table.weight > 0)
     return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
 
 
@@ -275,7 +265,8 @@ class MeanOfModels:
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the mean of the models' probabilities (n, K)."""
         names = self.classes_.tolist()
-        return np.asarray(np.mean([all_columns(each, X, names) for each in self.estimators_], axis=0))
+        parts = [all_columns(each.predict_proba(X), each.classes_.tolist(), names) for each in self.estimators_]
+        return np.asarray(np.mean(parts, axis=0))
 
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the logarithms of `predict_proba` (n, K)."""

@@ -30,7 +30,7 @@ def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known
     """Return the metrics for a table by name: the tuned one, the second one, and those of the catalogue."""
     K, present = table.n_classes, np.flatnonzero(table.label_weight() > 0).tolist()
     metrics_shown = {repr(tuned): tuned, repr(second): second}
-    positive = has_positive(tuned, K)
+    positive = K == 2 and tuned.label is not None
     for name in ORDER:
         metric = metrics.get(name)
         fits = not (metric.binary and K != 2) and (order_known or positive or not metric.ordered)
@@ -51,11 +51,6 @@ def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known
                 continue  # without the absent classes it is the tuned one
             metrics_shown.setdefault(repr(metric), metric)
     return metrics_shown
-
-
-def has_positive(tuned: Metric, n_classes: int) -> bool:
-    """Return whether a metric names the positive one of two classes, in brackets."""
-    return n_classes == 2 and tuned.label is not None
 
 
 def positive_class(metric: Metric) -> int:

@@ -155,10 +155,7 @@ def _of_one_type(labels: list[Any]) -> list[Any]:
 
 def _scaling(calibrator: Temperature | VectorScaling, K: int) -> tuple[Array, Array, float] | None:
     """Return powers, offsets and floor; None where the calibrator returns probabilities as they are."""
-    if isinstance(calibrator, Temperature):
-        powers, offsets = np.full(K, 1.0 / calibrator.temperature), np.zeros(K)
-    else:
-        powers, offsets = calibrator.a, calibrator.b
+    powers, offsets = calibrator.parameters(K)
     # softmax(log(p) + a constant) is p, but for rounding, which `predict` does not add here either
     if (powers == 1.0).all() and (offsets == offsets[0]).all() and calibrator.floor == FLOOR:
         return None

@@ -1,7 +1,7 @@
 """The catalogue of metrics, and the ways to get a metric.
 
-The rows stand beside the formulas, in `confmax.metrics.recalls`, `confmax.metrics.scores` and `confmax.metrics.others`;
-they can be held against Table 1 of the paper.
+The rows stand beside the formulas, in `confmax.metrics.recalls` and `confmax.metrics.scores`; they can be held against
+Table 1 of the paper.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.metrics import others, recalls, scores
+from confmax.metrics import recalls, scores
 from confmax.metrics.metric import STATISTICS, Metric
 from confmax.metrics.structure import BY_WORD, STRUCTURES, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 
-_CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS, *others.METRICS)}
+_CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
 
 # scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy
 _ALIASES = {

@@ -164,9 +164,8 @@ class Metric:
                [0., 1.]])
         """
         first = self.at(self._confusion(C))
-        if first.matrix is not None:
-            return np.array(first.matrix)
-        return Gains.reduced(first.diagonal, first.columns).matrices()[0] + first.rows[:, None]
+        full = np.array(self.gains(first).matrices()[0])
+        return full if first.matrix is not None else full + first.rows[:, None]
 
     def reduced_gain(self, C: ArrayLike) -> tuple[Array, Array] | None:
         """Return ``(a, b)``, (K,) and (M,), such that ``a_j p_j + b_j`` decides as the full gradient does.
@@ -175,9 +174,7 @@ class Metric:
         within a row of the gradient: they add the same to all scores.
         """
         first = self.at(self._confusion(C))
-        if first.matrix is not None:
-            return None
-        return first.diagonal, first.columns
+        return None if first.matrix is not None else (first.diagonal, first.columns)
 
     @property
     def gain_form(self) -> GainForm:

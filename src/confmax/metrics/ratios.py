@@ -71,14 +71,13 @@ class Ratios:
         `excess` is a sum of terms that may cancel, and is divided by a denominator that may be as small as its floor.
         """
         gains = self.gains(levels)
-        parts = (gains.full,) if gains.full is not None else gains.coefficients()
-        sizes = [np.abs(part).max(axis=tuple(range(1, part.ndim))) for part in parts]
         if gains.full is None and not gains.power:
-            a, b = (np.abs(part) for part in gains.coefficients())
+            a, b = (np.abs(part) for part in gains.pair())
             terms = (a * answers.diagonal).sum(axis=-1) + (b * answers.columns).sum(axis=-1)
         else:
             # the entries of a matrix may be differences of others: their error is that of the largest
-            terms = np.sum(sizes, axis=0)
+            parts = (gains.full,) if gains.full is not None else gains.coefficients()
+            terms = np.sum([np.abs(part).reshape(len(gains), -1).max(axis=1) for part in parts], axis=0)
         terms = terms + np.abs(self.top_constant) + np.abs(levels * self.bottom_constant)
         doubts = np.divide(ROUNDING * terms, self.floor, out=np.zeros(terms.shape), where=self.floor > ABSENT)
         return np.where(doubts > NEGLIGIBLE, doubts, 0.0)

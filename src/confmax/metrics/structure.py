@@ -55,13 +55,13 @@ class PowerMean:
     def value(self, T: Array) -> Array:
         """Return the mean (...) of recalls ``T`` (..., K); 0 where one vanishes and the exponent is not positive."""
         if self.of_misses:
-            return 1.0 - self._mean(1.0 - T)
+            return 1.0 - power_mean(1.0 - T, self.exponent)
         if self.exponent > 0.0:
-            return self._mean(T)
+            return power_mean(T, self.exponent)
         # logarithms and negative powers of zero are infinite, and the means are zero there
         alive = np.asarray(T.min(-1) > TINY)
         safe = T if alive.all() else np.where(T > TINY, T, 1.0)
-        return np.where(alive, self._mean(safe), 0.0)
+        return np.where(alive, power_mean(safe, self.exponent), 0.0)
 
     def partial(self, T: Array) -> Array:
         """Return the derivatives (..., K) of `value`.
@@ -72,7 +72,7 @@ class PowerMean:
         K, p = T.shape[-1], self.exponent
         if self.of_misses:
             x = 1.0 - T
-            share = safe_ratio(x, self._mean(x)[..., None])
+            share = safe_ratio(x, power_mean(x, self.exponent)[..., None])
             # a recall may exceed one by rounding
             return np.sign(share) * np.abs(share) ** (p - 1.0) / K
         dead = T <= TINY
@@ -81,38 +81,35 @@ class PowerMean:
         if p < 0.0:
             at_zero = K ** (-1.0 / p) * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
         safe = np.where(dead, 1.0, T)
-        return np.where(some_dead, at_zero, (self._mean(safe)[..., None] / safe) ** (1.0 - p) / K)
-
-    def _mean(self, x: Array) -> Array:
-        K, p = x.shape[-1], self.exponent
-        if p == 0.0:
-            return np.asarray(np.exp(np.log(x).mean(-1)))
-        if p < 0.0:
-            return np.asarray((K / (x**p).sum(-1)) ** (-1.0 / p))
-        return np.asarray((np.abs(x) ** p).sum(-1) ** (1.0 / p) / K ** (1.0 / p))
+        return np.where(some_dead, at_zero, (power_mean(safe, self.exponent)[..., None] / safe) ** (1.0 - p) / K)
 
     def bound(self, weights: Array, heights: Array) -> Array:
         """Bound the mean where ``<w, T> <= h``, by the inequality of the two means.
 
-        Geometric: ``K geomean(w) geomean(T) <= <w, T>``. Others, with 1/p + 1/q = 1: ``|w|_q |T|_p <= <w, T>`` (p < 1,
-        Hoelder's inequality reversed; for p = -1 it is that of Cauchy and Schwarz), and of misses
-        ``sum w - h <= <w, 1 - T> <= |w|_q |1 - T|_p``.
+        With 1/p + 1/q = 1: ``K M_q(w) M_p(T) <= <w, T>`` (p < 1, Hoelder's inequality reversed; for p = -1 it is that
+        of Cauchy and Schwarz, for p = q = 0 that of the geometric and the arithmetic mean), and of misses
+        ``sum w - h <= <w, 1 - T> <= K M_q(w) M_p(1 - T)``.
         """
         K, p = weights.shape[-1], self.exponent
-        if p == 0.0:
-            valid = np.asarray((weights > 0.0).all(axis=-1))
-            logs = np.log(np.where(valid[..., None], weights, 1.0))
-            return np.where(valid, heights / (K * np.exp(logs.mean(axis=-1))), np.inf)
         q = p / (p - 1.0)
         if self.of_misses:
             short = np.maximum(0.0, weights.sum(axis=-1) - heights)
-            length = (np.abs(weights) ** q).sum(axis=-1) ** (1.0 / q) * K ** (1.0 / p)
+            length = K * power_mean(weights, q)
             return np.asarray(1.0 - np.divide(short, length, out=np.zeros(np.shape(short)), where=length > 0))
-        positive = weights > 0.0 if p > 0.0 else weights >= 0.0
+        positive = weights > 0.0 if p >= 0.0 else weights >= 0.0
         # under a negative weight the other recalls may grow with that of its class, so nothing is bounded
         valid = np.asarray(positive.all(axis=-1) & weights.any(axis=-1))
-        length = (np.where(valid[..., None], weights, 1.0) ** q).sum(axis=-1) ** (1.0 / q)
-        return np.where(valid, heights * K ** (-1.0 / p) / length, np.inf)
+        return np.where(valid, heights / (K * power_mean(np.where(valid[..., None], weights, 1.0), q)), np.inf)
+
+
+def power_mean(x: Array, p: float) -> Array:
+    """Return ``(mean |x|^p)^(1/p)`` (...) of ``x`` (..., K), the geometric mean for p = 0."""
+    K = x.shape[-1]
+    if p == 0.0:
+        return np.asarray(np.exp(np.log(x).mean(-1)))
+    if p < 0.0:
+        return np.asarray((K / (x**p).sum(-1)) ** (-1.0 / p))
+    return np.asarray((np.abs(x) ** p).sum(-1) ** (1.0 / p) / K ** (1.0 / p))
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,10 +107,11 @@ class UserFormula(Formula):
                 self._check(K, K)
             except _Unfit as error:
                 refused.append(error)
-        unknown = [isinstance(error.__cause__, (LookupError, ValueError, AssertionError)) for error in refused]
-        if len(refused) == len(sizes) and not all(unknown):
-            worst = refused[unknown.index(False)]
-            raise ValueError(str(worst)) from worst.__cause__
+        # these are what functions raise that are meant for another number of classes
+        other_number = (LookupError, ValueError, AssertionError)
+        faults = [error for error in refused if not isinstance(error.__cause__, other_number)]
+        if len(refused) == len(sizes) and faults:
+            raise ValueError(str(faults[0])) from faults[0].__cause__
 
     def admit(self, n_classes: int, n_decisions: int) -> None:
         """Check at one shape, once.

@@ -109,6 +109,7 @@ def choose(
             most = min(row.most_classes, MATRIX_CLASSES) if metric.statistics == "matrix" else row.most_classes
             if n_classes > most and row.most_classes < math.inf:
                 return FrankWolfe()
+            # the rows of a table in parts cannot be sorted without bringing them together
             if n_classes == n_decisions == 2 and not in_parts:
                 return row.two_model() if exact else row.two_labels()
             if blended and row.blend is not None:
@@ -119,6 +120,7 @@ def choose(
         if solver not in SOLVERS:
             raise ValueError(f"solver is 'auto', a solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
         return SOLVERS[solver]()
+    # a class has the methods of its instances, too: FrankWolfe where FrankWolfe() is meant
     missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]
     if isinstance(solver, type) or missing:
         raise ValueError(f"solver must be an instance such as FrankWolfe() or a name; got {solver!r}")

@@ -143,6 +143,7 @@ def _improved(problem: Problem, rule: Mixture, gains: Gains | None) -> Mixture:
     """Return the best of a batch of gains by the oracle's own decisions, or the rule if none is better."""
     if gains is None:
         return rule
+    # the search adds up in another order than the oracle, and a cut beside a breakpoint may fall on its other side
     best = best_answer(problem, gains, problem.ask(gains))
     return best if problem.value(best.confusion) > problem.value(rule.confusion) + ROUNDING else rule
 
@@ -245,9 +246,11 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     points, slack = points[order], slack[order]
     always = int(np.searchsorted(points, -np.inf, side="right"))
     finite = int(np.searchsorted(points, np.inf, side="left"))
+    # rows before `always` and from `finite` on are decided alike at every coefficient
     if finite == always:
         return None
     inner = points[always:finite]
+    # between breakpoints that rounding may exchange there is no cut: the oracle could decide either row differently
     apart = np.flatnonzero(inner[1:] - inner[:-1] > np.maximum(slack[always : finite - 1], slack[always + 1 : finite]))
     stops = np.concatenate([[always], always + apart + 1, [finite]])
     bottom = 0.0 if coordinate.kind == "weight" else -np.inf
@@ -262,6 +265,7 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
 
 def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
     """Return the same gain (a batch of one) with the coefficients that the oracle uses: scaled, rounded to dtype."""
+    # a score of distances is no product of one probability and one weight; a matrix has offsets to search
     if gain.power:
         gain = Gains.from_matrix(gain.matrices())
     first, second = gain_coefficients(gain, np.dtype(np.float64) if is_wide(gain, dtype).any() else dtype)
@@ -318,6 +322,7 @@ def _row_breakpoints(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         points = needed / p
         slack = 2.0 * eps * (np.abs(rival) + abs(float(b))) / p
+    # a probability of zero is worth nothing at any weight: the offset alone decides such a row
     nothing = p == 0
     loses = (needed > 0) | ((needed == 0) & ~wins_ties)
     points = np.where(nothing, np.where(loses, np.inf, -np.inf), points)

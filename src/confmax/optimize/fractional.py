@@ -77,9 +77,11 @@ class Dinkelbach(Solver):
         if parts is None:
             _, met, bound, _ = linear_step(problem, problem.metric, state.rule)
             return _advance(problem, state, met, bound)
+        # the answers on labels are no maximisers, so that F is not known: only values can be compared
         if not problem.oracle.exact and isinstance(problem.metric.structure, Ratio):
             return self._over_levels(problem, parts, state)
         level, tol = problem.value(state.rule.confusion), problem.tol
+        # in the first pass nothing tells how far the optimum is: a ratio of the catalogue is at most one
         levels = level + (max(1.0, level) - level) * np.array(AHEAD)
         if state.round:
             # with the last digits of the level in doubt, a bound needs a level that is clearly above
@@ -96,6 +98,7 @@ class Dinkelbach(Solver):
 
     def _over_levels(self, problem: Problem, parts: Ratios, state: LevelState) -> tuple[LevelState, Step]:
         value = problem.value(state.rule.confusion)
+        # a kappa may be negative, and so may that of every starting rule
         low, high = (state.low, state.high) if state.round else (min(0.0, value), max(1.0, value))
         large = problem.oracle.table.n_rows >= MANY_ROWS
         count, zooms = (MANY_LEVELS, MANY_ZOOMS) if large else (LEVELS, ZOOMS)
@@ -168,6 +171,7 @@ class Bisection(Solver):
         """Test the middle of the interval."""
         parts = problem.ratios()
         assert parts is not None
+        # the level of the best starting rule comes first: its answer ends the interval above
         level = state.low if np.isinf(state.high) else 0.5 * (state.low + state.high)
         levels = np.array([level])
         gains = parts.gains(levels)
@@ -181,6 +185,7 @@ class Bisection(Solver):
         high, bound = min(state.high, max(highest, level)), None
         if problem.oracle.exact:
             bound = high = min(high, float(parts.bounds(levels, excess, parts.doubts(levels, answers))[0]))
+        # on labels nothing is proved, and a level that its own plug-in rule misses counts as out of reach
         elif reached < level:
             high = min(high, level)
         low = max(state.low, reached)

@@ -115,6 +115,7 @@ class Problem:
 
     def value(self, confusion: Confusion) -> float:
         """Return the objective at one ``confusion``, NaN as minus infinity."""
+        # a comparison with NaN is always false, and such a rule would never be replaced
         value = float(self.metric.values(confusion))
         return -math.inf if math.isnan(value) else value
 
@@ -247,11 +248,13 @@ def baselines(
     K = len(oracle.rows)
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT) for prior in priors]
     gains = Gains.reduced(np.array(scales))
+    # further decisions, such as abstaining, must not win here: every score of a class is above -1
     if n_decisions > K:
         gains = Gains.from_matrix(
             np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0)
         )
     batches = [gains] if more is None else [gains, more]
+    # gains of one form share the pass; to share it with others they would become matrices of K^2 numbers
     if more is not None and gains.full is None and more.full is None and gains.power == more.power:
         batches = [Gains.concatenate(batches)]
     rules = []
@@ -287,6 +290,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
             status = Status.STOPPED
         elif incumbent.is_closed():
             status = Status.CONVERGED
+        # a solver that has finished with its last pass keeps its own status
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
@@ -311,6 +315,7 @@ class Incumbent:
         self.single_value = problem.value(self.single.confusion)
         self.bound: float | None = None
         self.history: list[Progress] = []
+        # what is counted on labels bounds nothing, whatever a solver returns
         self.trusts_bounds = problem.oracle.exact
         self.multipliers: Array | None = None
 

@@ -139,10 +139,12 @@ def _free_statistics(metric: Metric, parts: Confusion, first: FirstOrder) -> tup
         assert parts.matrix is not None and first.matrix is not None
         place = np.ix_(kept, np.arange(M) if metric.classes is None else kept)
         inside, slope = parts.matrix[:, place[0], place[1]], first.matrix[place]
+        # the entries of a row of C add up to its prior: one of each whole row is not free
         free = inside[0].size - (len(kept) if inside.shape[-1] == M else 0)
         return inside.reshape(len(inside), -1), slope.reshape(-1), free
     if metric.statistics == "diagonal":
         return parts.diagonal[:, kept], first.diagonal[kept], len(kept)
+    # the column sums of all decisions add up to one: the last is not free
     vectors = np.concatenate([parts.diagonal[:, kept], parts.columns[:, kept]], axis=1)
     slope = np.concatenate([first.diagonal[kept], first.columns[kept]])
     return vectors, slope, 2 * len(kept) - (1 if len(kept) == M else 0)

@@ -112,6 +112,7 @@ class BruteForce(Solver):
         form = problem.metric.gain_form
         grid = self._grid(form, problem.oracle.rows, problem.n_decisions)
         chunks = iter(lambda: list(itertools.islice(grid, self.batch)), [])
+        # laid out while it is tried: the whole grid may not fit into memory
         return BruteForceState((_gains(form, np.array(chunk)) for chunk in chunks), problem.start)
 
     def step(self, problem: Problem, state: BruteForceState) -> tuple[BruteForceState, Step]:
@@ -131,6 +132,7 @@ class BruteForce(Solver):
             for entries in itertools.product(points, repeat=K * n_decisions):
                 yield np.array(entries).reshape(K, n_decisions)
             return
+        # a class without weight has no prior to be relative to: its scale is zero
         inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > 0)
         weights = np.arange(1, self.resolution + 1) / self.resolution
         offsets = np.linspace(0.0, 1.0, self.resolution)
@@ -249,6 +251,7 @@ class BayesCG(Solver):
         rule, vertex, bound, _ = linear_step(problem, self._surrogate(problem), state.rule)
         moved = rule.toward(vertex.atoms[0], vertex.confusion, open_loop(state.round))
         status = None
+        # a run that makes fewer rounds than the algorithm says so, as the theorem is about all T of them
         if state.round >= self.rounds(n_rows):
             status = Status.FINISHED
         elif problem.oracle.n_passes >= problem.max_passes:
@@ -262,6 +265,7 @@ class BayesCG(Solver):
     def _surrogate(self, problem: Problem) -> Metric:
         metric, table, rows, rho = problem.metric, problem.oracle.table, problem.oracle.rows, self.rho
         if rho is None and self.returns == "last" and metric.structure.scheduled:
+            # the schedule begins at m = 3, from where log m / m falls; an absent class has no recall to smooth
             smallest = float(rows[rows > ABSENT].min())
             rho = rho_schedule(metric.name, max(3, self._sample_size(table.n_rows)), table.n_classes, scale=smallest)
         default = "additive" if self.returns == "last" else "relative"

@@ -84,6 +84,7 @@ class Space:
         rows = np.broadcast_to(self.rows, (*z.shape[:-1], K))
         if self.statistics == "matrix":
             matrix = z[..., : K * self.n_decisions].reshape(*z.shape[:-1], K, self.n_decisions)
+            # the row sums stay those of the table: the sums of the entries would differ by rounding
             diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
             return self.metric.at(Confusion(rows, diagonal, matrix.sum(-2), matrix))
         columns = z[..., K : K + self.n_decisions] if self.statistics == "columns" else np.zeros_like(rows)
@@ -123,6 +124,7 @@ class Space:
             g = self.minimum_of.weights(gains)
         elif self.statistics == "matrix":
             g = gains.matrices().reshape(len(gains), -1)
+        # gains of distances, and of a table of costs, are no linear functions of the statistics alone
         elif gains.full is not None or gains.power:
             return None
         else:
@@ -130,6 +132,7 @@ class Space:
             if self.statistics == "diagonal" and b.any():
                 return None
             g = a if self.statistics == "diagonal" else np.concatenate([a, b], axis=1)
+        # the objective does not read the slacks, and only a master knows the multipliers of limits
         return np.concatenate([g, np.zeros((len(g), self.n_limits))], axis=1) if self.n_limits else g
 
 

@@ -112,6 +112,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     best, mixed = int(np.argmax(values)), None
     if metric.structure.may_draw:
         i, j, share = best_edge(metric, confusions, values)
+        # a concave metric of the recalls alone is largest on an edge of the hull; one of the columns may be inside
         mixed = cuts.drawn([i, j], np.array([1.0 - share, share]))
         if isinstance(metric.structure, (Concave, MinOfLinear)) and metric.statistics != "diagonal":
             mixed = _inside(metric, cuts, [i, j], mixed)

@@ -70,6 +70,7 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     if not (small.rows[oracle.rows > 0] > 0).all():
         return None
     matrix = metric.statistics == "matrix"
+    # divided by the sample's own class sizes, as the starting rules on all rows are by those of all rows
     starts = baselines(small, [small.rows], n_decisions, matrix=matrix)
     problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, max(tol, TOLERANCE))
     found = run(solver, problem)

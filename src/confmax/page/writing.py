@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -22,14 +22,14 @@ from numpy.typing import ArrayLike
 
 from confmax._version import __version__
 from confmax.calibration.words import printable
-from confmax.confusion import MAX_MATRIX_CLASSES, Array
+from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.scores import AS_GOOD
-from confmax.evaluate.uncertainty import check_bootstrap
+from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.page import format as form
@@ -39,7 +39,6 @@ from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.draws import RandomState, as_seed
 
-AnyMetric = str | Metric | Callable[[Array], float]
 AnyPath = str | os.PathLike[str]
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"

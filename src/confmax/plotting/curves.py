@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from confmax.evaluate.evidence import tuned_on
 from confmax.evaluate.protocols import convergence
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
-from confmax.evaluate.uncertainty import by_prior
+from confmax.evaluate.uncertainty import AnyMetric, by_prior
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
@@ -143,7 +143,7 @@ class ThresholdDisplay(OfRows):
         proba: ArrayLike,
         y: ArrayLike | None = None,
         *,
-        metric: str | Metric | Callable[[Array], float] | None = None,
+        metric: AnyMetric | None = None,
         sample_weight: ArrayLike | None = None,
         ax: Any = None,
     ) -> ThresholdDisplay:
@@ -159,9 +159,8 @@ class ThresholdDisplay(OfRows):
             If there are more than two classes or decisions, if the rule does not decide the positive class from some
             probability on, or if it names no metric of the catalogue and ``metric`` is None.
         """
-        name = rule.metric if metric is None else metric
         try:
-            chosen = resolve(name)
+            chosen = resolve(rule.metric if metric is None else metric)
         except ValueError as error:
             raise ValueError(f"{error}; pass metric=, what the curve is of") from None
         table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.evaluate.evidence import cross_fitted
+from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.writing import AnyMetric, AnyPath, Settings, check_first, check_order, finish, table_of, write
+from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write
 from confmax.solution import Solution, maximize
 from confmax.tables.draws import RandomState, as_seed
 

@@ -177,7 +177,7 @@ def matched(
     # numbers that only count the columns name no class; names that stand at their places do not contradict the order
     if is_numbered(names) or (stated and found.twice is None and all(k == place for k, place in found.own)):
         return None, ""
-    _refuse_part(found, names, "rename the columns, or pass an array whose columns are in the order of the classes")
+    refuse_part(found, names, "rename the columns, or pass an array whose columns are in the order of the classes")
     return None, "" if stated else _assumed(names, classes)
 
 
@@ -333,7 +333,7 @@ def _labelled(names: Sequence[str], labels: list[Any]) -> Columns:
         return _by_size(classes)
     if is_numbered(names):
         return Columns()
-    _refuse_part(found, names, "rename the columns, or pass classes= with the names in column order")
+    refuse_part(found, names, "rename the columns, or pass classes= with the names in column order")
     counted = all(isinstance(name, int) and not isinstance(name, bool) for name in labels)
     if len(labels) != K and not counted:
         return Columns()  # which is refused with the number of labels
@@ -463,21 +463,37 @@ def _stripped(names: Sequence[str], prefix: str, suffix: str) -> list[str]:
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-def _refuse_part(found: Found, names: Sequence[str], way_out: str) -> None:
-    """Refuse names that fit some of the classes, or fit one twice."""
+def refuse_part(
+    found: Found, names: Sequence[str], way_out: str, *, of: str = "proba", of_two: str = "drop or rename one of them"
+) -> None:
+    """Refuse names that fit some of the classes, or fit one twice.
+
+    Parameters
+    ----------
+    found : Found
+        Where the classes are among ``names``, none of which need fit.
+    names : sequence of str
+        Names of columns.
+    way_out, of_two : str
+        What the user can do about columns that are not named like classes, and about two that are named like one.
+    of : str
+        What has the columns.
+    """
     if found.twice is not None:
-        raise ValueError(_two_columns(*found.twice))
+        raise ValueError(_two_columns(*found.twice, of, of_two))
     if found.own:
         taken = {place for _, place in found.own}
         others = [name for k, name in enumerate(names) if k not in taken]
         raise ValueError(
-            f"some columns of proba are named like classes and some are not: no column is named like the class "
+            f"some columns of {of} are named like classes and some are not: no column is named like the class "
             f"{_shown(found.missing)}, and no class like the column {_shown(others)}; {way_out}"
         )
 
 
-def _two_columns(name: Any, one: str, other: str) -> str:
-    return f"two columns of proba are named like the class {name!r} ({one!r} and {other!r}); drop or rename one of them"
+def _two_columns(
+    name: Any, one: str, other: str, of: str = "proba", way_out: str = "drop or rename one of them"
+) -> str:
+    return f"two columns of {of} are named like the class {name!r} ({one!r} and {other!r}); {way_out}"
 
 
 def _assumed(names: Sequence[str], classes: Sequence[Any]) -> str:

@@ -47,8 +47,7 @@ class MemoryKind(Kind, Storage):
         coded = None if labels is None else encode_labels(labels, resolved, n)
         warn(found.note)
         weight = None if sample_weight is None else checked_weight(sample_weight, n)
-        return MemoryTable(checked.storage, checked.proba, coded, weight, resolved, totals=checked.totals,
-                           hashes=checked.hashes, unordered=checked.unordered)  # fmt: skip
+        return MemoryTable(**vars(checked), labels=coded, weight=weight, classes=resolved)
 
     @final
     def decision_probabilities(self, rule: Rule, proba: Any) -> Any:

@@ -11,7 +11,7 @@ NumPy and compiled oracles therefore make the same decision for every row, inclu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -97,23 +97,31 @@ def features(proba: NDArray[Any], power: int) -> NDArray[Any]:
     """Return what reduced gains multiply (n, K): ``p_j``, or ``sum_i |i - j|^power p_i`` in O(K) operations per row."""
     if power == 0:
         return proba
-    n, K = proba.shape
-    # compiled scans add in the same order, class after class: decisions must agree bit for bit
-    total, mean, square = proba[:, 0].copy(), np.zeros(n, proba.dtype), np.zeros(n, proba.dtype)
-    for i in range(1, K):
-        total = total + proba[:, i]
-        mean = mean + proba[:, i] * proba.dtype.type(i)
-        square = square + proba[:, i] * proba.dtype.type(i * i)
     out = np.empty_like(proba)
-    below, distance = np.zeros(n, proba.dtype), mean
-    for j in range(K):
-        if power == 2:
-            out[:, j] = (square + total * proba.dtype.type(j * j)) - mean * proba.dtype.type(2 * j)
-            continue
-        out[:, j] = distance
-        below = below + proba[:, j]
-        distance = distance + (below + below - total)
+    for j, column in enumerate(distances(proba.T, power)):
+        out[:, j] = column
     return out
+
+
+def distances(columns: Any, power: int) -> Iterator[Any]:
+    """Yield ``sum_i |i - j|^power p_i`` for every class j from the columns of p, arrays or tensors (n,).
+
+    What is yielded changes with the next class.
+    """
+    # compiled scans add in the same order, class after class: decisions must agree bit for bit
+    total, mean, square = columns[0] * 1.0, columns[0] * 0.0, columns[0] * 0.0
+    for i in range(1, len(columns)):
+        total += columns[i]
+        mean += columns[i] * float(i)
+        square += columns[i] * float(i * i)
+    below, distance = total * 0.0, mean
+    for j in range(len(columns)):
+        if power == 2:
+            yield (square + total * float(j * j)) - mean * float(2 * j)
+            continue
+        yield distance
+        below += columns[j]
+        distance += below + below - total
 
 
 def decided(

@@ -3,14 +3,13 @@
 `Table` is what all tables do. There are two: `MemoryTable`, whose rows are in the memory of this process or of a
 device, in one of several storages, and `PartitionedTable` of `partitioned/`. A *storage* knows one way to hold checked
 rows (an array, a sparse matrix, a tensor). A table in memory is its rows, labels and weights, and leaves to the storage
-all that depends on how rows are held. So kinds are composed, not derived from each other: every class here is a
-protocol, abstract, or final.
+all that depends on how rows are held. So kinds are composed, not derived from each other.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, final
 
@@ -257,7 +256,7 @@ class Storage(ABC):
 
 @final
 @dataclass(frozen=True, eq=False)
-class MemoryTable(Table):
+class MemoryTable(Checked, Table):
     """A checked table of class probabilities in memory.
 
     Attributes
@@ -266,6 +265,12 @@ class MemoryTable(Table):
         How the rows are held.
     proba : ndarray, csr_array or tensor (n, K)
         Each row sums to one up to rounding.
+    totals : ndarray (K,) or None
+        The sum of each column, where the check has added it up.
+    hashes : ndarray (n,) of uint64 or None
+        A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
+    unordered : ndarray (n,) of uint64 or None
+        The same of `unordered_hashes`, where rows were divided by their sums.
     labels : ndarray (n,) of int or None
         True classes as column numbers.
     weight : ndarray (n,) of float64 or None
@@ -276,24 +281,14 @@ class MemoryTable(Table):
         What made ``proba`` from the probabilities of ``raw``; None for that table itself.
     raw : MemoryTable or None
         The table as it was given, where this one is calibrated.
-    totals : ndarray (K,) or None
-        The sum of each column, where the check has added it up.
-    hashes : ndarray (n,) of uint64 or None
-        A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
-    unordered : ndarray (n,) of uint64 or None
-        The same of `unordered_hashes`, where rows were divided by their sums.
     """
 
-    storage: Storage
-    proba: Any
+    _: KW_ONLY
     labels: NDArray[np.int64] | None
     weight: Array | None
     classes: tuple[Any, ...]
     calibrator: Calibrator | None = None
     raw: MemoryTable | None = None
-    totals: Array | None = None
-    hashes: NDArray[np.uint64] | None = None
-    unordered: NDArray[np.uint64] | None = None
 
     @property
     def backend(self) -> str:
@@ -358,12 +353,12 @@ class MemoryTable(Table):
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""
         # the sums of the columns are left out: in another storage they are added in another order
-        return MemoryTable(storage, proba, self.labels, self.weight, self.classes, hashes=self.hashes,
-                           unordered=self.unordered)  # fmt: skip
+        return MemoryTable(storage, proba, None, self.hashes, self.unordered, labels=self.labels, weight=self.weight,
+                           classes=self.classes)  # fmt: skip
 
     def with_rows(self, proba: Any, labels: NDArray[np.int64] | None, weight: Array | None) -> MemoryTable:
         """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
-        return MemoryTable(self.storage, proba, labels, weight, self.classes)
+        return MemoryTable(self.storage, proba, labels=labels, weight=weight, classes=self.classes)
 
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``."""

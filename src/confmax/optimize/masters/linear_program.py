@@ -62,6 +62,7 @@ def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float
     # scipy.optimize takes longer to import than confmax
     from scipy.optimize import linprog
 
+    # the variables are the weights of the A points and, last, the smallest function v, of which linprog minimises -v
     A, S = functions.shape
     slack = np.empty((A, 0)) if slack is None else slack
     m = slack.shape[1]
@@ -73,10 +74,12 @@ def largest_minimum(functions: Array, slack: Array | None = None) -> tuple[float
         b_eq=[1.0],
         # recalls are not negative; other functions may be
         bounds=[(0, None)] * A + [(min(0.0, float(functions.min())), None)],
+        # the simplex method ends in a corner of the feasible set, where few rules have weight
         method="highs-ds",
     )
     if result.x is None:
         raise RuntimeError(f"no solution of a master's linear program was found, although one exists: {result.message}")
+    # rounding may leave a dual a little below zero, and their sum a little off one
     duals = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
     total = duals[:S].sum()
     return float(result.x[-1]), np.maximum(result.x[:-1], 0.0), duals[:S] / total, duals[S:] / total

@@ -422,8 +422,7 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         found = ARRAYS.check(P, hashed=True) if fraction > 0 else Checked(ARRAYS, P)
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
-    table = MemoryTable(ARRAYS, found.proba, labels, weight, classes, totals=found.totals, hashes=found.hashes,
-                        unordered=found.unordered)  # fmt: skip
+    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes)
     return CheckedPart(table, fraction, found.proba is not P)
 
 
@@ -480,7 +479,7 @@ def _ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     # rows of one hash are equal in float32; in float64 the last digits may differ
     digits = (proba * column_factors(proba.shape[1]).astype(np.float64)).sum(axis=1)
     order = np.lexsort([key for key in (weight, labels, digits, hashes) if key is not None])
-    whole = MemoryTable(ARRAYS, proba, labels, weight, parts[0].classes, hashes=hashes, unordered=unordered)
+    whole = MemoryTable(ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=parts[0].classes)
     return whole.take(order)
 
 

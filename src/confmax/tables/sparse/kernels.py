@@ -45,24 +45,6 @@ def row_sums(indptr, data, start, stop, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def divide_rows(indptr, data, start, stop, sums, loose, out):  # type: ignore[no-untyped-def]
-    """Copy the entries, those of loose rows divided by their sums."""
-    for r in range(start, stop):
-        for t in range(indptr[r], indptr[r + 1]):
-            out[t] = data[t] / sums[r] if loose[r] else data[t]
-
-
-@njit(cache=True, nogil=True)
-def column_sums(indptr, indices, data, weight, spread, out):  # type: ignore[no-untyped-def]
-    """Add the weighted probabilities p, or ``p (1 - p)``, of every class."""
-    for r in range(indptr.shape[0] - 1):
-        w = weight[r] if weight.size > 0 else 1.0
-        for t in range(indptr[r], indptr[r + 1]):
-            p = np.float64(data[t])
-            out[indices[t]] += w * (p * (1.0 - p) if spread else p)
-
-
-@njit(cache=True, nogil=True)
 def _place(indices, first, last, j):  # type: ignore[no-untyped-def]
     """Return where a row stores class j, -1 if it does not."""
     low, high = first, last
@@ -99,6 +81,7 @@ def _decide_reduced(indptr, indices, data, start, stop, pairs, order, decision, 
             best = score if better else best
             place = t if better else place  # type: ignore[assignment]
         winner, p = indices[place], data[place]
+        # of the classes that the row does not store, only the one with the best offset can win
         for k in range(order.shape[0]):
             j = order[k]
             b = pairs[j, 1]
@@ -131,21 +114,6 @@ def _decide_full(indptr, indices, data, start, stop, gain, score, decision):  # 
 
 
 @njit(cache=True, nogil=True)
-def decide_rows(indptr, indices, data, start, stop, coefficients, orders, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` (B, n) from row ``start`` to ``stop`` with the decisions of every gain."""
-    score = np.empty(coefficients.shape[2], data.dtype)
-    hit = np.empty(BLOCK, data.dtype)
-    for low in range(start, stop, BLOCK):
-        high = min(low + BLOCK, stop)
-        for g in range(coefficients.shape[0]):
-            gain, decision = coefficients[g], out[g, low:high]
-            if orders.shape[0] > 0:
-                _decide_reduced(indptr, indices, data, low, high, gain, orders[g], decision, hit)
-            else:
-                _decide_full(indptr, indices, data, low, high, gain, score, decision)
-
-
-@njit(cache=True, nogil=True)
 def _count(indptr, indices, data, start, stop, decision, hit, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
     weighted, K = weight.size > 0, diagonal.shape[0]
     for r in range(stop - start):
@@ -158,6 +126,7 @@ def _count(indptr, indices, data, start, stop, decision, hit, share, labels, wei
             diagonal[j] += w * share * hit[r]
     if matrix.size == 0:
         return
+    # a second walk: without the matrix, only one entry of a row is read
     for r in range(start, stop):
         j = np.uint32(decision[r - start])
         w = weight[r] if weighted else 1.0
@@ -169,38 +138,32 @@ def _count(indptr, indices, data, start, stop, decision, hit, share, labels, wei
 
 
 @njit(cache=True, nogil=True)
-def scan(indptr, indices, data, start, stop, coefficients, orders, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
+def scan(  # type: ignore[no-untyped-def]
+    indptr, indices, data, start, stop, coefficients, orders, out, share, labels, weight, diagonal, columns, matrix
+):
     """Decide the rows from ``start`` to ``stop`` by every gain and add up its statistics.
 
     ``coefficients`` are pairs (B, M, 2) of weight and offset, with ``orders`` of the offsets (B, L), or full gains
-    (B, K, M) without.
+    (B, K, M) without. Decisions are written to ``out`` (B, n) unless it is empty, or read from it if there are no
+    coefficients (B, 0, 0). Nothing is counted where the statistics are empty.
     """
-    score = np.empty(coefficients.shape[2], data.dtype)
+    counted, score = diagonal.shape[0] > 0, np.empty(coefficients.shape[2], data.dtype)
     hit = np.empty(BLOCK, data.dtype)
     decision = np.empty(BLOCK, np.int32)
     for low in range(start, stop, BLOCK):
         high = min(low + BLOCK, stop)
         for g in range(coefficients.shape[0]):
+            if out.shape[0] > 0:
+                decision = out[g, low:high]
             if orders.shape[0] > 0:
                 _decide_reduced(indptr, indices, data, low, high, coefficients[g], orders[g], decision, hit)
-            else:
+            elif coefficients.shape[1] > 0:
                 _decide_full(indptr, indices, data, low, high, coefficients[g], score, decision)
-                look_up(indptr, indices, data, low, high, decision, hit)
-            _count(indptr, indices, data, low, high, decision, hit, share, labels, weight,
-                   diagonal[g], columns[g], matrix[g])  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def count_given(indptr, indices, data, start, stop, decisions, share, labels, weight, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
-    """Add up the statistics of decisions (B, n) that were made before."""
-    hit = np.empty(BLOCK, data.dtype)
-    for low in range(start, stop, BLOCK):
-        high = min(low + BLOCK, stop)
-        for g in range(decisions.shape[0]):
-            decision = decisions[g, low:high]
-            look_up(indptr, indices, data, low, high, decision, hit)
-            _count(indptr, indices, data, low, high, decision, hit, share, labels, weight,
-                   diagonal[g], columns[g], matrix[g])  # fmt: skip
+            if counted:
+                if orders.shape[0] == 0:
+                    look_up(indptr, indices, data, low, high, decision, hit)
+                _count(indptr, indices, data, low, high, decision, hit, share, labels, weight,
+                       diagonal[g], columns[g], matrix[g])  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -213,6 +176,7 @@ def scan_alone(indptr, indices, data, start, stop, begin, listed, a, b, always, 
     """
     K = begin.shape[0] - 1
     for r in range(start, stop):
+        # what the row adds if a gain's class does not win: its truth at the last class, or at the one before
         first, last = indptr[r], indptr[r + 1]
         w = weight[r] if weight.size > 0 else 1.0
         u, v = w * (1.0 - share), w * share

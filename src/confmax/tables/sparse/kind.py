@@ -75,9 +75,13 @@ class SparseRows(MemoryKind):
 
     def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
         """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
-        out = np.zeros(proba.shape[1])
-        kernels.column_sums(*arrays_of(proba), np.empty(0) if weight is None else weight, spread, out)
-        return out
+        p = proba.data.astype(np.float64)
+        if spread:
+            p *= 1.0 - p
+        if weight is not None:
+            p *= np.repeat(weight, np.diff(proba.indptr))
+        # bincount adds in the order of the rows, in float64
+        return np.asarray(np.bincount(proba.indices, p, proba.shape[1]), np.float64)
 
     def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""

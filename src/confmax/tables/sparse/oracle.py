@@ -9,7 +9,6 @@ the rows that store the class are looked at, and all others decide alike.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +60,7 @@ class SparseOracle(TableOracle):
         def by(part: Gains, wide: bool) -> Confusion:
             if not wide:
                 return self._answers(part, matrix=matrix)
+            # a copy for the pass: gains that need float64 are rare
             table = replace(self.table, proba=self.table.proba.astype(np.float64))
             return SparseOracle(table, self.model_share)._answers(part, matrix=matrix)
 
@@ -81,18 +81,19 @@ class SparseOracle(TableOracle):
     def _scanned(self, gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain."""
         B, K, M = len(gains), self.table.n_classes, gains.n_decisions
+        # every part has statistics of its own, which are added in the order of the parts
         edges = self._edges(B * (K * M if matrix else K + M))
         parts = len(edges) - 1
         diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
         # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
         proba, truth = self.table.proba, kernel_truth(self.table, self.model_share)
-        by: tuple[Any, ...] = (decide(proba, gains),) if gains.power else kernel_gains(proba, gains)
-        kernel: Any = kernels.count_given if gains.power else kernels.scan
+        made = decide(proba, gains) if gains.power else np.empty((0, 0), np.int32)
+        by, scan = kernel_gains(proba, gains), kernels.scan
 
         def work(part: int) -> None:
-            kernel(*arrays_of(proba), edges[part], edges[part + 1], *by, *truth, diagonal[part], columns[part],
-                   matrices[part])  # fmt: skip
+            scan(*arrays_of(proba), edges[part], edges[part + 1], *by, made, *truth, diagonal[part], columns[part],
+                 matrices[part])  # fmt: skip
 
         run_parts(work, parts)
         total = self.table.weight_total
@@ -107,17 +108,18 @@ class SparseOracle(TableOracle):
         first, second = gain_coefficients(gains, self.table.proba.dtype)
         assert second is not None
         a, b = first[mine, k], second[mine, k]
+        # where the class does not win, all others score zero, and the largest index of them does
         rest = np.where(k == K - 1, K - 2, K - 1)
         always = np.where(k < rest, b > 0, b >= 0)
         listed = np.argsort(k, kind="stable")
         begin = np.searchsorted(k[listed], np.arange(K + 1))
         edges = self._edges(3 * len(mine))
         moved = np.zeros((len(edges) - 1, len(mine), 3))
-        kernel: Any = kernels.scan_alone
+        scan_alone = kernels.scan_alone
 
         def work(part: int) -> None:
-            kernel(*arrays_of(self.table.proba), edges[part], edges[part + 1], begin, listed, a, b, always, rest,
-                   *truth, moved[part])  # fmt: skip
+            scan_alone(*arrays_of(self.table.proba), edges[part], edges[part + 1], begin, listed, a, b, always, rest,
+                       *truth, moved[part])  # fmt: skip
 
         run_parts(work, len(moved))
         weight, own, others = moved.sum(axis=0).T / self.table.weight_total

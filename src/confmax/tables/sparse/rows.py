@@ -12,14 +12,14 @@ evaluates K of these at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.kernels.blocks import run_parts
+from confmax.kernels.blocks import over_rows
+from confmax.tables.array.oracle import NO_TRUTH
 from confmax.tables.array.oracle import decide as decide_dense
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, in_native_order
 from confmax.tables.precision import decided, gain_coefficients
@@ -27,6 +27,7 @@ from confmax.tables.sparse import kernels
 
 ROWS = 1 << 14  # rows per part of a scan that has no statistics
 BLOCK_CELLS = 1 << 21  # cells of a dense block of rows
+NO_SUMS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 def divided(csr: Any) -> Any:
@@ -40,7 +41,7 @@ def divided(csr: Any) -> Any:
     indptr, indices, data = arrays_of(csr)
     n = csr.shape[0]
     sums = np.empty(n)
-    negative = _parts(n, lambda low, high: bool(kernels.row_sums(indptr, data, low, high, sums)))
+    negative = over_rows(lambda _, low, high: kernels.row_sums(indptr, data, low, high, sums), n, ROWS)
     if not np.isfinite(sums).all():
         _refuse_first(csr, ~np.isfinite(data), "is not a finite number", "drop or impute such rows")
     if any(negative):
@@ -48,12 +49,12 @@ def divided(csr: Any) -> Any:
     off = np.abs(sums - 1.0)
     if off.max() > ROW_SUM_TOLERANCE:
         _refuse_sum(int(np.argmax(off > ROW_SUM_TOLERANCE)), sums)
+    # rows that sum to one within rounding stay as they are, so that a second check changes nothing
     loose = off > 8 * np.finfo(data.dtype).eps
     if not loose.any():
         return csr
-    out = np.empty_like(data)
-    _parts(n, lambda low, high: kernels.divide_rows(indptr, data, low, high, sums, loose, out))
-    return _csr(out, indices, indptr, csr.shape)
+    divisors = np.repeat(np.where(loose, sums, 1.0), np.diff(indptr))
+    return _csr((data / divisors).astype(data.dtype), indices, indptr, csr.shape)
 
 
 def decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
@@ -74,9 +75,8 @@ def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
         for low in range(0, n, rows):
             out[:, low : low + rows] = decide_dense(csr[low : low + rows].toarray(), gains)
         return out
-    coefficients, orders = kernel_gains(csr, gains)
-    arrays = arrays_of(csr)
-    _parts(n, lambda low, high: kernels.decide_rows(*arrays, low, high, coefficients, orders, out))
+    by, arrays = kernel_gains(csr, gains), arrays_of(csr)
+    over_rows(lambda _, low, high: kernels.scan(*arrays, low, high, *by, out, *NO_TRUTH, *NO_SUMS), n, ROWS)
     return out
 
 
@@ -87,6 +87,9 @@ def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[np.int64
     the fullest row stores, so that every row lacks one of them unless it stores all classes.
     """
     first, second = gain_coefficients(gains, csr.dtype)
+    if gains.power:
+        # nothing that a scan of stored entries could use
+        return np.empty((len(gains), 0, 0), csr.dtype), np.empty((0, 0), np.int64)
     if second is None:
         return first, np.empty((0, 0), np.int64)
     # no row stores a decision beyond the classes: its weight may be anything
@@ -100,6 +103,7 @@ def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:
     K = len(b)
     if b.min() == b.max():
         return np.arange(K - 1, K - 1 - most, -1)
+    # a sort of all classes would cost more than the scan of a small table
     edge = np.partition(b, K - most)[K - most]
     above = np.flatnonzero(b > edge)
     chosen = np.concatenate([above, np.flatnonzero(b == edge)[len(above) - most :]])
@@ -121,11 +125,6 @@ def _csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape:
     return csr_array((data, indices, indptr), shape=shape, copy=False)
 
 
-def _parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
-    """Call ``work(low, high)`` for all rows, part by part; return the results in order."""
-    return run_parts(lambda part: work(part * ROWS, min((part + 1) * ROWS, n)), -(-n // ROWS))
-
-
 def canonical(proba: Any) -> Any:
     """Return the entries as a csr_array of floats (n, K), each row's classes rising, none twice."""
     if proba.ndim != 2 or proba.shape[1] < 2:
@@ -138,7 +137,7 @@ def canonical(proba: Any) -> Any:
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
     data, indices = _as_float(data[: indptr[-1]]), indices[: indptr[-1]]
-    found = _parts(n, lambda low, high: kernels.structure(indptr, indices, low, high, K))
+    found = over_rows(lambda _, low, high: kernels.structure(indptr, indices, low, high, K), n, ROWS)
     if kernels.OUTSIDE in found:
         outside = int(np.argmax((indices < 0) | (indices >= K)))
         row = int(np.searchsorted(indptr, outside, side="right")) - 1

@@ -14,7 +14,6 @@ from confmax.tables.draws import coefficients
 from confmax.tables.memory import MemoryKind
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
 from confmax.tables.tensor.oracle import TorchOracle, decide_tensor
-from confmax.tables.tensor.predict import as_words, decide_drawn, decision_probabilities
 from confmax.tables.tensor.rows import (
     FixedPoint,
     Tensor,
@@ -24,8 +23,9 @@ from confmax.tables.tensor.rows import (
     on_host,
     row_hashes,
     score_dtype,
-    softmax,
+    scores_of,
     take,
+    uniform,
     unordered_hashes,
 )
 
@@ -70,7 +70,13 @@ class Tensors(MemoryKind):
 
     def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Tensor:
         """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), computed in float64."""
-        return softmax(proba, a, b, floor)
+        scale, offset = (from_host(part, proba.device) for part in (a, b))
+        out = torch.empty(proba.shape, dtype=scores_of(proba[:0]).dtype, device=proba.device)
+        for rows in chunks(proba):
+            z = (proba[rows].double() + floor).log_().mul_(scale).add_(offset)
+            z = z.sub_(z.amax(dim=1, keepdim=True)).exp_()
+            out[rows] = z.div_(z.sum(dim=1, keepdim=True)).to(out.dtype)
+        return out
 
     def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
         """Return what a calibrator makes of the rows; one that reads arrays gets them in host memory."""
@@ -115,11 +121,24 @@ class Tensors(MemoryKind):
 
     def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Tensor:
         """Return the decision (n,) of every row by the atom that its key draws, int64 on the device."""
-        return decide_drawn(proba, gains, weights, words=coefficients(seed), keys=as_words(keys, proba))
+        # the hashes of rows are on the device already, as words of the same bits
+        words = torch.as_tensor(keys.view(np.int64), device=proba.device) if isinstance(keys, np.ndarray) else keys
+        edges = torch.as_tensor(np.cumsum(weights)[:-1], device=proba.device)
+        atom = torch.searchsorted(edges, uniform(words, coefficients(seed)), right=True)
+        out = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
+        for k in range(len(gains)):
+            # the rows of an atom are gathered, a chunk of them at a time
+            for part in torch.nonzero(atom == k)[:, 0].split(next(chunks(proba)).stop):
+                out[part] = decide_tensor(proba[part], gains[k])[0]
+        return out
 
     def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Tensor:
         """Return the probability of every decision (n, M), float64 on the device."""
-        return decision_probabilities(proba, gains, weights)
+        out = torch.zeros((len(proba), gains.n_decisions), dtype=torch.float64, device=proba.device)
+        for k, weight in enumerate(weights):
+            decision = decide_tensor(proba, gains[k])[0]
+            out[torch.arange(len(proba), device=proba.device), decision] += float(weight)
+        return out
 
     def converted(self, table: Table) -> MemoryTable:
         """Return a table as one of tensors; an array becomes one without a copy where NumPy allows that."""

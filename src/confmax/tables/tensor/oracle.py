@@ -9,16 +9,15 @@ be decided differently. On CUDA a kernel (`triton.py`) reads each probability on
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.tables.precision import answered, decided, gain_coefficients
+from confmax.tables.precision import answered, decided, distances, gain_coefficients
 from confmax.tables.table import MemoryTable, TableOracle
-from confmax.tables.tensor.rows import DeviceRows, FixedPoint, Sums, Tensor, chunks, scores_of, take
+from confmax.tables.tensor.rows import DeviceRows, FixedPoint, Sums, Tensor, chunks, score_dtype, scores_of, take
 
 CHECKED_ROWS = 1 << 14  # on which a kernel must agree before it is used
 
@@ -29,73 +28,53 @@ Fused = Callable[[Tensor, Tensor], Sums]
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def device_gains(gains: Gains, table: DeviceRows) -> tuple[Tensor, Tensor | None]:
-    """Return ``(a, b)``, in the type of the scores, or ``(full, None)``, in float64, on the table's device."""
-    first, second = gain_coefficients(gains, table.dtype)
-    device = table.proba.device
+def device_gains(gains: Gains, proba: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return ``(a, b)``, in the type of the scores, or ``(full, None)``, in float64, on the device of ``proba``."""
+    first, second = gain_coefficients(gains, score_dtype(proba))
+    device = proba.device
     if second is None:
         return torch.as_tensor(first.astype(np.float64), device=device), None
     return torch.as_tensor(first, device=device), torch.as_tensor(second, device=device)
 
 
-def features(x: Tensor, power: int) -> Tensor:
-    """Return what reduced gains multiply (R, K), by the reference's operations in the reference's order."""
-    if power == 0:
-        return x
-    t = x.t().contiguous()
-    total, mean, square = t[0].clone(), torch.zeros_like(t[0]), torch.zeros_like(t[0])
-    for i in range(1, len(t)):
-        total += t[i]
-        mean += t[i] * float(i)
-        square += t[i] * float(i * i)
-    out, below, distance = torch.empty_like(t), torch.zeros_like(mean), mean.clone()
-    for j in range(len(t)):
-        if power == 2:
-            out[j] = (square + total * float(j * j)) - mean * float(2 * j)
-            continue
-        out[j] = distance
-        below += t[j]
-        distance += below + below - total
-    return out.t()
-
-
-def decide_chunk(x: Tensor, wide: Tensor, first: Tensor, second: Tensor | None) -> Tensor:
-    """Return the decisions (R,) of one gain; ties go to the largest index.
-
-    ``x`` is what reduced gains multiply, ``wide`` the probabilities in float64, which full gains multiply.
-    """
-    if second is None:
-        scores = (wide @ first).to(x.dtype)
-    else:
-        # two operations: one that multiplies and adds at once would round differently
-        K = x.shape[1]
-        scores = x * first
-        scores += second[:K]
-        if len(second) > K:
-            # decisions beyond the classes have an offset alone
-            scores = torch.cat([scores, second[K:].expand(len(x), -1)], dim=1)
-    return (scores.shape[1] - 1) - scores.flip(1).argmax(dim=1)
+def decisions(x: Tensor, first: Tensor, second: Tensor | None, power: int) -> Iterator[Tensor]:
+    """Yield the decisions (R,) of every gain on probabilities ``x`` (R, K); ties go to the largest index."""
+    K, wide = x.shape[1], x.double() if second is None else x
+    if power:
+        # a column at a time is read fastest where columns lie together
+        columns = x.t().contiguous()
+        x = torch.empty_like(columns).t()
+        for j, distance in enumerate(distances(columns, power)):
+            x[:, j] = distance
+    for g in range(len(first)):
+        if second is None:
+            scores = (wide @ first[g]).to(x.dtype)
+        else:
+            # two operations: one that multiplies and adds at once would round differently
+            scores = x * first[g]
+            scores += second[g, :K]
+            if second.shape[1] > K:
+                # decisions beyond the classes have an offset alone
+                scores = torch.cat([scores, second[g, K:].expand(len(x), -1)], dim=1)
+        # argmax takes the first of equal scores
+        yield (scores.shape[1] - 1) - scores.flip(1).argmax(dim=1)
 
 
 def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     """Return the decisions (B, n) of every gain on every row of a checked tensor, int64 on its device."""
-    given = DeviceRows(proba)
 
     def by(part: Gains, wide: bool) -> Tensor:
         return _decide_tensor(proba.double() if wide else proba, part)
 
-    return decided(gains, given.dtype, by, torch.cat)
+    return decided(gains, score_dtype(proba), by)
 
 
 def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
-    first, second = device_gains(gains, DeviceRows(proba))
+    first, second = device_gains(gains, proba)
     out = torch.empty((len(gains), len(proba)), dtype=torch.int64, device=proba.device)
     for rows in chunks(proba):
-        x = scores_of(proba[rows])
-        wide = x.double() if second is None else x
-        x = features(x, gains.power)
-        for g in range(len(gains)):
-            out[g, rows] = decide_chunk(x, wide, first[g], None if second is None else second[g])
+        for g, decision in enumerate(decisions(scores_of(proba[rows]), first, second, gains.power)):
+            out[g, rows] = decision
     return out
 
 
@@ -126,15 +105,19 @@ class TorchOracle(TableOracle):
         super().__init__(table, model_share)
         self.exact = model_share == 1.0 and decides_on is None
         self._rows = DeviceRows(table.proba, table.labels, table.weight)
-        self._decides = self._rows if decides_on is None else DeviceRows(decides_on)
+        self._decides_on = table.proba if decides_on is None else decides_on
         self._fused = None if decides_on is not None else checked_fused(self._rows, model_share)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
-        return answered(gains, self._decides.dtype, lambda part, wide: self._answers(part, wide=wide, matrix=matrix))
+
+        def by(part: Gains, wide: bool) -> Confusion:
+            return self._answers(part, wide=wide, matrix=matrix)
+
+        return answered(gains, score_dtype(self._decides_on), by)
 
     def _answers(self, gains: Gains, *, wide: bool, matrix: bool) -> Confusion:
-        source = replace(self._decides, proba=self._decides.proba.double()) if wide else self._decides
+        source = self._decides_on.double() if wide else self._decides_on
         first, second = device_gains(gains, source)
         if self._fused is not None and not wide and second is not None and not gains.power and not matrix:
             sums = self._fused(first, second)
@@ -144,7 +127,7 @@ class TorchOracle(TableOracle):
         return self._confusion(sums, gains.n_decisions)
 
     def _confusion(self, sums: Sums, M: int) -> Confusion:
-        fixed, K = self._rows.fixed, self._rows.n_classes
+        fixed, K = self._rows.fixed, self.table.n_classes
         columns = fixed.back_counts(sums.columns) / fixed.total
         diagonal = self._blend(fixed, sums.model, sums.hits)
         full = None
@@ -171,57 +154,31 @@ def scan(
     *,
     power: int = 0,
     matrix: bool = False,
-    decides_on: DeviceRows | None = None,
+    decides_on: Tensor | None = None,
 ) -> Sums:
     """Return the sums of every gain's decisions over all rows of the table."""
-    source = table if decides_on is None else decides_on
-    n_gains, M = len(first), (first if second is None else second).shape[-1]
-    sums = Sums.zeros(n_gains, table.n_classes, M, matrix=matrix, device=table.proba.device)
-    for rows in chunks(table.proba):
-        p = scores_of(table.proba[rows])
-        x = p if source is table else scores_of(source.proba[rows])
-        wide = x.double() if second is None else x
-        x = features(x, power)
-        counts = table.fixed.counts(rows, p.device)
-        products = table.fixed.products(p, rows) if matrix and share > 0.0 else None
-        for g in range(n_gains):
-            decision = decide_chunk(x, wide, first[g], None if second is None else second[g])
-            _add(sums, g, decision, table, rows, counts=counts, p=p, share=share)
-            if matrix:
-                _add_matrix(sums, g, decision, table, rows, counts=counts, products=products, share=share)
+    P, fixed, K = table.proba, table.fixed, table.proba.shape[1]
+    source = P if decides_on is None else decides_on
+    sums = Sums.zeros(len(first), K, (first if second is None else second).shape[-1], matrix=matrix, device=P.device)
+    classes = torch.arange(K, device=P.device)
+    for rows in chunks(P):
+        p, counts = scores_of(P[rows]), fixed.counts(rows, P.device)
+        x = p if source is P else scores_of(source[rows])
+        codes = table.codes[rows] if share < 1.0 else None
+        products = fixed.products(p, rows).reshape(-1) if matrix and share > 0.0 else None
+        for g, decision in enumerate(decisions(x, first, second, power)):
+            sums.columns[g].index_add_(0, decision, counts)
+            if share > 0.0:
+                # the probability of a decision beyond the classes is zero, wherever it is added
+                sums.model[g].index_add_(0, decision.clamp(max=K - 1), fixed.products(take(p, decision), rows))
+            if codes is not None:
+                sums.hits[g].index_add_(0, codes, counts * (codes == decision))
+            # decision j of a matrix takes the K places from j K on
+            if products is not None:
+                sums.matrix[g].index_add_(0, (decision[:, None] * K + classes).reshape(-1), products)
+            if matrix and codes is not None:
+                sums.counted[g].index_add_(0, decision * K + codes, counts)
     return sums
-
-
-def _add(
-    sums: Sums, g: int, decision: Tensor, table: DeviceRows, rows: slice, *, counts: Tensor, p: Tensor, share: float
-) -> None:
-    sums.columns[g].index_add_(0, decision, counts)
-    if share > 0.0:
-        hit = table.fixed.products(take(p, decision), rows)
-        # the probability of a decision beyond the classes is zero, wherever it is added
-        sums.model[g].index_add_(0, decision.clamp(max=p.shape[1] - 1), hit)
-    if share < 1.0:
-        codes = table.codes[rows]
-        sums.hits[g].index_add_(0, codes, counts * (codes == decision))
-
-
-def _add_matrix(
-    sums: Sums,
-    g: int,
-    decision: Tensor,
-    table: DeviceRows,
-    rows: slice,
-    *,
-    counts: Tensor,
-    products: Tensor | None,
-    share: float,
-) -> None:
-    start = decision * table.n_classes
-    if products is not None:
-        places = start[:, None] + torch.arange(table.n_classes, device=start.device)
-        sums.matrix[g].index_add_(0, places.reshape(-1), products.reshape(-1))
-    if share < 1.0:
-        sums.counted[g].index_add_(0, start + table.codes[rows], counts)
 
 
 # --- the kernel -------------------------------------------------------------------------------------------------------
@@ -245,13 +202,14 @@ def checked_fused(table: DeviceRows, share: float) -> Fused | None:
         fused = fused_scan(table, share)
         if fused is None:
             return None
+        # a compiler may fuse what must not be fused: the kernel's sums are integers, so they must be equal, not near
         n = min(CHECKED_ROWS, len(P))
         labels = None if table.labels is None else table.labels[:n]
         weight = None if table.weight is None else table.weight[:n]
         part = DeviceRows(P[:n], labels, weight)
         tried = fused_scan(part, share)
         assert tried is not None
-        if all(_agrees(part, share, tried, _trial_gains(table.n_classes, further)) for further in (0, 1)):
+        if all(_agrees(part, share, tried, _trial_gains(P.shape[1], further)) for further in (0, 1)):
             return fused
         reason = "it decides rows differently"
     except Exception as error:  # whatever a compiler or a driver raises
@@ -265,7 +223,7 @@ def checked_fused(table: DeviceRows, share: float) -> Fused | None:
 
 
 def _agrees(part: DeviceRows, share: float, tried: Fused, gains: Gains) -> bool:
-    first, second = device_gains(gains, part)
+    first, second = device_gains(gains, part.proba)
     assert second is not None
     mine, theirs = scan(part, share, first, second), tried(first, second)
     return all(torch.equal(getattr(mine, name), getattr(theirs, name)) for name in ("columns", "model", "hits"))

@@ -1,4 +1,4 @@
-"""Rows that stay on their device, as torch tensors: their check, their weights in fixed point, their calibration.
+"""Rows that stay on their device, as torch tensors: their check, their weights in fixed point, their hashes and draws.
 
 Checks run on the device, a chunk of rows at a time; what is refused is refused in the words of NumPy arrays. Weights
 and sums are fixed-point integers (`FixedPoint`): a sum of integers does not depend on the order of its terms, so that
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
-from confmax.tables.tensor import hashes as torch_hashes
+from confmax.tables.fingerprints import FIRST, GOLDEN, SECOND, column_factors
 
 Tensor = Any
 WIDE, NARROW = (torch.float32, torch.float64), (torch.float16, torch.bfloat16)
@@ -51,16 +51,6 @@ class DeviceRows:
     proba: Any
     labels: NDArray[np.int64] | None = None
     weight: Array | None = None
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type that scores are computed in: float32, or float64 for a table in float64."""
-        return score_dtype(self.proba)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return int(self.proba.shape[1])
 
     @cached_property
     def fixed(self) -> FixedPoint:
@@ -115,6 +105,7 @@ class FixedPoint:
         if self.weight is not None:
             weight = self.weight[rows]
             scaled = scaled * (weight if scaled.ndim == 1 else weight[:, None])
+        # numbers are not negative: half added and the rest cut off is rounding, alike on every device
         return (scaled * self.unit).add_(0.5).to(torch.int64)
 
     def counts(self, rows: slice, device: Any) -> Tensor:
@@ -192,16 +183,6 @@ def take(proba: Tensor, decision: Tensor) -> Tensor:
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def row_hashes(proba: Tensor) -> Tensor:
-    """Return the bits of the hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
-    return torch_hashes.row_hashes(proba, chunks(proba))
-
-
-def unordered_hashes(proba: Tensor) -> Tensor:
-    """Return the bits of the unordered hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
-    return torch_hashes.unordered_hashes(proba, chunks(proba))
-
-
 def checked_tensor(proba: Tensor) -> Tensor:
     """Return a tensor of probabilities (n, K) on its own device, its rows summing to one up to rounding.
 
@@ -229,6 +210,7 @@ def checked_tensor(proba: Tensor) -> Tensor:
         P = P.contiguous()
     eps = torch.finfo(P.dtype).eps
     tolerance = max(ROW_SUM_TOLERANCE, eps) if P.dtype in NARROW else ROW_SUM_TOLERANCE
+    # one number from the device decides for all rows; which row is bad is looked for only if one is
     ranges = torch.stack([_range(P[rows]) for rows in chunks(P)])
     least, most = ranges[:, 0].amin().item(), ranges[:, 1].amax().item()
     if not (least >= 0.0 and most <= tolerance):  # NaN is neither
@@ -275,15 +257,54 @@ def _refuse(P: Tensor, tolerance: float) -> None:
                     raise ValueError(words.replace(f"{ROW_SUM_TOLERANCE:g}", f"{tolerance:g}")) from None
 
 
-# --- calibration ------------------------------------------------------------------------------------------------------
+# --- hashes and draws -------------------------------------------------------------------------------------------------
+
+# Hashes are signed 64-bit words of the same bits as on arrays: torch has no sums of unsigned ones, and signed sums and
+# products wrap alike. Only a shift to the right must be told to bring in zeros.
 
 
-def softmax(proba: Tensor, a: Array, b: Array, floor: float) -> Tensor:
-    """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), each row by itself, computed in float64."""
-    scale, offset = (from_host(part, proba.device) for part in (a, b))
-    out = torch.empty(proba.shape, dtype=scores_of(proba[:0]).dtype, device=proba.device)
-    for rows in chunks(proba):
-        z = (proba[rows].double() + floor).log_().mul_(scale).add_(offset)
-        z = z.sub_(z.amax(dim=1, keepdim=True)).exp_()
-        out[rows] = z.div_(z.sum(dim=1, keepdim=True)).to(out.dtype)
-    return out
+def row_hashes(proba: Tensor) -> Tensor:
+    """Return the bits of the hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
+    factors = torch.as_tensor(column_factors(proba.shape[1]).view("int64"), device=proba.device)
+    return _mixed(_summed(proba, lambda words: words * factors))
+
+
+def unordered_hashes(proba: Tensor) -> Tensor:
+    """Return the bits of the unordered hash of every row (n,), int64, on the device of ``proba`` (n, K)."""
+    return _mixed(_summed(proba, _mixed))
+
+
+def uniform(keys: Tensor, words: NDArray[np.uint64]) -> Tensor:
+    """Return one number in [0, 1), a multiple of 2^-53, per key (n,), float64, as `confmax.tables.draws` defines it."""
+    keys = _mixed(keys)
+    low, half = keys & 0xFFFFFFFF, _shifted(keys, 32)
+    a0, a1, b, c0, c1, d = (_signed(int(word)) for word in words)
+    high, rest = _shifted(low * a0 + half * a1 + b, 32), _shifted(low * c0 + half * c1 + d, 32)
+    return _shifted((high << 32) | rest, 11).double() * 2.0**-53
+
+
+def _summed(proba: Tensor, each: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the sum over every row (n,) of what ``each`` makes of its words."""
+    sums = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
+    for part in chunks(proba):
+        bits = (proba[part].float().contiguous().view(torch.int32).long() << 1) & 0xFFFFFFFF
+        sums[part] = each(bits ^ (bits >> 16)).sum(dim=1)
+    return sums
+
+
+def _mixed(words: Tensor) -> Tensor:
+    """Scramble words one to one, as on arrays."""
+    z = words * _signed(GOLDEN)
+    z = (z ^ _shifted(z, 30)) * _signed(FIRST)
+    z = (z ^ _shifted(z, 27)) * _signed(SECOND)
+    return z ^ _shifted(z, 31)
+
+
+def _shifted(z: Tensor, by: int) -> Tensor:
+    """Return words shifted right, zeros coming in."""
+    return (z >> by) & ((1 << (64 - by)) - 1)
+
+
+def _signed(word: int) -> int:
+    """Return the signed word of the same bits."""
+    return word - (1 << 64) if word >= 1 << 63 else word
