@@ -296,6 +296,7 @@ def _check_run(solver: Solver, metric: Metric, table: Table, mode: str) -> None:
         assert outcome.upper_bound is None, f"{solver.name} gave a bound on labels, where none is valid"
     if outcome.upper_bound is not None:
         assert outcome.upper_bound >= best - 1e-9, f"{solver.name} gave a bound below the value of {metric.name}"
+    # the history records the best value so far, so it cannot fall
     values = [entry.value for entry in outcome.history]
     assert values == sorted(values), f"the best value of {solver.name} fell along its history"
 

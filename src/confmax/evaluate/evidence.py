@@ -136,15 +136,14 @@ def cross_fitted(
         If nothing can be tuned without one of the folds.
     """
     fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
-    n_folds = int(fold.max()) + 1
     solutions: list[Tuned] = []
     try:
         for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):
             solutions.append(one)
     except ValueError as error:
         raise ValueError(
-            f"no rule can be tuned without fold {len(solutions) + 1} of {n_folds} ({error}); evaluate the rule on "
-            f"other rows instead, or pass more rows"
+            f"no rule can be tuned without fold {len(solutions) + 1} of {fold.max() + 1} ({error}); evaluate the rule "
+            f"on other rows instead, or pass more rows"
         ) from None
     # the single rules answer what drawing adds: they are pooled over the same folds
     rules = [one.rule for one in solutions]

@@ -66,6 +66,7 @@ def over_rows(work: Callable[[int, int, int], Any], n_rows: int, chunk: int) -> 
 
 def block_rows(n_classes: int) -> int:
     """Return how many rows a block has: what the inner caches hold, and whole vectors of either type."""
+    # up to 128 classes a block of float64 takes at most 131 kB, which the inner caches hold beside a scan's sums
     if n_classes <= 24:
         return 512
     return 256 if n_classes <= 64 else (128 if n_classes <= 256 else 64)
@@ -92,6 +93,7 @@ def load_block(proba, block):  # type: ignore[no-untyped-def]
     """Write proba (R, K) to the block (K, width), zeros behind it."""
     rows, K = proba.shape
     whole = 0
+    # squares of vectors, which overlap where K is no multiple of eight: an entry is then written twice, alike
     if K >= 8:
         whole = rows - rows % 8
         few = 0 < K % 8 <= 4
@@ -110,6 +112,7 @@ def load_block(proba, block):  # type: ignore[no-untyped-def]
             turn_four(proba, r, 0, block)
             turn_four(proba, r, K - 4, block)
     else:
+        # too few classes for a square; a flat index lets the compiler see that columns are read with one step
         flat = proba.reshape(rows * K)
         for j in range(K):
             for r in range(rows):
@@ -145,6 +148,7 @@ def distances(block, power, out):  # type: ignore[no-untyped-def]
             for r in range(size):
                 out[j, r] = (square[r] + total[r] * second) - mean[r] * first
         return
+    # from class j to j + 1, the classes up to j come to lie one further away, and all others one nearer
     below = np.zeros(size, block.dtype)
     for j in range(K):
         for r in range(size):

@@ -77,12 +77,14 @@ class _Best:
 
     def __init__(self, builder: Any, kind: Any, width: int) -> None:
         self.builder = builder
+        # places on the stack, which LLVM turns into registers: written with registers, loops would need phi nodes
         self.score = cgutils.alloca_once_value(builder, ir.VectorType(kind, width)([float("-inf")] * width))
         self.decision = cgutils.alloca_once_value(builder, ir.VectorType(I32, width)([0] * width))
 
     def offer(self, score: Any, decided: Any) -> None:
         """Emit the comparison with another score."""
         load, store, select = self.builder.load, self.builder.store, self.builder.select
+        # ties go to the largest decision, as in the reference: decisions are offered in rising order
         wins = self.builder.fcmp_ordered(">=", score, load(self.score))
         store(select(wins, score, load(self.score)), self.score)
         store(select(wins, decided, load(self.decision)), self.decision)
@@ -107,6 +109,7 @@ def _zeros(builder: Any, kind: Any, width: int) -> Any:
     return cgutils.alloca_once_value(builder, ir.VectorType(kind, width)([0.0] * width))
 
 
+# a square is turned in registers, by log2(width) shuffles per vector: no entry is loaded or stored by itself
 def _turned(builder: Any, lines: list[Any]) -> list[Any]:
     """Return the transpose of a square of vectors: blocks off the diagonal change places, of one element, two, four."""
     width, b = len(lines), 1
@@ -185,6 +188,7 @@ def _best_lane(builder: Any, best: _Best) -> Any:
     scores, decided = builder.load(best.score), builder.load(best.decision)
     while scores.type.count > 1:
         (a, b), (i, j) = _halves(builder, scores), _halves(builder, decided)
+        # a lane's classes are not in order beside another lane's: equal scores compare the decisions themselves
         later = builder.and_(builder.fcmp_ordered("==", b, a), builder.icmp_signed(">", j, i))
         wins = builder.or_(builder.fcmp_ordered(">", b, a), later)
         scores, decided = builder.select(wins, b, a), builder.select(wins, j, i)
@@ -207,6 +211,7 @@ def decide_along(typingctx, proba, a, b, row):  # type: ignore[no-untyped-def]
             score = builder.fadd(product, _load(builder, offset, j, width))
             best.offer(score, builder.add(_decision(builder, j, width), lanes))
 
+        # where K is no multiple of the width, the last vector begins earlier; comparing a class twice changes nothing
         last = builder.sub(K, K.type(width))
         _from(builder, 0, last, width, compare)
         compare(last)  # what is left over, and some classes again
@@ -223,6 +228,7 @@ def decide_full(typingctx, block, gain, row, decision):  # type: ignore[no-untyp
     def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
         (x, (K, stride)), (G, (_, M)), r, (out, _) = _arguments(context, builder, signature, args)
         best = _Best(builder, x.type.pointee, width)
+        # half a vector, because four sums are kept beside the best score, and registers are few
         sums = [_zeros(builder, x.type.pointee, width) for _ in range(TOGETHER)]
 
         def group(j: Any, count: int) -> None:
@@ -240,6 +246,7 @@ def decide_full(typingctx, block, gain, row, decision):  # type: ignore[no-untyp
             for t in range(count):
                 best.offer(builder.load(sums[t]), _decision(builder, builder.add(j, j.type(t)), width))
 
+        # decisions that fill no group of four are scored one by one
         whole = builder.sub(M, builder.urem(M, M.type(TOGETHER)))
         _from(builder, 0, whole, TOGETHER, lambda j: group(j, TOGETHER))
         _from(builder, whole, M, 1, lambda j: group(j, 1))
@@ -261,6 +268,7 @@ def sum_rows(typingctx, block, row, sums, least):  # type: ignore[no-untyped-def
 
         def add(j: Any) -> None:
             p = _load(builder, x, builder.add(builder.mul(j, stride), r), width)
+            # a comparison with NaN is false: NaN shows in the sum, not in the least entry
             below = builder.fcmp_ordered("<", p, builder.load(lowest))
             builder.store(builder.select(below, p, builder.load(lowest)), lowest)
             _add(builder, total, p)
@@ -278,6 +286,7 @@ def _sum(builder: Any, n: Any, part: Callable[[Any], Any]) -> Any:
     total = _zeros(builder, DOUBLE, LANES)
     _from(builder, 0, n, LANES, lambda r: _add(builder, total, part(r)))
     lanes = builder.load(total)
+    # the order of this sum is fixed here, so that its last bit does not depend on the machine
     while lanes.type.count > 1:
         lanes = builder.fadd(*_halves(builder, lanes))
     return builder.extract_element(lanes, I32(0))
@@ -323,6 +332,7 @@ def count_where(typingctx, decision, j):  # type: ignore[no-untyped-def]
 
         def add(r: Any) -> None:
             mine = builder.icmp_signed("==", _load(builder, made, r, LANES), wanted)
+            # the comparison is a mask of 16 bits, of which the processor counts the ones
             found = builder.ctpop(builder.bitcast(mine, ir.IntType(LANES)))
             builder.store(builder.add(builder.load(total), builder.zext(found, n.type)), total)
 

@@ -48,10 +48,12 @@ def _real(typingctx, n):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _exp(x):  # type: ignore[no-untyped-def]
+    # exp(x) = 2^n exp(r) with r at most half a log 2; the bits of n are the last ones of shifted
     y = min(max(x, _TINY), _LARGE)
     shifted = y * _LOG2E + _ROUND
     n = shifted - _ROUND
     r = (y - n * _LN2_HIGH) - n * _LN2_LOW
+    # pairs of terms, then pairs of pairs: fewer products wait for each other than in Horner's scheme
     c, r2 = _EXP, r * r
     r4 = r2 * r2
     low = (c[1] + c[2] * r) + r2 * (c[3] + c[4] * r)
@@ -113,13 +115,16 @@ def softmax_rows(z, rows, n, a, b, q, log_total):  # type: ignore[no-untyped-def
             t2, t3 = max(t2, out[k + 2]), max(t3, out[k + 3])
         for k in range(whole, K):
             t0 = max(t0, out[k])
+        # the largest score is taken off first: no exponential exceeds one, and their sum is at least one
         top = max(max(t0, t1), max(t2, t3))
         log_total[r] = top
         for k in range(K):
             out[k] -= top
+    # one loop over the entries of all rows: rows of few classes would leave most of a vector empty
     exp_all(q.reshape(-1)[: n * K])
     for r in range(n):
         out = q[r]
+        # a compiler may not reorder a sum; four of them keep the processor busy, in one order on every machine
         s0 = s1 = s2 = s3 = 0.0
         whole = K - K % 4
         for k in range(0, whole, 4):

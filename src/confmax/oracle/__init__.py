@@ -13,16 +13,12 @@ from confmax.tables.partitioned.table import in_parts
 __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
 
 
-def _held_as(kind: str) -> Callable[[Table, float], Oracle]:
-    """Return what makes the oracle of a kind, whose code is loaded with its first table."""
-    return lambda table, model_share: storage_named(kind).oracle(table, model_share)
-
-
+# the code of a kind is loaded with its first table: nobody waits for torch who has no tensors
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "numpy": NumpyOracle,
-    "numba": _held_as("array"),
-    "sparse": _held_as("sparse"),
-    "torch": _held_as("torch"),
+    "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
+    "sparse": lambda table, model_share: storage_named("sparse").oracle(table, model_share),
+    "torch": lambda table, model_share: storage_named("torch").oracle(table, model_share),
     "parts": lambda table, model_share: in_parts(table).oracle(model_share),
 }
 

@@ -159,9 +159,8 @@ class ThresholdDisplay(OfRows):
             If there are more than two classes or decisions, if the rule does not decide the positive class from some
             probability on, or if it names no metric of the catalogue and ``metric`` is None.
         """
-        name = rule.metric if metric is None else metric
         try:
-            chosen = resolve(name)
+            chosen = resolve(rule.metric if metric is None else metric)
         except ValueError as error:
             raise ValueError(f"{error}; pass metric=, what the curve is of") from None
         table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])

@@ -174,10 +174,8 @@ class DecisionRegionsDisplay:
         """
         if rule.n_classes != 3:
             raise ValueError(f"decision regions need three classes and the rule has {rule.n_classes}")
-        i, j = (grid.reshape(-1) for grid in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
-        inside = i + j <= n
         # whole numbers that sum to n: every point of the grid lies in the triangle
-        points = np.column_stack([i[inside], j[inside], n - i[inside] - j[inside]]) / n
+        points = np.array([(i, j, n - i - j) for j in range(n + 1) for i in range(n + 1 - j)]) / n
         decided = rule.decision_probabilities(points).argmax(axis=1)
         rows = labels = None
         if proba is not None:

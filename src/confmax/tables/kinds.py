@@ -182,6 +182,7 @@ def kind_for(values: Any) -> Kind | Converted:
 def known(values: Any) -> tuple[Kind, Any]:
     """Return a kind that acts on ``values`` itself, and these: converted, where their own kind does no more."""
     kind = kind_for(values)
+    # a conversion may give values of any kind, which are looked up in turn
     return known(kind.convert(values)) if isinstance(kind, Converted) else (kind, values)
 
 
@@ -275,6 +276,7 @@ def given_hashes(proba: Any) -> Any:
 def calibrated_rows(calibrator: Calibrator | None, proba: Any) -> Checked:
     """Return what a calibrator makes of checked ``proba`` (n, K), and how it is held."""
     storage = known(proba)[0].storage
+    # a calibrator may give rows of another kind, such as dense ones of sparse ones
     return Checked(storage, proba) if calibrator is None else storage.calibrated(calibrator, proba)
 
 
@@ -346,7 +348,8 @@ def named(names: NDArray[Any], decisions: Any) -> Any:
         If the decisions are a tensor and the names are not numbers that a tensor holds.
     """
     if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
-        return decisions  # every name is its own index: nothing to look up, and no second array
+        # every name is its own index: there is nothing to look up, and no second array to fill
+        return decisions
     kind, decided = known(decisions)
     return kind.named(names, decided)
 
@@ -382,6 +385,7 @@ def refuse_name(proba: Any) -> None:
     ValueError
         If ``proba`` is a string or a path.
     """
+    # labels and weights are columns of the same file, and only `open_table` has names for them
     if isinstance(proba, (str, os.PathLike)):
         raise ValueError(
             f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "

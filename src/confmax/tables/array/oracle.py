@@ -208,6 +208,7 @@ def _scan(  # type: ignore[no-untyped-def]
         if checked:
             row_sums(rows, block, row_sum, least)
             keep_worst(n_rows, row_sum, worst, whole)
+        # the block itself stays: a row counts with the probability of its decision, whatever decides
         if power > 0:
             distances(block, power, x)
         y = labels[low : low + n_rows]
@@ -308,6 +309,7 @@ class NumbaOracle(TableOracle):
         first, second = kernel_gains(gains, proba.dtype)
         alone, truth, (n, K) = only_classes(gains), kernel_truth(self.table, self.model_share), proba.shape
         B, M, chunk = len(gains), gains.n_decisions, chunk_rows(K, n)
+        # a part of the rows more is a copy of all statistics more
         most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
         chunk *= -(-n // (chunk * max(1, most)))
         parts, size = -(-n // chunk), block_rows(K)
@@ -320,6 +322,7 @@ class NumbaOracle(TableOracle):
 
         over_rows(work, n, chunk)
         summed = sums.sum(axis=(0, 2)) / self.table.weight_total
+        # without weights and without the model, `_add_labels` counts whole numbers, and faster than sums of ones
         if self.model_share == 0.0 and self.table.weight is None:
             # counts of labels that differ, and of labels that are met
             summed = np.stack([summed[..., 1], summed.sum(axis=-1)], axis=-1)

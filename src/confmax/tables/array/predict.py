@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
+from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block, over_rows
 from confmax.kernels.simd import BYTES
 from confmax.tables.array.oracle import decide_block, kernel_gains
 from confmax.tables.arrays import judge, keep_worst, row_sums
@@ -36,6 +36,7 @@ def _draw_atoms(keys, words, edges, u, atom):  # type: ignore[no-untyped-def]
         # below 2^53, so that as a signed number it is the same
         u[r] = np.float64(np.int64(((high << half) | rest) >> down)) * 2.0**-53
         atom[r] = 0
+    # an edge at a time: comparisons of one number with many rows are vectors, a search for each row is not
     for k in range(edges.shape[0]):
         edge = edges[k]
         for r in range(keys.shape[0]):
@@ -45,8 +46,8 @@ def _draw_atoms(keys, words, edges, u, atom):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _decide_by_atom(proba, low, rows, first, second, atom, count, order, block, decision, out):  # type: ignore[no-untyped-def]
     width = BYTES // proba.itemsize
-    for s in range(count.shape[0]):
-        count[s] = 0
+    # rows are sorted by their atoms by counting: first how many each has, then where they begin
+    count[:] = 0
     for r in range(rows):
         count[atom[r]] += 1
     end = 0
@@ -83,18 +84,17 @@ def _decide_drawn(proba, start, stop, size, first, second, factors, words, edges
     for low in range(start, stop, size):
         rows = proba[low : min(low + size, stop)]
         n_rows = rows.shape[0]
+        # of more classes, rows are gathered by their atoms from the table itself
         if K <= MANY:
             load_block(rows, block)
         if broken.shape[0] > 0:
             row_sums(rows, block, row_sum, least)
             keep_worst(n_rows, row_sum, worst, whole)
         if given.shape[0] > 0:
-            for r in range(n_rows):
-                key[r] = given[low + r]
+            key[:n_rows] = given[low : low + n_rows]
         else:
             hash_rows(rows, block, factors, narrow, key)
-            for r in range(n_rows):
-                keys[low + r] = key[r]
+            keys[low : low + n_rows] = key[:n_rows]
         _draw_atoms(key, words, edges, value, atom)
         if K > MANY or A > ATOMS:
             _decide_by_atom(proba, low, n_rows, first, second, atom, count, order, block, decision, out)
@@ -104,8 +104,7 @@ def _decide_drawn(proba, start, stop, size, first, second, factors, words, edges
             decide_block(block, first, second, s, decision)
             for r in range(size):
                 picked[r] = decision[r] if atom[r] == s else picked[r]
-        for r in range(n_rows):
-            out[low + r] = picked[r]
+        out[low : low + n_rows] = picked[:n_rows]
     if broken.shape[0] > 0:
         judge(least, worst, whole, limits, broken)
 
@@ -140,13 +139,12 @@ def decide_drawn(
     used = np.empty(n, dtype=np.uint64) if keys is None else given
     edges, out = np.cumsum(weights)[:-1], np.empty(n, dtype=np.int64)
     size, chunk, factors = block_rows(K), chunk_rows(K, n), column_factors(K)
-    parts = -(-n // chunk)
-    broken = np.zeros((parts, 0 if limits is None else 4), dtype=np.bool_)
-    allowed = np.array([np.inf, np.inf] if limits is None else limits)
+    broken = np.zeros((-(-n // chunk), 0 if limits is None else 4), dtype=np.bool_)
+    allowed = np.array(limits or (np.inf, np.inf))
 
-    def work(part: int) -> None:
-        _decide_drawn(proba, part * chunk, min((part + 1) * chunk, n), size, first, second, factors, words, edges,
-                      given, allowed, broken[part], used, out)  # fmt: skip
+    def work(part: int, start: int, stop: int) -> None:
+        _decide_drawn(proba, start, stop, size, first, second, factors, words, edges, given, allowed, broken[part],
+                      used, out)  # fmt: skip
 
-    run_parts(work, parts)
+    over_rows(work, n, chunk)
     return out, used, bool(broken.any())

@@ -60,6 +60,7 @@ class SparseOracle(TableOracle):
         def by(part: Gains, wide: bool) -> Confusion:
             if not wide:
                 return self._answers(part, matrix=matrix)
+            # a copy for the pass: gains that need float64 are rare
             table = replace(self.table, proba=self.table.proba.astype(np.float64))
             return SparseOracle(table, self.model_share)._answers(part, matrix=matrix)
 
@@ -80,6 +81,7 @@ class SparseOracle(TableOracle):
     def _scanned(self, gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain."""
         B, K, M = len(gains), self.table.n_classes, gains.n_decisions
+        # every part has statistics of its own, which are added in the order of the parts
         edges = self._edges(B * (K * M if matrix else K + M))
         parts = len(edges) - 1
         diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
@@ -106,6 +108,7 @@ class SparseOracle(TableOracle):
         first, second = gain_coefficients(gains, self.table.proba.dtype)
         assert second is not None
         a, b = first[mine, k], second[mine, k]
+        # where the class does not win, all others score zero, and the largest index of them does
         rest = np.where(k == K - 1, K - 2, K - 1)
         always = np.where(k < rest, b > 0, b >= 0)
         listed = np.argsort(k, kind="stable")

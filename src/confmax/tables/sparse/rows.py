@@ -49,6 +49,7 @@ def divided(csr: Any) -> Any:
     off = np.abs(sums - 1.0)
     if off.max() > ROW_SUM_TOLERANCE:
         _refuse_sum(int(np.argmax(off > ROW_SUM_TOLERANCE)), sums)
+    # rows that sum to one within rounding stay as they are, so that a second check changes nothing
     loose = off > 8 * np.finfo(data.dtype).eps
     if not loose.any():
         return csr
@@ -102,6 +103,7 @@ def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:
     K = len(b)
     if b.min() == b.max():
         return np.arange(K - 1, K - 1 - most, -1)
+    # a sort of all classes would cost more than the scan of a small table
     edge = np.partition(b, K - most)[K - most]
     above = np.flatnonzero(b > edge)
     chosen = np.concatenate([above, np.flatnonzero(b == edge)[len(above) - most :]])

@@ -202,6 +202,7 @@ def checked_fused(table: DeviceRows, share: float) -> Fused | None:
         fused = fused_scan(table, share)
         if fused is None:
             return None
+        # a compiler may fuse what must not be fused: the kernel's sums are integers, so they must be equal, not near
         n = min(CHECKED_ROWS, len(P))
         labels = None if table.labels is None else table.labels[:n]
         weight = None if table.weight is None else table.weight[:n]

@@ -105,6 +105,7 @@ class FixedPoint:
         if self.weight is not None:
             weight = self.weight[rows]
             scaled = scaled * (weight if scaled.ndim == 1 else weight[:, None])
+        # numbers are not negative: half added and the rest cut off is rounding, alike on every device
         return (scaled * self.unit).add_(0.5).to(torch.int64)
 
     def counts(self, rows: slice, device: Any) -> Tensor:
@@ -209,6 +210,7 @@ def checked_tensor(proba: Tensor) -> Tensor:
         P = P.contiguous()
     eps = torch.finfo(P.dtype).eps
     tolerance = max(ROW_SUM_TOLERANCE, eps) if P.dtype in NARROW else ROW_SUM_TOLERANCE
+    # one number from the device decides for all rows; which row is bad is looked for only if one is
     ranges = torch.stack([_range(P[rows]) for rows in chunks(P)])
     least, most = ranges[:, 0].amin().item(), ranges[:, 1].amax().item()
     if not (least >= 0.0 and most <= tolerance):  # NaN is neither

@@ -3,7 +3,7 @@
 A program holds a few rows in registers, decides them by one gain after the other, looks the decided entry up again (it
 is in the cache) and adds fixed-point integers to its slot; the slots are added afterwards. Integer sums do not depend
 on the order of the atomic additions. Multiplication and addition must not be fused, or near-ties would fall otherwise
-than on other backends: the compiler is told so, and `confmax._torch.checked_fused` compares before the kernel is used.
+than on other backends: the compiler is told so, and `checked_fused` compares before the kernel is used.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def _scan(  # type: ignore[no-untyped-def]
         count = (w * unit + 0.5).to(tl.int64)
     if LABELS:
         label = tl.load(codes + row, mask=here, other=0)
+    # programs that run at once add to different copies of the sums, or they would wait for each other
     slot = (program % N_SLOTS).to(tl.int64) * n_gains * M
     for g in range(n_gains):
         a = tl.load(scale + g * K + column, mask=inside, other=0.0)
@@ -52,6 +53,7 @@ def _scan(  # type: ignore[no-untyped-def]
         place = slot + g * M + decision
         tl.atomic_add(columns + place, count, mask=here, sem="relaxed")
         if MODEL:
+            # the row is in the cache still: picking the entry from registers would take a sum over all classes
             value = tl.load(proba + row * STRIDE + decision, mask=here & (decision < K), other=0.0).to(tl.float64)
             if WEIGHTED:
                 value = value * w
