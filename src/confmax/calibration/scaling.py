@@ -43,12 +43,6 @@ NO_SECOND, BLOCKS, FULL = 0, 1, 2  # second derivatives: none, of each class by 
 # --- sums over rows ---------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _logs(proba, start, stop, floor, out):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        log_all(proba[i], floor, out[i])
-
-
 @njit(cache=True, nogil=True)
 def _next_rows(use, low, stop, rows):  # type: ignore[no-untyped-def]
     """List the next rows from low that are used, as many as rows (R,) holds; return their number and where to go on."""
@@ -169,8 +163,9 @@ def _in_parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
 
 def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
     """Return ``log(proba + floor)`` (n, K) in the table's dtype."""
-    out = np.empty_like(proba)
-    _in_parts(len(proba), lambda start, stop: _logs(proba, start, stop, floor, out))
+    # rows in their order, whatever that of the table: a part of them is one vector then
+    out = np.empty(proba.shape, proba.dtype)
+    _in_parts(len(out), lambda low, high: log_all(proba[low:high].reshape(-1), floor, out[low:high].reshape(-1)))
     return out
 
 

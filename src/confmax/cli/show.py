@@ -66,9 +66,7 @@ def between(value: float | None, low: float | None, high: float | None, sign: st
 
 def small(value: float | None) -> str:
     """Return a gap: four decimals, or its order of magnitude where they would all be zero."""
-    if value is None:
-        return "-"
-    return f"{value:.4f}" if value == 0 or value >= 5e-5 else f"{value:.0e}"
+    return f"{value:.0e}" if value is not None and 0 < value < 5e-5 else number(value)
 
 
 def key_of(rule: str) -> str:

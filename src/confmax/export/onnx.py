@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confmax._version import __version__
 from confmax.export.plan import Exportable, Plan, plan_of
@@ -181,18 +180,15 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
         # the weights span more than the probabilities' type holds
         x, graph.dtype = graph.cast(x, kind), kind
     if plan.offsets is None:
-        return valid, _full(graph, graph.columns(x, K), plan.gains)
+        # one product and one sum at a time: runtimes add up a matrix product in an order of their own
+        scores = ""
+        for column, row in zip(graph.columns(x, K), plan.gains, strict=True):
+            term = graph("Mul", column, graph.number(row))
+            scores = graph("Add", scores, term) if scores else term
+        return valid, scores
     if plan.power:
         x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power), axis=1)
     return valid, graph("Add", graph("Mul", x, graph.number(plan.gains)), graph.number(plan.offsets))
-
-
-def _full(graph: _Graph, p: Sequence[str], gains: NDArray[Any]) -> str:
-    scores = ""
-    for column, row in zip(p, gains, strict=True):
-        term = graph("Mul", column, graph.number(row))
-        scores = graph("Add", scores, term) if scores else term
-    return scores
 
 
 def _distances(graph: _Graph, p: Sequence[str], power: int) -> list[str]:

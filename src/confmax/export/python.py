@@ -59,6 +59,7 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         "    p = [float(value) for value in proba]",
         f"    if len(p) != {K}:",
         f'        raise ValueError(f"this rule decides on {K} probabilities; got {{len(p)}}")',
+        # in a loop: `sum` of Python compensates for rounding since 3.12, and `predict` does not
         "    total = 0.0",
         "    for value in p:",
         "        total += value",

@@ -64,9 +64,10 @@ def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
     """Mean recall; ``adjusted`` rescales it so that chance is 0: informedness, ``(K mean - 1) / (K - 1)``."""
 
     def mean(T: Array) -> tuple[Array, Array]:
-        K = T.shape[-1]
-        value, slope = T.mean(-1), np.full_like(T, 1.0 / K)
-        return ((K * value - 1.0) / (K - 1.0), slope * K / (K - 1.0)) if adjusted else (value, slope)
+        # the recalls of a rule that knows nothing sum to one
+        chance = float(adjusted)
+        n = T.shape[-1] - chance
+        return (T.sum(-1) - chance) / n, np.full_like(T, 1.0 / n)
 
     return _through_recalls(S, mean)
 

@@ -44,7 +44,7 @@ def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray
     if P.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     # compiled scans read row after row: a transposed table is copied here once, and not in every pass
-    return np.ascontiguousarray(_as_float(P))
+    return np.ascontiguousarray(as_float(P))
 
 
 def row_limits(P: NDArray[Any]) -> tuple[float, float]:
@@ -86,7 +86,7 @@ def in_native_order(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
-def _as_float(P: NDArray[Any]) -> NDArray[Any]:
+def as_float(P: NDArray[Any]) -> NDArray[Any]:
     """Return P as float32 or float64, in the machine's order of bytes."""
     P = in_native_order(P)
     if P.dtype in (np.float32, np.float64):
@@ -100,7 +100,8 @@ def _as_float(P: NDArray[Any]) -> NDArray[Any]:
         return P.astype(np.float64)
     except (TypeError, ValueError):
         # the failed conversion does not say which cell it was
-        for (row, column), cell in np.ndenumerate(P):
+        # entries of a sparse table come without their places
+        for (row, column), cell in np.ndenumerate(P) if P.ndim == 2 else ():
             try:
                 float(cell)
             except (TypeError, ValueError):

@@ -173,7 +173,7 @@ def matched(
         return None, ""
     found = find(names, classes)
     if found.places is not None:
-        return (None if found.places == tuple(range(len(names))) else found.places), ""
+        return _unless_in_order(found.places), ""
     # numbers that only count the columns name no class; names that stand at their places do not contradict the order
     if is_numbered(names) or (stated and found.twice is None and all(k == place for k, place in found.own)):
         return None, ""
@@ -356,9 +356,13 @@ def _by_size(classes: list[Any]) -> Columns:
     """Return the columns of ``classes``, numbers in the order of their size, which metrics of an order count in."""
     if any(isinstance(name, str) for name in classes):
         return Columns(classes=tuple(classes))
-    order = sorted(range(len(classes)), key=lambda k: classes[k])
-    still = order == list(range(len(classes)))
-    return Columns(None if still else tuple(order), tuple(classes[k] for k in order))
+    order = tuple(sorted(range(len(classes)), key=classes.__getitem__))
+    return Columns(_unless_in_order(order), tuple(classes[k] for k in order))
+
+
+def _unless_in_order(places: tuple[int, ...]) -> tuple[int, ...] | None:
+    # a table whose columns stand in order already is not copied
+    return None if places == tuple(range(len(places))) else places
 
 
 def _like(name: str, labels: Sequence[Any]) -> Any:

@@ -105,12 +105,7 @@ class DaskSource:
 
 
 def dask_source(
-    proba: Any,
-    y: Any = None,
-    sample_weight: Any = None,
-    *,
-    columns: Sequence[str] | None = None,
-    progress: parts.Heard | None = None,
+    proba: Any, y: Any, sample_weight: Any, *, columns: Sequence[str] | None = None, progress: parts.Heard | None = None
 ) -> DaskSource:
     """Return the blocks of Dask collections as a source; their rows are computed once and held where they lie.
 
@@ -192,6 +187,7 @@ def one_column_chunk(proba: Any) -> Any:
     if not _is_array(proba) or proba.ndim != 2:
         shape = f"an array of shape {proba.shape}" if _is_array(proba) else type(proba).__name__
         raise ValueError(f"proba must be a Dask array (n, K) or a Dask DataFrame of K columns; got {shape}")
+    # a rule reads whole rows: columns in several chunks are brought together
     if proba.numblocks[1] == 1:
         return proba
     if np.isnan(proba.shape[1]):
@@ -300,6 +296,7 @@ def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:
 
 def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
     """Return ``work(*args)``, run on so many threads; on a worker on its own, shared by the tasks it runs now."""
+    # tasks of one worker share its process: without a limit, each of them would take all cores
     worker = _worker()
     if worker is not None:
         threads = worker.state.nthreads // max(1, worker.state.executing_count)
@@ -378,7 +375,7 @@ def _order(rule: Rule, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
 def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, keys: Any) -> NDArray[np.int64]:
     block = _in_order(block, order)
     if rule.is_randomized and keys is None:
-        # what the rule would draw from; given, so that no block is judged by its duplicates
+        # what the rule would draw from; it is given, so that the rule warns of no duplicates within one block
         keys = given_hashes(block)
     return np.asarray(rule.predict_index(block, keys=keys))
 

@@ -13,17 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from confmax.tables.partitioned import is_dask, is_spark
-from confmax.tables.partitioned.files import (
-    FileSource,
-    Piece,
-    is_list,
-    map_array,
-    parquet_file,
-    refuse_label_type,
-    stamp_of,
-    width_of_lists,
-)
+from confmax.tables.partitioned import files, is_dask, is_spark
 from confmax.tables.partitioned.spark import frame_source
 from confmax.tables.partitioned.table import Heard, refuse_missing, stated_columns
 
@@ -118,6 +108,7 @@ def files_of(path: Any) -> list[Path]:
         if os.path.isdir(each):
             _refuse_partitions(each)
             name = os.path.join(glob.escape(each), "*.parquet")
+        # a file whose name holds brackets or stars is that file, not a pattern
         matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
         if not matched:
             raise ValueError(f"no file matches {name}; check the pattern and the folder")
@@ -142,6 +133,7 @@ def _names(path: Any) -> list[str]:
     odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
     if odd:
         kind, is_table = type(odd[0]), any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
+        # C modules begin with an underscore, which nobody imports: _duckdb is duckdb
         own = kind.__module__.partition(".")[0].lstrip("_")
         what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
         memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
@@ -176,6 +168,7 @@ def _refuse_partitions(folder: str) -> None:
     lower = [parts for parts in deep if len(parts) > 1]
     if not lower:
         return
+    # folders such as day=0 hold a column in their names, which would be lost without a word
     keys = [part for parts in lower for part in parts[:-1] if "=" in part]
     pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
     if keys:
@@ -191,27 +184,27 @@ def _refuse_partitions(folder: str) -> None:
 
 def _parquet(
     paths: list[Path], label: str | None, weight: str | None, columns: Sequence[str] | None, progress: Heard | None
-) -> FileSource:
+) -> files.FileSource:
     schemas, pieces = [], []
     for path in paths:
         # the stamp is taken before the file is looked at: a change between the two would be missed otherwise
-        stamp = stamp_of(path)
-        with parquet_file(path) as file:
+        stamp = files.stamp_of(path)
+        with files.parquet_file(path) as file:
             groups = range(file.metadata.num_row_groups)
             edges = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
             schemas.append(file.schema_arrow)
-        pieces += [Piece(str(path), group, *rows, stamp) for group, rows in enumerate(pairwise(edges))]
+        pieces += [files.Piece(str(path), group, *rows, stamp) for group, rows in enumerate(pairwise(edges))]
     chosen = _probability_columns(schemas[0], columns, {label, weight}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
         refuse_missing(str(path), (*chosen, label, weight), schema.names)
         if label is not None:
-            refuse_label_type(schema.field(label).type, label, path)
+            files.refuse_label_type(schema.field(label).type, label, path)
     filled = tuple(piece for piece in pieces if piece.stop > piece.start)
     # the width of lists is known from a row only
     if not pieces or (len(chosen) == 1 and not filled):
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    source = FileSource(filled, chosen, label, weight, len(chosen), chosen, progress=progress)
-    return source if len(chosen) > 1 else replace(source, n_classes=width_of_lists(source), names=None)
+    source = files.FileSource(filled, chosen, label, weight, len(chosen), chosen, progress=progress)
+    return source if len(chosen) > 1 else replace(source, n_classes=files.width_of_lists(source), names=None)
 
 
 def _probability_columns(
@@ -221,7 +214,7 @@ def _probability_columns(
 
     if columns is not None:
         return stated_columns(columns)
-    if "probability" in schema.names and is_list(schema.field("probability").type):
+    if "probability" in schema.names and files.is_list(schema.field("probability").type):
         return ("probability",)
     chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
     if len(chosen) < 2:
@@ -232,25 +225,25 @@ def _probability_columns(
     return chosen
 
 
-def _mapped(path: str, label: str | None, weight: str | None, progress: Heard | None) -> FileSource:
-    stamp = stamp_of(path)
-    array = map_array(path)
+def _mapped(path: str, label: str | None, weight: str | None, progress: Heard | None) -> files.FileSource:
+    stamp = files.stamp_of(path)
+    array = files.map_array(path)
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(f"{path} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
     n, K = array.shape
     # stamped before they are looked at; what is no file is refused there
-    beside = tuple((name, stamp_of(name)) for name in (label, weight) if name is not None and os.path.isfile(name))
-    for name, what, kinds, words in (
-        (label, "label", "biufU", "strings or numbers"),
-        (weight, "weight", "biuf", "numbers"),
-    ):
+    there = [name for name in (label, weight) if name is not None and os.path.isfile(name)]
+    beside = tuple((name, files.stamp_of(name)) for name in there)
+    given = [(label, "label", "biufU", "strings or numbers"), (weight, "weight", "biuf", "numbers")]
+    for name, what, kinds, words in given:
         if name is None:
             continue
-        found = map_array(name)
+        found = files.map_array(name)
         if found.shape != (n,):
             raise ValueError(f"{what} {name} must hold one entry per row: {n}; got shape {found.shape}")
         if found.dtype.kind not in kinds:
             raise ValueError(f"{what} {name} holds {found.dtype}; it must hold {words}")
+    # an array has no row groups: parts are of one size in bytes, whatever the number of classes
     rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
-    pieces = tuple(Piece(path, -1, low, min(low + rows, n), stamp, beside) for low in range(0, n, rows))
-    return FileSource(pieces, (), label, weight, K, progress=progress)
+    pieces = tuple(files.Piece(path, -1, low, min(low + rows, n), stamp, beside) for low in range(0, n, rows))
+    return files.FileSource(pieces, (), label, weight, K, progress=progress)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NoReturn, TypeVar, final
+from typing import Any, TypeVar, final
 
 from confmax.tables.columns import find, matched, warn
 from confmax.tables.kinds import Rule
@@ -68,6 +68,7 @@ class SparkSource:
     @property
     def n_rows(self) -> int:
         """Number of rows; counted once, with the labels if there are any."""
+        # a count is a job of its own, which reads the frame: a pass over the labels has counted already
         if "rows" not in self.seen:
             self.seen["rows"] = self.frame.count()
         return int(self.seen["rows"])
@@ -114,12 +115,14 @@ class SparkSource:
         refuse_stopped(self.frame)
         chosen = [] if labels_only else [probabilities(self.frame, self.columns).alias(PROBA)]
         if self.label is not None:
+            # decimals are doubles, as `labels_of` makes those of files
             label = self.frame[quoted(self.label)]
             decimal = self.frame.schema[self.label].dataType.typeName() == "decimal"
             chosen.append((label.cast("double") if decimal else label).alias(LABEL))
         if self.weight is not None and not labels_only:
             chosen.append(self.frame[quoted(self.weight)].cast("double").alias(WEIGHT))
         made = self.frame.select(*chosen).mapInArrow(partial(_on_partition, work), "made binary")
+        # Spark counts a batch by its rows: those of many classes come in smaller ones, and memory stays bounded
         wide = 1 if labels_only else self.n_classes
         with _batches_of(self.frame.sparkSession, min(MOST_BATCH_ROWS, max(1, BATCH_BYTES // (8 * wide)))):
             return made.rdd
@@ -139,12 +142,7 @@ class HeldParts:
 
 
 def frame_source(
-    frame: Any,
-    label: Any = None,
-    weight: Any = None,
-    *,
-    columns: Sequence[str] | None = None,
-    classes: Sequence[Any] | None = None,
+    frame: Any, label: Any, weight: Any, *, columns: Sequence[str] | None = None, classes: Sequence[Any] | None = None
 ) -> SparkSource:
     """Return a Spark DataFrame as a source of parts; its types are checked here, its rows with the first pass.
 
@@ -265,19 +263,17 @@ def probabilities(frame: Any, columns: Sequence[str]) -> Any:
     from pyspark.sql import functions as F
 
     kinds = {each.name: each.dataType for each in frame.schema.fields}
-    first = kinds[columns[0]]
-    if len(columns) == 1 and first.typeName() == "array":
-        each = first.elementType.typeName()
-        whole = frame[quoted(columns[0])]
-        return whole if each in ("float", "double") else whole.cast("array<double>")
-    if len(columns) == 1:
-        from pyspark.ml.functions import vector_to_array
+    if len(columns) > 1:
+        kind = "float" if all(kinds[name].typeName() == "float" for name in columns) else "double"
+        return F.array(*[frame[quoted(name)].cast(kind) for name in columns])
+    whole, held = frame[quoted(columns[0])], kinds[columns[0]]
+    if held.typeName() == "array":
+        # floats stay floats: a rule decides in the type of its table
+        return whole if held.elementType.typeName() in ("float", "double") else whole.cast("array<double>")
+    from pyspark.ml.functions import vector_to_array
 
-        vectors = frame[quoted(columns[0])]
-        # vector_to_array fails on a missing vector, without saying in which row
-        return F.when(vectors.isNotNull(), vector_to_array(vectors))
-    kind = "float" if all(kinds[name].typeName() == "float" for name in columns) else "double"
-    return F.array(*[frame[quoted(name)].cast(kind) for name in columns])
+    # vector_to_array fails on a missing vector, without saying in which row
+    return F.when(whole.isNotNull(), vector_to_array(whole))
 
 
 def is_number(kind: Any) -> bool:
@@ -334,6 +330,7 @@ def _part_of(table: Any, name: str) -> parts.Part:
 
 
 def _opened(row: Any) -> Any:
+    # the number of rows is for a pass over the labels alone
     made = pickle.loads(row.made)
     return made if isinstance(made, parts.Refused) else made[0]
 
@@ -352,6 +349,7 @@ def cores_of_task() -> Iterator[int]:
     from pyspark import TaskContext
 
     context = TaskContext.get()
+    # outside of a task, as in the driver, Spark has given no cores
     if context is None:
         yield 0
         return
@@ -365,6 +363,7 @@ def cores_of_task() -> Iterator[int]:
 @contextmanager
 def _batches_of(session: Any, rows: int) -> Iterator[None]:
     """Let partitions come to Python in batches of at most so many rows, as long as a plan is being made."""
+    # threads of one session share its settings
     with _PLANNING:
         before = session.conf.get(BATCH_ROWS, None)
         session.conf.set(BATCH_ROWS, str(rows))
@@ -396,9 +395,8 @@ class SparkFrames(parts.ReadInParts):
         """Return `make_table`."""
         return parts.partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NoReturn:
-        """Refuse: decisions are a column of the frame (`with_decisions`)."""
-        self._refuse()
+    # decisions are a column of the frame: `with_decisions`
+    predict_index = parts.ReadInParts._refuse
 
 
 SPARK = SparkFrames()

@@ -21,7 +21,7 @@ from confmax.confusion import Array, Gains
 from confmax.kernels.blocks import over_rows
 from confmax.tables.array.oracle import NO_TRUTH
 from confmax.tables.array.oracle import decide as decide_dense
-from confmax.tables.arrays import ROW_SUM_TOLERANCE, in_native_order
+from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_float, in_native_order
 from confmax.tables.precision import decided, gain_coefficients
 from confmax.tables.sparse import kernels
 
@@ -136,7 +136,7 @@ def canonical(proba: Any) -> Any:
     n, K = csr.shape
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
-    data, indices = _as_float(data[: indptr[-1]]), indices[: indptr[-1]]
+    data, indices = as_float(data[: indptr[-1]]), indices[: indptr[-1]]
     found = over_rows(lambda _, low, high: kernels.structure(indptr, indices, low, high, K), n, ROWS)
     if kernels.OUTSIDE in found:
         outside = int(np.argmax((indices < 0) | (indices >= K)))
@@ -149,17 +149,6 @@ def canonical(proba: Any) -> Any:
         csr.sum_duplicates()
         return csr
     return _csr(data, indices, indptr, (n, K))
-
-
-def _as_float(data: NDArray[Any]) -> NDArray[Any]:
-    if data.dtype in (np.float32, np.float64):
-        return data
-    if data.dtype.kind == "c":
-        raise ValueError("proba holds complex numbers; pass real probabilities")
-    try:
-        return data.astype(np.float32 if data.dtype == np.float16 else np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"proba must hold numbers; got dtype {data.dtype}") from None
 
 
 def _refuse_first(csr: Any, bad: NDArray[np.bool_], what: str, way_out: str) -> None:

@@ -66,7 +66,8 @@ def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     def by(part: Gains, wide: bool) -> Tensor:
         return _decide_tensor(proba.double() if wide else proba, part)
 
-    return decided(gains, score_dtype(proba), by)
+    # numpy.concatenate would move the decisions off their device
+    return decided(gains, score_dtype(proba), by, torch.cat)
 
 
 def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
