@@ -315,7 +315,8 @@ class MemoryTable(Checked, Table):
         """Whether there are true classes."""
         return self.labels is not None
 
-    @property
+    # kept, because every scan divides by it
+    @cached_property
     def weight_total(self) -> float:
         """Sum of the weights; the number of rows where all are equal."""
         return float(self.n_rows if self.weight is None else self.weight.sum())

@@ -213,7 +213,8 @@ def _scan(  # type: ignore[no-untyped-def]
             distances(block, power, x)
         y = labels[low : low + n_rows]
         if weighted:
-            each[:n_rows] = weight[low : low + n_rows]
+            for r in range(n_rows):
+                each[r] = weight[low + r]
         # the last block's rows may be fewer, and masked sums run over whole vectors
         each[n_rows:] = 0.0
         value[n_rows:] = 0.0
