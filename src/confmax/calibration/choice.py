@@ -41,7 +41,7 @@ from confmax.calibration.scaling import (
 )
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
-from confmax.tables.folds import cross_fit, masks
+from confmax.tables.draws import cross_fit, masks
 
 CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
 KINDS = ("temperature", "vector")

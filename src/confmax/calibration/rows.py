@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from confmax.calibration.scaling import Sample, best_floor, log_table
 from confmax.tables import Table
+from confmax.tables.draws import dealt, row_draws
 from confmax.tables.fingerprints import mixed
-from confmax.tables.folds import dealt, row_draws
 
 FOLDS = 5
 FLOOR_CELLS = 1 << 19  # the floor is chosen on a sample of at most this many entries of the table,
