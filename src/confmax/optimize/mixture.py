@@ -27,14 +27,14 @@ class Mixture:
         Weight of each atom. The weights are not negative and sum to one.
     confusion : Confusion
         Confusion matrix of the mixture, on the table that it was tuned on.
-    parts : tuple of Confusion or None
-        Confusion matrix of each atom; None if they were not kept.
+    parts : tuple of Confusion
+        Confusion matrix of each atom.
     """
 
     atoms: tuple[Gains, ...]
     weights: Array
     confusion: Confusion
-    parts: tuple[Confusion, ...] | None = None
+    parts: tuple[Confusion, ...]
 
     @classmethod
     def single(cls, gain: Gains, confusion: Confusion) -> Mixture:
@@ -60,15 +60,15 @@ class Mixture:
         share = weights / weights.sum()
         return cls(_members(gains), share, confusions.mix(share), _members(confusions))
 
-    def toward(self, gain: Gains, confusion: Confusion, step: float) -> Mixture:
-        """Return ``(1 - step) * self + step * gain`` without empty atoms; ``confusion`` is that of the gain."""
+    def toward(self, other: Mixture, step: float) -> Mixture:
+        """Return ``(1 - step) * self + step * other`` without empty atoms."""
         if step >= 1.0:
-            return Mixture.single(gain, confusion)
+            return other
         if step <= 0.0:
             return self
-        mixed = self.confusion.toward(confusion, np.array([step]))[0]
-        parts = None if self.parts is None else (*self.parts, confusion)
-        return Mixture((*self.atoms, gain), np.append(self.weights * (1.0 - step), step), mixed, parts)
+        mixed = self.confusion.toward(other.confusion, np.array([step]))[0]
+        weights = np.append(self.weights * (1.0 - step), other.weights * step)
+        return Mixture((*self.atoms, *other.atoms), weights, mixed, (*self.parts, *other.parts))
 
     def caratheodory(self, metric: Metric) -> Mixture:
         """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
@@ -78,7 +78,7 @@ class Mixture:
         of the hull of the d + 1 atoms that remain. It is taken only if it does not lower the metric. An optimum lies on
         the boundary of the attainable set, where d atoms are enough.
         """
-        if self.parts is None or len(self.atoms) == 1:
+        if len(self.atoms) == 1:
             return self
         # once, at the end of a run: solvers keep more atoms, which later passes may need
         parts = Confusion.stack(self.parts)
@@ -122,7 +122,7 @@ def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> tuple[Gain
         )
     each = np.eye(n_decisions)
     full = each[:, None, :] * rows[:, None] if matrix else None
-    confusions = Confusion(np.tile(rows, (n_decisions, 1)), each[:, :K] * rows, each * rows.sum(), full)
+    confusions = Confusion(rows, each[:, :K] * rows, each * rows.sum(), full)
     return Gains.reduced(np.zeros((n_decisions, K)), each), confusions
 
 
