@@ -27,14 +27,14 @@ class Mixture:
         Weight of each atom. The weights are not negative and sum to one.
     confusion : Confusion
         Confusion matrix of the mixture, on the table that it was tuned on.
-    parts : tuple of Confusion
-        Confusion matrix of each atom.
+    parts : tuple of Confusion or None
+        Confusion matrix of each atom; None if they were not kept.
     """
 
     atoms: tuple[Gains, ...]
     weights: Array
     confusion: Confusion
-    parts: tuple[Confusion, ...]
+    parts: tuple[Confusion, ...] | None = None
 
     @classmethod
     def single(cls, gain: Gains, confusion: Confusion) -> Mixture:
@@ -68,7 +68,8 @@ class Mixture:
             return self
         mixed = self.confusion.toward(other.confusion, np.array([step]))[0]
         weights = np.append(self.weights * (1.0 - step), other.weights * step)
-        return Mixture((*self.atoms, *other.atoms), weights, mixed, (*self.parts, *other.parts))
+        parts = None if self.parts is None or other.parts is None else (*self.parts, *other.parts)
+        return Mixture((*self.atoms, *other.atoms), weights, mixed, parts)
 
     def caratheodory(self, metric: Metric) -> Mixture:
         """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
@@ -78,7 +79,8 @@ class Mixture:
         of the hull of the d + 1 atoms that remain. It is taken only if it does not lower the metric. An optimum lies on
         the boundary of the attainable set, where d atoms are enough.
         """
-        if len(self.atoms) == 1:
+        # a solver from elsewhere need not keep the parts, and then its atoms stay as they are
+        if self.parts is None or len(self.atoms) == 1:
             return self
         # once, at the end of a run: solvers keep more atoms, which later passes may need
         parts = Confusion.stack(self.parts)
