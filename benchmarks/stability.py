@@ -25,7 +25,7 @@ import numpy as np
 import confmax
 from benchmarks.results import write_section
 from confmax.calibration import choice as _choice
-from confmax.tables import folds as _folds
+from confmax.tables import draws as _folds
 
 TABLES = (
     "abalone__logreg", "car__logreg", "communities_crime__hgb", "compas__logreg", "flare__logreg", "hpc__logreg",

@@ -27,8 +27,8 @@ from confmax.calibration import scaling
 from confmax.calibration.calibrators import Temperature, VectorScaling
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
+from confmax.tables.draws import cross_fit, dealt, masks, row_draws
 from confmax.tables.fingerprints import mixed
-from confmax.tables.folds import cross_fit, dealt, masks, row_draws
 
 CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
 KINDS = ("temperature", "vector")

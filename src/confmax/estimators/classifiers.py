@@ -35,8 +35,7 @@ from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
 from confmax.tables import Table, here, make_table
 from confmax.tables.columns import warn
-from confmax.tables.draws import RandomState, as_seed
-from confmax.tables.folds import cross_fit, quietly
+from confmax.tables.draws import RandomState, as_seed, cross_fit, quietly
 
 
 class MetricClassifierCV(RuleClassifier):
