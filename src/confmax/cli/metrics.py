@@ -33,7 +33,7 @@ from confmax.metrics.alignment import aligned, or_its_name
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import MemoryTable, make_table
-from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -133,8 +133,7 @@ def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> Fi
     # whose probability a single column of scores is may be known from what the rule was tuned for
     known = () if rule is None else (rule.class_names[: rule.n_classes], positive_of(rule))
     rows = read_rows(read_frame(file, options.sep), options, *known)
-    for note in rows.notes:
-        app.warn(note)
+    app.warn(*rows.notes)
     return rows
 
 
@@ -264,8 +263,7 @@ def _aligned(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
 def _scores(table: MemoryTable, used: Mapping[str, Metric], rules: Mapping[str, Any], **settings: Any) -> Score:
     """Return values of argmax, p/prior and further rules; what makes them doubtful is printed."""
     scores = compare(table, used, {**plain_rules(table), **rules}, **settings)
-    for sentence in doubts(scores, used, undefined=False):
-        app.warn(sentence)
+    app.warn(*doubts(scores, used, undefined=False))
     return scores
 
 
@@ -489,8 +487,8 @@ def _best(scores: Score) -> dict[str, list[str]]:
     """Return the rules with the largest value, by metric."""
     best = {}
     for metric, values in zip(scores.metrics, scores.values, strict=True):
-        known = values[np.isfinite(values)]
-        top = known.max() if len(known) else np.nan
+        # nothing equals NaN: where no value is finite, no rule is the best
+        top = max(values[np.isfinite(values)], default=np.nan)
         best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
     return best
 
