@@ -21,7 +21,7 @@ from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 from confmax.tables import make_table
-from confmax.tables.folds import cross_fit, masks
+from confmax.tables.draws import cross_fit, masks
 
 METRICS = ("g_mean", "macro_f1", "min_recall", "cohen_kappa")
 CLASSES = ("VF", "F", "M", "L")

@@ -33,7 +33,7 @@ from confmax.metrics.alignment import aligned, or_its_name
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import MemoryTable, make_table
-from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")

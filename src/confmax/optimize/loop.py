@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import math
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
+from confmax.tables.columns import warn
 
 
 class Status(enum.Enum):
@@ -346,12 +346,10 @@ class Incumbent:
         doubt = np.nan_to_num(self.problem.metric.rounding(self.mixture.confusion), nan=0.0, posinf=np.inf)
         # within the doubt the statistics do not hold the value any better: nothing is wrong, and nothing is proved
         if self.bound < self.value - 2.0 * float(doubt):
-            warnings.warn(
+            warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
                 f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
-                f"is reported; declare structure='general'",
-                UserWarning,
-                stacklevel=5,
+                f"is reported; declare structure='general'"
             )
         self.bound, self.trusts_bounds = None, False
 
