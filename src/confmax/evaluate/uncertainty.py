@@ -165,8 +165,8 @@ def score(
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
     result = compare(table, chosen, {**plain_rules(table), **judged}, n_replicates=int(n_replicates),
                      level=float(level), stratified=bool(stratified), seed=seed)  # fmt: skip
-    doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
-    for sentence in [doubt, *doubts(result, chosen)]:
+    # of probabilities that are overconfident nothing is said here
+    for sentence in (doubt_of_order(table, calibrated=0.0), *doubts(result, chosen)):
         warn(sentence)
     return result
 
