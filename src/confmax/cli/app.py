@@ -179,13 +179,10 @@ def confmax(context: click.Context) -> None:
 
 def metric_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the metrics, and the aliases, that begin so."""
-    found = []
-    for name in metrics.names():
-        if name.startswith(typed):
-            # colons separate names from descriptions in what shells read; linear has none without its table
-            about = None if name == "linear" else metrics.get(name).description.replace(":", ",")
-            found.append(CompletionItem(name, help=about))
-    return found + [CompletionItem(name) for name in sorted(metrics.aliases()) if typed and name.startswith(typed)]
+    # colons separate names from descriptions in what shells read; linear has none without its table
+    about = {name: metrics.get(name).description.replace(":", ",") for name in metrics.names() if name != "linear"}
+    names = [*metrics.names(), *(sorted(metrics.aliases()) if typed else ())]
+    return [CompletionItem(name, help=about.get(name)) for name in names if name.startswith(typed)]
 
 
 def solver_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[str]:

@@ -146,11 +146,11 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     rules = ("argmax", "p_prior", "tuned", "tuned_on_model")
     body = [[row["metric"], *(number(row[key]) for key in rules), small(row["gap"])] for row in document["results"]]
     page.table(["metric", "argmax", "p/prior", "tuned", "tuned on model", "gap on model"], body, best=3)
-    page.say()
     folds = document["folds"]
     page.say(
+        "",
         f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and evaluated "
-        f"on the remaining fold; counts are pooled over folds."
+        f"on the remaining fold; counts are pooled over folds.",
     )
     page.items(
         {
@@ -161,8 +161,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
             "all rows (-: no guarantee)",
         }
     )
-    page.say()
-    page.say(f"The rule for g_mean, tuned on all {document['rows']} rows:", "bold")
+    page.say("", f"The rule for g_mean, tuned on all {document['rows']} rows:", style="bold")
     page.block(str(rule))
     page.say()
     out = document["rule_file"]

@@ -87,11 +87,11 @@ def _show_catalogue(page: Page, document: Document) -> None:
         needs += ", or [NAME]" if entry["one_class"] else ""
         body.append([entry["name"], entry["structure"], needs, description])
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
-    page.say()
     page.say(
+        "",
         "linear, ratio and concave metrics come with an optimality guarantee (confmax tune --confusion model). 'needs' "
         "shows what else to give: --positive or --classes. A metric of one class takes its name in brackets, as in "
-        "'recall[yes]'. Set parameters with --param; linear takes --costs."
+        "'recall[yes]'. Set parameters with --param; linear takes --costs.",
     )
 
 
@@ -317,11 +317,12 @@ def _show(page: Page, document: Document) -> None:
             line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
         heads += [f"{names[-1]} - argmax", "better"]
     page.table(heads, body, best=3)
-    page.say()
-    page.say("p/prior uses the class sizes of these rows.")
+    page.say("", "p/prior uses the class sizes of these rows.")
     if about is not None:
-        page.say(f"In brackets: {about['method']}, the same resamples for all rules.")
-        page.say("better: share of the replicates in which the difference is positive.")
+        page.say(
+            f"In brackets: {about['method']}, the same resamples for all rules.",
+            "better: share of the replicates in which the difference is positive.",
+        )
     if any("-" in row for row in body):
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}
@@ -495,14 +496,13 @@ def _best(scores: Score) -> dict[str, list[str]]:
 
 def _show_comparison(page: Page, document: Document) -> None:
     show_source(page, document)
-    page.say()
     names = document["metrics"]
-    page.say("Values; * is the best of its column", "bold")
+    page.say("", "Values; * is the best of its column", style="bold")
     page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
     intervals = document["intervals"]
     page.say()
     if intervals is not None:
-        page.say("Difference to argmax, with its interval", "bold")
+        page.say("Difference to argmax, with its interval", style="bold")
         others = [row for row in document["rules"] if "minus_argmax" in row]
         page.table(["rule", *names], [[row["rule"], *_differences(row)] for row in others])
         page.say()

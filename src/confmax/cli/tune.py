@@ -362,14 +362,13 @@ def _names(cells: Sequence[str], classes: Sequence[Any]) -> bool:
 def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print what `tune` found."""
     show_source(page, document)
-    page.say()
     how = {
         "labels": "counted on the labels",
         "model": "expected from the probabilities themselves",
         "blend": _blended(document["model_share"]),
     }[document["confusion"]]
     unit = f", {document['unit']}" if document["unit"] else ""
-    page.say(f"{document['metric']} on the tuning rows, {how}{unit}", "bold")
+    page.say("", f"{document['metric']} on the tuning rows, {how}{unit}", style="bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
     # counted on the labels the value stands there already
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
@@ -379,12 +378,12 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     page.items({**items, "guarantee": document["guarantee"], "passes": str(document["passes"])})
     page.say()
     page.block(str(rule))
-    page.say()
     out = document["rule_file"]
     written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
     page.say(
+        "",
         f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
-        f"other rows."
+        f"other rows.",
     )
     if "report_file" in document:
         page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")

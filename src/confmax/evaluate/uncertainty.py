@@ -8,7 +8,6 @@ the values. The rules are not tuned again, so evaluate them on other rows than t
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
@@ -27,7 +26,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
-from confmax.tables.columns import find, stated_order
+from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.labels import encode_labels, plain, vector
 
@@ -166,9 +165,9 @@ def score(
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
     result = compare(table, chosen, {**plain_rules(table), **judged}, n_replicates=int(n_replicates),
                      level=float(level), stratified=bool(stratified), seed=seed)  # fmt: skip
-    doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
-    for sentence in [*([doubt] if doubt else []), *doubts(result, chosen)]:
-        warnings.warn(sentence, UserWarning, stacklevel=2)
+    # of probabilities that are overconfident nothing is said here
+    for sentence in (doubt_of_order(table, calibrated=0.0), *doubts(result, chosen)):
+        warn(sentence)
     return result
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.metrics import recalls, scores
 from confmax.metrics.metric import STATISTICS, Metric
-from confmax.metrics.structure import BY_WORD, STRUCTURES, Linear, MinOfLinear, Structure
+from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 
 _CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
@@ -324,8 +324,8 @@ def from_function(
         raise ValueError(
             f"a metric is a name, a Metric or a function of the confusion matrix; got {type(psi).__name__}"
         )
-    if not isinstance(structure, Structure) and structure not in STRUCTURES:
-        raise ValueError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    if not isinstance(structure, Structure) and structure not in BY_WORD:
+        raise ValueError(f"structure is one of {', '.join(BY_WORD)}; got {structure!r}")
     if n_classes is not None and (not isinstance(n_classes, (int, np.integer)) or n_classes < 2):
         raise ValueError(f"n_classes is the number of classes that the function is meant for, >= 2; got {n_classes!r}")
     label: str = name or str(getattr(psi, "__name__", type(psi).__name__))

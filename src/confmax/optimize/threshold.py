@@ -170,7 +170,7 @@ def _between(metric: Metric, one: Mixture, other: Mixture) -> Mixture:
     """Return the best rule that draws between two single ones."""
     pair = Confusion.stack([one.confusion, other.confusion])
     _, _, share = best_edge(metric, pair, metric.values(pair))
-    return one.toward(other.atoms[0], other.confusion, share)
+    return one.toward(other, share)
 
 
 def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 1) -> tuple[np.ndarray, Confusion]:
