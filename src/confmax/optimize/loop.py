@@ -250,9 +250,8 @@ def baselines(
     gains = Gains.reduced(np.array(scales))
     # further decisions, such as abstaining, must not win here: every score of a class is above -1
     if n_decisions > K:
-        gains = Gains.from_matrix(
-            np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0)
-        )
+        further = ((0, 0), (0, 0), (0, n_decisions - K))
+        gains = Gains.from_matrix(np.pad(gains.matrices(), further, constant_values=-1.0))
     batches = [gains] if more is None else [gains, more]
     # gains of one form share the pass; to share it with others they would become matrices of K^2 numbers
     if more is not None and gains.full is None and more.full is None and gains.power == more.power:

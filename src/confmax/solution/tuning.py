@@ -270,9 +270,8 @@ def _starts(
     table, matrix = oracle.table, metric.statistics == "matrix"
     n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
     sample = optimize.warm_start(method, metric, oracle, n_decisions, tol)
-    starts = optimize.baselines(
-        oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules
-    )
+    more = None if sample is None else sample.rules
+    starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
