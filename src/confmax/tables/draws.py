@@ -77,7 +77,8 @@ def as_seed(random_state: Any) -> int:
 def is_whole(value: Any, least: int, most: float = np.inf) -> bool:
     """Return whether an argument is a whole number from ``least`` to ``most``."""
     # True is an integer to Python, and nobody means the seed 1 by it
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and bool(least <= value <= most)
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
