@@ -6,7 +6,7 @@ checking a table twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,10 +114,7 @@ def as_float(P: NDArray[Any]) -> NDArray[Any]:
 
 def refuse_rows(P: NDArray[Any]) -> None:
     """Say which row is no distribution."""
-    if not np.isfinite(P).all():
-        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
-    if P.min() < 0:
-        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
     sums = P.sum(axis=1, dtype=np.float64)
     # NumPy adds in another order than the compiled check: at the edge of the tolerance it may find all sums
     # good, and then the worst row is shown
@@ -130,9 +127,18 @@ def refuse_rows(P: NDArray[Any]) -> None:
     )
 
 
-def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
-    row, column = (int(part) for part in np.unravel_index(int(np.argmax(bad)), bad.shape))
-    raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
+def refuse_entries(values: NDArray[Any], place: Callable[[int], tuple[int, int]]) -> None:
+    """Refuse, by a ValueError, entries (m,) that are no probabilities; ``place(k)`` is the row and column of one."""
+    # NaN is not below zero: numbers that are not finite are looked for first
+    tests = [
+        (~np.isfinite(values), "is not a finite number", "drop or impute such rows"),
+        (values < 0, "is negative", "pass probabilities, not scores or log-probabilities"),
+    ]
+    for bad, what, way_out in tests:
+        if bad.any():
+            k = int(np.argmax(bad))
+            row, column = place(k)
+            raise ValueError(f"row {row}, column {column} of proba {what} ({values[k]}); {way_out}")
 
 
 # --- the compiled pass that checks every row, adds up every column, and hashes every row ------------------------------

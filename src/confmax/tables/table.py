@@ -76,6 +76,7 @@ class Table(Protocol):
     @property
     def backend(self) -> str:
         """Name of the oracle that `make_oracle` takes for it."""
+        return self.in_memory().storage.backend
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -298,11 +299,6 @@ class MemoryTable(Checked, Table):
     raw: MemoryTable | None = None
 
     @property
-    def backend(self) -> str:
-        """Name of the oracle that `make_oracle` takes for it."""
-        return self.storage.backend
-
-    @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.proba.shape[0])
@@ -421,7 +417,6 @@ class MemoryTable(Checked, Table):
 
     def decisions(self, gains: Gains, calibrator: Calibrator | None = None) -> NDArray[Any]:
         """Return the decisions (B, n) of all ``gains`` under a ``calibrator`` of these rows, in host memory."""
-        if calibrator is None:
-            return self.storage.decide(self.proba, gains)
-        found = self.storage.calibrated(calibrator, self.proba)
+        # a calibrator may give rows of another storage, and those decide
+        found = self if calibrator is None else self.storage.calibrated(calibrator, self.proba)
         return found.storage.decide(found.proba, gains)
