@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from confmax.confusion import Array
 from confmax.kernels.blocks import run_parts
@@ -265,8 +265,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
     def losses(start: int, stop: int) -> Array:
         score, change = along(start, stop)
         score += change * longer[group[start:stop], None]
-        score -= score.max(axis=1, keepdims=True)
-        return np.asarray(np.log(np.exp(score).sum(axis=1)) - score[np.arange(len(score)), y[start:stop]])
+        return np.asarray(-log_softmax(score, axis=1)[np.arange(len(score)), y[start:stop]])
 
     return np.concatenate(_in_parts(n, losses))
 

@@ -163,9 +163,6 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     )
     page.say("", f"The rule for g_mean, tuned on all {document['rows']} rows:", style="bold")
     page.block(str(rule))
-    page.say()
     out = document["rule_file"]
-    if out is None:
-        page.say("The rule is not saved; confmax demo -o rule.json writes it to a file.")
-    else:
-        page.say(f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv")
+    written = f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv"
+    page.say("", "The rule is not saved; confmax demo -o rule.json writes it to a file." if out is None else written)

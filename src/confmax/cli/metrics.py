@@ -49,8 +49,7 @@ def metrics(as_json: bool) -> None:
     Example:
       confmax metrics
     """
-    document = every_metric()
-    print_document(document, as_json, _show_catalogue)
+    print_document(every_metric(), as_json, _show_catalogue)
 
 
 def every_metric() -> Document:
@@ -500,15 +499,14 @@ def _show_comparison(page: Page, document: Document) -> None:
     page.say("", "Values; * is the best of its column", style="bold")
     page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
     intervals = document["intervals"]
-    page.say()
     if intervals is not None:
-        page.say("Difference to argmax, with its interval", style="bold")
+        page.say("", "Difference to argmax, with its interval", style="bold")
         others = [row for row in document["rules"] if "minus_argmax" in row]
         page.table(["rule", *names], [[row["rule"], *_differences(row)] for row in others])
-        page.say()
     page.say(
+        "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
-        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows."
+        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows.",
     )
     if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
         page.say(

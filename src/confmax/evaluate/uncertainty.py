@@ -27,7 +27,7 @@ from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
-from confmax.tables.draws import RandomState, as_seed
+from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.labels import encode_labels, plain, vector
 
 MOST_REPLICATES = 1_000_000
@@ -331,8 +331,7 @@ def _by_repr(metric: Any) -> dict[str, Metric]:
 
 def check_bootstrap(n_replicates: Any, level: Any) -> None:
     """Refuse, by a ValueError, an ``n_replicates`` that is too small for intervals of a ``level``."""
-    whole = isinstance(n_replicates, (int, np.integer)) and not isinstance(n_replicates, bool)
-    if not (whole and 0 <= n_replicates <= MOST_REPLICATES):
+    if not is_whole(n_replicates, 0, MOST_REPLICATES):
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
         raise ValueError(f"level is the coverage of the intervals, between 0 and 1; got {level!r}")

@@ -129,8 +129,11 @@ def get(name: str, **params: Any) -> Metric:
         if key not in free:
             accepted = f"it takes {', '.join(free)}" if free else "it takes none"
             raise ValueError(f"{name} has no parameter {key!r}; {accepted}")
-    label = _checked_label(name, params.pop("label", None))
+    label = params.pop("label", None)
+    label = label.item() if isinstance(label, np.generic) else label
     if label is not None:
+        if not isinstance(label, (str, int, float)) or label == "":
+            raise ValueError(f"label of {name} is the name of one class, a string or a number; got {label!r:.60}")
         told = metric.described(str(label))
         metric = replace(metric, label=label, binary=False, ordered=False, description=told)
     return metric.with_params({key: _checked(metric.name, key, value) for key, value in params.items()})
@@ -192,14 +195,6 @@ def _of_one_class(text: str) -> tuple[str, str]:
             f"metrics.get({name!r}, label={label!r})"
         )
     return name.strip(), label
-
-
-def _checked_label(name: str, label: Any) -> Any:
-    """Return the name of a class as a plain value."""
-    label = label.item() if isinstance(label, np.generic) else label
-    if label is None or (isinstance(label, (str, int, float)) and label != ""):
-        return label
-    raise ValueError(f"label of {name} is the name of one class, a string or a number; got {label!r:.60}")
 
 
 def _checked(name: str, key: str, value: Any) -> Any:

@@ -226,9 +226,8 @@ def _sums_above(values: Array, ends: np.ndarray, *, turned: bool = False) -> Arr
 def _turned_round(confusions: Confusion) -> Confusion:
     """Return the confusions of the opposite decisions, which only a metric that rewards errors prefers."""
     matrix = None if confusions.matrix is None else confusions.matrix[..., ::-1]
-    return Confusion(
-        confusions.rows, np.maximum(confusions.rows - confusions.diagonal, 0.0), confusions.columns[..., ::-1], matrix
-    )
+    missed = np.maximum(confusions.rows - confusions.diagonal, 0.0)
+    return Confusion(confusions.rows, missed, confusions.columns[..., ::-1], matrix)
 
 
 # --- mixtures of two thresholds ---------------------------------------------------------------------------------------

@@ -66,14 +66,19 @@ def as_seed(random_state: Any) -> int:
         return int(random_state.randint(2**31))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
-    # True is an integer to Python, and nobody means the seed 1 by it
-    whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if not (whole and 0 <= random_state < 1 << 64):
+    if not is_whole(random_state, 0, (1 << 64) - 1):
         raise ValueError(
             f"random_state must be an integer from 0 to 2**64 - 1, a RandomState, a Generator or None; "
             f"got {random_state!r}"
         )
     return int(random_state)
+
+
+def is_whole(value: Any, least: int, most: float = np.inf) -> bool:
+    """Return whether an argument is a whole number from ``least`` to ``most``."""
+    # True is an integer to Python, and nobody means the seed 1 by it
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and bool(least <= value <= most)
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
