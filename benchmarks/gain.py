@@ -17,7 +17,7 @@ import numpy as np
 import confmax
 from benchmarks.harness import report
 from confmax.cli.demo import CLASSES, METRICS, load
-from confmax.tables.folds import cross_fit, masks
+from confmax.tables.draws import cross_fit, masks
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt

@@ -24,8 +24,8 @@ import numpy as np
 
 import confmax
 from benchmarks.results import write_section
-from confmax.calibration import rows as _calibration_rows
-from confmax.tables import folds as _folds
+from confmax.calibration import choice as _choice
+from confmax.tables import draws as _folds
 
 TABLES = (
     "abalone__logreg", "car__logreg", "communities_crime__hgb", "compas__logreg", "flare__logreg", "hpc__logreg",
@@ -75,10 +75,10 @@ class MovedRow:
         return fold
 
     def __enter__(self):
-        _folds.dealt = _calibration_rows.dealt = self
+        _folds.dealt = _choice.dealt = self
 
     def __exit__(self, *_):
-        _folds.dealt = _calibration_rows.dealt = self.plain
+        _folds.dealt = _choice.dealt = self.plain
 
 
 def tuned(metric, P, y):

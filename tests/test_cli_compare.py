@@ -8,7 +8,7 @@ from sklearn import metrics as reference
 
 import confmax as library
 from confmax.oracle import make_table
-from confmax.tables.folds import stratified_folds
+from confmax.tables.draws import stratified_folds
 from tests.cli_helpers import CLASSES, HPC, document, run, small
 
 pytest.importorskip("pyarrow")

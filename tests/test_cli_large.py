@@ -12,7 +12,7 @@ from tests.parts_helpers import labelled
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-large = importlib.import_module("confmax.cli.large")
+large = importlib.import_module("confmax.cli.tune")
 show = importlib.import_module("confmax.cli.show")
 
 NAMES = ("low", "middle", "high")

@@ -510,7 +510,9 @@ def test_a_task_takes_its_share_of_the_threads(monkeypatch, worker, threads, exp
             nthreads, executing_count = worker or (0, 0)
 
     seen = []
-    monkeypatch.setattr(_dask, "_worker", lambda: None if worker is None else Worker)
+    # outside of a task dask.distributed refuses by itself
+    if worker is not None:
+        monkeypatch.setattr("distributed.get_worker", lambda: Worker)
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 16)
     monkeypatch.setattr(numba, "get_num_threads", lambda: 16)
     monkeypatch.setattr(numba, "set_num_threads", seen.append)

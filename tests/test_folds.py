@@ -5,7 +5,7 @@ import pytest
 
 from confmax.checks import random_table
 from confmax.oracle import make_table
-from confmax.tables.folds import stratified_folds
+from confmax.tables.draws import stratified_folds
 
 
 def permuted(table, order):

@@ -13,7 +13,7 @@ from confmax.evaluate.trade_off import way
 from confmax.evaluate.uncertainty import plain_rules
 from confmax.oracle import make_table
 from confmax.rule import DecisionRule
-from confmax.tables.folds import folds_to_judge
+from confmax.tables.draws import folds_to_judge
 from tests.report_helpers import cross_fit, judge, sample
 
 RULE = DecisionRule.from_weights([1.0, 1.7, 2.9])

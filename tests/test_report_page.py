@@ -13,7 +13,7 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
-from confmax.page.format import number
+from confmax.page.words import number
 from confmax.page.writing import environment
 from confmax.rule import DecisionRule
 from tests.report_helpers import sample

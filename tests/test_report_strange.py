@@ -14,7 +14,6 @@ from confmax.evaluate.figures import metric_name
 from confmax.oracle import make_table
 from confmax.page import words as told
 from confmax.page.charts import charts
-from confmax.page.format import probability, threshold
 from confmax.page.words import (
     certificate,
     class_sentence,
@@ -22,6 +21,8 @@ from confmax.page.words import (
     how_it_decides,
     outside_folds,
     price,
+    probability,
+    threshold,
 )
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample, shown

@@ -12,7 +12,6 @@ from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.scores import Difference, as_good, verdict_of
 from confmax.oracle import make_table
 from confmax.page import words as told
-from confmax.page.format import number
 from confmax.page.words import (
     against_prior,
     basis,
@@ -20,6 +19,7 @@ from confmax.page.words import (
     class_sentence,
     headline,
     how_it_decides,
+    number,
     outside_folds,
     price,
     verdict,

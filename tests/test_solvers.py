@@ -270,7 +270,8 @@ def test_gains_merge_and_small_weights_drop():
 
     gain = Gains.reduced([1.0, 2.0])
     C = Confusion.from_matrix([[0.5, 0.0], [0.1, 0.4]])
-    rule = Mixture.single(gain, C).toward(Gains.reduced([2.0, 1.0]), C, 0.5).toward(gain, C, 0.5)
+    one, other = Mixture.single(gain, C), Mixture.single(Gains.reduced([2.0, 1.0]), C)
+    rule = one.toward(other, 0.5).toward(one, 0.5)
     gains, weights = rule.gathered()
     assert len(gains) == 2
     assert sorted(weights.tolist()) == [0.25, 0.75]

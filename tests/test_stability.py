@@ -54,7 +54,7 @@ def test_a_row_in_another_fold_rarely_changes_the_kind_of_calibration():
 
 def test_the_hook_moves_one_row():
     """Of a class, and to another fold."""
-    from confmax.tables import folds as _folds
+    from confmax.tables import draws as _folds
 
     draws, labels = np.random.default_rng(0).random(50), np.arange(50) % 3
     plain = _folds.dealt(labels, draws, 3, 5)

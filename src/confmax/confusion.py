@@ -81,7 +81,7 @@ class Confusion:
     def __len__(self) -> int:
         return len(self.diagonal)
 
-    def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Confusion:
+    def __getitem__(self, index: int | slice | tuple[int, ...] | NDArray[np.intp]) -> Confusion:
         """Return one confusion of the batch, or several as a batch."""
         # rules on one table share its class sizes, which are then stored once
         rows = self.rows[index] if self.rows.ndim > 1 else self.rows

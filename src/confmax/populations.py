@@ -77,6 +77,9 @@ class FinitePopulation:
     weight: Array
     features: Array
 
+    # atoms have no density
+    satisfies_continuity = False
+
     def __init__(self, proba: ArrayLike, weight: ArrayLike | None = None, features: ArrayLike | None = None) -> None:
         table = make_table(np.asarray(proba, dtype=np.float64), None, weight).in_memory()
         n = table.n_rows
@@ -93,11 +96,6 @@ class FinitePopulation:
         """Class priors (K,), exact."""
         return self.weight @ self.proba
 
-    @property
-    def satisfies_continuity(self) -> bool:
-        """False: atoms have no density."""
-        return False
-
     def eta(self, X: ArrayLike) -> Array:
         """Return the class probabilities (n, K) at points X (n, d), which must be points of the population."""
         # equal numbers have equal hashes, so 0, 0.0 and -0.0 are the same point
@@ -112,7 +110,10 @@ class FinitePopulation:
         """Draw X (n, d) and y (n,) with a generator or a seed."""
         source = np.random.default_rng(rng)
         row = source.choice(len(self.weight), _size(n), p=self.weight)
-        return self.features[row], _draw_classes(self.proba[row], source)
+        P = self.proba[row]
+        # scaled by the sum: a row whose sum is below one by rounding must not draw a class beyond the last
+        below = P.cumsum(axis=1) < source.random(len(P))[:, None] * P.sum(axis=1, keepdims=True)
+        return self.features[row], np.asarray(below[:, :-1].sum(axis=1), dtype=np.int64)
 
     def points(self, per_class: int = PER_CLASS) -> tuple[Array, Array]:
         """Return all points (N, d) and their probabilities (N,)."""
@@ -373,10 +374,3 @@ def _size(n: int) -> int:
     if not (isinstance(n, (int, np.integer)) and n >= 1):
         raise ValueError(f"n must be an integer of at least 1; got {n!r}")
     return int(n)
-
-
-def _draw_classes(proba: Array, source: np.random.Generator) -> NDArray[np.int64]:
-    """Draw one class per row of probabilities (n, K)."""
-    # scaled by the sum: a row whose sum is below one by rounding must not draw a class beyond the last
-    below = proba.cumsum(axis=1) < source.random(len(proba))[:, None] * proba.sum(axis=1, keepdims=True)
-    return np.asarray(below[:, :-1].sum(axis=1), dtype=np.int64)

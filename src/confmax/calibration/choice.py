@@ -23,29 +23,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.calibration import scaling
 from confmax.calibration.calibrators import Temperature, VectorScaling
-from confmax.calibration.rows import Rows, labelled, most_rows
-from confmax.calibration.scaling import (
-    FLOOR,
-    FLOOR_WORTH,
-    FULL,
-    NEWTON_CLASSES,
-    NO_SECOND,
-    derivatives,
-    fit_power,
-    fit_vector,
-    left_out_losses,
-    losses_of,
-    one_power,
-    row_losses,
-)
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
-from confmax.tables.folds import cross_fit, masks
+from confmax.tables.draws import cross_fit, dealt, masks, row_draws
+from confmax.tables.fingerprints import mixed
 
 CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
 KINDS = ("temperature", "vector")
 FOLD_TOL = 1e-3  # nats of the total loss
+FOLDS = 5
+FLOOR_CELLS = 1 << 19  # the floor is chosen on a sample of at most this many entries of the table,
+ROWS_PER_CLASS = 10  # but on at least this many rows per class
 
 
 @dataclass(frozen=True)
@@ -269,7 +259,7 @@ def log_loss(table: Table) -> float | None:
     table = table.in_memory()
     if table.labels is None:
         return None
-    return float(np.average(losses_of(table.probability_of(table.labels)), weights=table.weight))
+    return float(np.average(scaling.losses_of(table.probability_of(table.labels)), weights=table.weight))
 
 
 def check_calibration(kind: Any) -> None:
@@ -285,6 +275,75 @@ def check_calibration(kind: Any) -> None:
         )
 
 
+# --- the rows that are fitted on --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(scaling.Sample):
+    """Labelled rows that have weight, their weights in units of rows, and their folds.
+
+    Weights are relative. They are scaled to sum to ``(sum w)^2 / sum w^2``, the number of equally weighted rows that
+    say as much (Kish): the prior of the fit and the errors of the choice see that number of rows.
+    """
+
+    proba: NDArray[Any]
+    hashes: NDArray[np.uint64]
+    seed: int
+    floor: float
+
+    def folds(self) -> NDArray[np.int64]:
+        """Return the fold of every row."""
+        return dealt(self.labels, row_draws(self.hashes, self.seed), self.proba.shape[1], FOLDS)
+
+    def copies(self) -> NDArray[np.intp]:
+        """Return which rows (n,) are left out together, numbered from 0: those of a class that are equal.
+
+        Copies of a row say the same, so that one is no test of a fit that has seen the other.
+        """
+        keys = self.hashes ^ mixed(self.labels.astype(np.uint64) + np.uint64(1))
+        return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1))
+
+    def take(self, n_rows: int) -> Rows:
+        """Return about ``n_rows`` rows: those with the smallest hashes."""
+        if n_rows >= len(self.labels):
+            return self
+        kept = _smallest(self.hashes, n_rows)
+        return replace(self, proba=self.proba[kept], labels=self.labels[kept], weight=self.weight[kept],
+                       hashes=self.hashes[kept], z=self.z[kept])  # fmt: skip
+
+    def at(self, floor: float) -> Rows:
+        """Return the same rows with the logarithms over another floor."""
+        return self if floor == self.floor else replace(self, z=scaling.log_table(self.proba, floor), floor=floor)
+
+
+def labelled(table: Table, seed: int) -> Rows:
+    """Return the rows of a labelled table, with folds by a seed."""
+    table = table.dense("the fit of a calibration")
+    # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
+    labels, hashes = table.labels, table.unordered_hashes()
+    assert labels is not None
+    P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight
+    if not weight.all():
+        kept = weight > 0
+        P, labels, weight, hashes = P[kept], labels[kept], weight[kept], hashes[kept]
+    weight = weight / weight.max()  # no square overflows
+    weight = weight * (weight.sum() / (weight * weight).sum())
+    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
+    few = _smallest(hashes, most_rows(P, FLOOR_CELLS))
+    floor = scaling.best_floor(P[few], labels[few], weight[few])
+    return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, seed, floor)
+
+
+def most_rows(P: NDArray[Any], cells: int) -> int:
+    """Return on how many rows a choice is made."""
+    return min(len(P), max(cells // P.shape[1], ROWS_PER_CLASS * P.shape[1]))
+
+
+def _smallest(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.bool_]:
+    """Return which rows (n,) have the smallest hashes: about ``n_rows``, equal rows all or none."""
+    return np.asarray(hashes <= np.partition(hashes, n_rows - 1)[n_rows - 1])
+
+
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
@@ -297,9 +356,9 @@ def _need_labels(table: MemoryTable, kind: Any) -> None:
 def _losses(rows: Rows, calibrator: Any, part: NDArray[np.bool_]) -> Array:
     """Return the log loss of the rows of a ``part`` under a calibrator, or of their raw probabilities."""
     if isinstance(calibrator, (Temperature, VectorScaling)):
-        return row_losses(rows, np.array(calibrator.parameters(rows.z.shape[1])), part)
+        return scaling.row_losses(rows, np.array(calibrator.parameters(rows.z.shape[1])), part)
     proba, labels = apply_calibrator(calibrator, rows.proba[part]), rows.labels[part]
-    return losses_of(proba[np.arange(len(labels)), labels])
+    return scaling.losses_of(proba[np.arange(len(labels)), labels])
 
 
 def _fitted(
@@ -307,23 +366,24 @@ def _fitted(
 ) -> Array:
     """Return the parameters (2, K) of a kind."""
     if kind == "vector" and start is not None:
-        return fit_vector(rows, start, curvature=curvature, tol=tol)
+        return scaling.fit_vector(rows, start, curvature=curvature, tol=tol)
     # the best temperature is near the best powers, and has one parameter to find
-    power = fit_power(rows, 1.0 if start is None else float(start[0, 0]), tol=tol)
-    common = one_power(power, rows.z.shape[1])
-    return common if kind == "temperature" else fit_vector(rows, common)
+    power = scaling.fit_power(rows, 1.0 if start is None else float(start[0, 0]), tol=tol)
+    common = scaling.one_power(power, rows.z.shape[1])
+    return common if kind == "temperature" else scaling.fit_vector(rows, common)
 
 
 def _first_fit(rows: Rows, kind: str) -> tuple[Rows, Array]:
     """Return the parameters (2, K) of a kind and the rows over the floor that suits it."""
     theta = _fitted(rows, kind)
-    if kind == "temperature" or rows.floor == FLOOR:
+    if kind == "temperature" or rows.floor == scaling.FLOOR:
         return rows, theta
     # the floor was chosen for a temperature; powers and offsets of each class may do without it
-    low = rows.at(FLOOR)
+    low = rows.at(scaling.FLOOR)
     other = _fitted(low, kind)
-    saved = derivatives(low, other, NO_SECOND)[0] - derivatives(rows, theta, NO_SECOND)[0]
-    return (rows, theta) if saved > FLOOR_WORTH else (low, other)
+    lowest = scaling.derivatives(low, other, scaling.NO_SECOND)[0]
+    saved = lowest - scaling.derivatives(rows, theta, scaling.NO_SECOND)[0]
+    return (rows, theta) if saved > scaling.FLOOR_WORTH else (low, other)
 
 
 def _calibrator(kind: str, theta: Array, floor: float) -> Temperature | VectorScaling:
@@ -338,8 +398,8 @@ def _on_others(rows: Rows, kind: str, start: Array | None, given: Any = None) ->
         return lambda part: _fit_object(given, rows, ~part)
     # the Hessian of all rows is nearly that of four folds in five: every fold begins with it
     curvature = None
-    if kind == "vector" and rows.z.shape[1] <= NEWTON_CLASSES:
-        curvature = derivatives(rows, start, FULL)[2]
+    if kind == "vector" and rows.z.shape[1] <= scaling.NEWTON_CLASSES:
+        curvature = scaling.derivatives(rows, start, scaling.FULL)[2]
 
     def fitted(part: NDArray[np.bool_]) -> Temperature | VectorScaling:
         others = replace(rows, weight=rows.weight * ~part)
@@ -373,7 +433,7 @@ def _left_out(rows: Rows, theta: Array, kind: str, group: NDArray[np.intp]) -> A
     Of very many classes, whose fits have no Hessian, under the fits without one fold each."""
     if group.max() == 0:
         return None
-    losses = left_out_losses(rows, theta, group, common=kind == "temperature")
+    losses = scaling.left_out_losses(rows, theta, group, common=kind == "temperature")
     return losses if losses is not None else _of_folds(rows, _on_others(rows, kind, theta))
 
 

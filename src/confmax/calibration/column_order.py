@@ -24,9 +24,7 @@ SHOWN = 8
 WAY_OUT = "name the columns like the classes, or pass classes= with the names in column order"
 
 
-def doubt_of_order(
-    table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None, of_model: bool = False
-) -> str:
+def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None) -> str:
     """Return a sentence that doubts the order of the columns, empty where the labels bear it out.
 
     Parameters
@@ -39,8 +37,6 @@ def doubt_of_order(
     calibrated : float or None
         Log loss of the probabilities that rules are tuned on, in nats. Where it is below that of the class shares,
         calibration has repaired a model that is overconfident, which is not told then.
-    of_model : bool
-        Whether a model states the order of its columns: that it is overconfident is no doubt of them then.
 
     Notes
     -----
@@ -82,7 +78,7 @@ def doubt_of_order(
             f"the columns are probably in another order than the classes (in the order "
             f"{_named(rows.classes, order or ())} the log loss is {_mean(there, weight):.2f}); {WAY_OUT}"
         )
-    if of_model or (calibrated is not None and calibrated <= _mean(shares, weight)):
+    if calibrated is not None and calibrated <= _mean(shares, weight):
         return ""
     if order == list(range(rows.n_classes)):
         return told + (

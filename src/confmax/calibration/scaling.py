@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
 
 from confmax.confusion import Array
 from confmax.kernels.blocks import run_parts
@@ -227,7 +228,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
 
     def slopes(start: int, stop: int) -> Array:
         x = rows.z[start:stop].astype(np.float64)
-        q = _softmax(x * a + b)
+        q = softmax(x * a + b, axis=1)
         # probabilities less labels: the derivative of the loss by the scores
         q[np.arange(len(q)), y[start:stop]] -= 1.0
         by = (q * x).sum(axis=1, keepdims=True) if common else np.concatenate([q * x, q], axis=1)
@@ -253,7 +254,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
 
     def bends(start: int, stop: int) -> Array:
         score, change = along(start, stop)
-        q = _softmax(score)
+        q = softmax(score, axis=1)
         mean = (q * change).sum(axis=1, keepdims=True)
         return np.asarray(w[start:stop] * (q * (change - mean) ** 2).sum(axis=1))
 
@@ -264,15 +265,9 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
     def losses(start: int, stop: int) -> Array:
         score, change = along(start, stop)
         score += change * longer[group[start:stop], None]
-        score -= score.max(axis=1, keepdims=True)
-        return np.asarray(np.log(np.exp(score).sum(axis=1)) - score[np.arange(len(score)), y[start:stop]])
+        return np.asarray(-log_softmax(score, axis=1)[np.arange(len(score)), y[start:stop]])
 
     return np.concatenate(_in_parts(n, losses))
-
-
-def _softmax(score: Array) -> Array:
-    e = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
 # --- the minimisers ---------------------------------------------------------------------------------------------------

@@ -45,11 +45,11 @@ def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
     >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]]), None)
     [0.25, inf, None]
     """
-    is_own = calibrator is None or isinstance(calibrator, (Temperature, VectorScaling))
-    if gains.n_classes != 2 or gains.n_decisions != 2 or not is_own:
-        return [None] * len(gains)
+    is_monotone = calibrator is None or isinstance(calibrator, Temperature)
     # a negative power turns the order of the probabilities round; a temperature has none
-    if isinstance(calibrator, VectorScaling) and (calibrator.a < 0).any():
+    if isinstance(calibrator, VectorScaling):
+        is_monotone = bool((calibrator.a >= 0).all())
+    if gains.n_classes != 2 or gains.n_decisions != 2 or not is_monotone:
         return [None] * len(gains)
     return [_cut(gains[k], calibrator) for k in range(len(gains))]
 

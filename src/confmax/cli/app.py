@@ -88,9 +88,10 @@ def in_words_of_options(message: str) -> str:
     return clean(message)
 
 
-def warn(message: str) -> None:
-    """Print a warning on stderr, on one line."""
-    click.echo(f"warning: {in_words_of_options(message)}", err=True)
+def warn(*messages: str) -> None:
+    """Print warnings on stderr, one line each."""
+    for message in messages:
+        click.echo(f"warning: {in_words_of_options(message)}", err=True)
 
 
 def _fail(message: str) -> NoReturn:
@@ -178,13 +179,10 @@ def confmax(context: click.Context) -> None:
 
 def metric_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the metrics, and the aliases, that begin so."""
-    found = []
-    for name in metrics.names():
-        if name.startswith(typed):
-            # colons separate names from descriptions in what shells read; linear has none without its table
-            about = None if name == "linear" else metrics.get(name).description.replace(":", ",")
-            found.append(CompletionItem(name, help=about))
-    return found + [CompletionItem(name) for name in sorted(metrics.aliases()) if typed and name.startswith(typed)]
+    # colons separate names from descriptions in what shells read; linear has none without its table
+    about = {name: metrics.get(name).description.replace(":", ",") for name in metrics.names() if name != "linear"}
+    names = [*metrics.names(), *(sorted(metrics.aliases()) if typed else ())]
+    return [CompletionItem(name, help=about.get(name)) for name in names if name.startswith(typed)]
 
 
 def solver_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
@@ -365,8 +363,7 @@ def check_output(out: Path, as_json: bool, *given: Path) -> None:
     """Refuse, before any work is done, a place that cannot be written, and one of the files that are read."""
     check_place(out)
     one_result(as_json, out)
-    for path in given:
-        refuse_same(out, path)
+    refuse_same(out, *given)
 
 
 def one_result(as_json: bool, *outputs: Path | None) -> None:
@@ -407,8 +404,7 @@ def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:
         if force:
             raise click.UsageError("--force says that -o may replace a file; give -o too")
         return
-    for path in given:
-        refuse_same(out, path)
+    refuse_same(out, *given)
     check_place(out)
     if force or not replaces(out):
         return

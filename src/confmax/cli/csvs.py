@@ -26,6 +26,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from confmax.tables.columns import first_repeated
+from confmax.tables.partitioned.files import short
 
 STANDARD = Path("-")  # as an argument: standard input, or standard output
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -60,11 +61,6 @@ def refuse_repeated(names: Sequence[str], path: Path) -> None:
     repeated = first_repeated(names)
     if repeated is not None:
         raise ValueError(f"{path} has two columns named {repeated!r}; give each column its own name")
-
-
-def short(error: BaseException) -> str:
-    """Return an error's first line, without its full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:300]
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

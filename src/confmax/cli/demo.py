@@ -21,7 +21,7 @@ from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 from confmax.tables import make_table
-from confmax.tables.folds import cross_fit, masks
+from confmax.tables.draws import cross_fit, masks
 
 METRICS = ("g_mean", "macro_f1", "min_recall", "cohen_kappa")
 CLASSES = ("VF", "F", "M", "L")
@@ -146,11 +146,11 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     rules = ("argmax", "p_prior", "tuned", "tuned_on_model")
     body = [[row["metric"], *(number(row[key]) for key in rules), small(row["gap"])] for row in document["results"]]
     page.table(["metric", "argmax", "p/prior", "tuned", "tuned on model", "gap on model"], body, best=3)
-    page.say()
     folds = document["folds"]
     page.say(
+        "",
         f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and evaluated "
-        f"on the remaining fold; counts are pooled over folds."
+        f"on the remaining fold; counts are pooled over folds.",
     )
     page.items(
         {
@@ -161,12 +161,8 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
             "all rows (-: no guarantee)",
         }
     )
-    page.say()
-    page.say(f"The rule for g_mean, tuned on all {document['rows']} rows:", "bold")
+    page.say("", f"The rule for g_mean, tuned on all {document['rows']} rows:", style="bold")
     page.block(str(rule))
-    page.say()
     out = document["rule_file"]
-    if out is None:
-        page.say("The rule is not saved; confmax demo -o rule.json writes it to a file.")
-    else:
-        page.say(f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv")
+    written = f"Rule written to {out}. Next: confmax apply {out} YOUR_FILE.csv -o decided.csv"
+    page.say("", "The rule is not saved; confmax demo -o rule.json writes it to a file." if out is None else written)

@@ -251,15 +251,12 @@ def _show(page: Page, document: Document, decides: str) -> None:
         items["draws"] = f"between {len(document['parts'])} parts, by seed {document['seed']} and row"
     page.items(items)
     if document["words"]:
-        page.say()
-        page.say("In words", "bold")
-        for sentence in document["words"]:
-            page.say(sentence)
+        page.say("", "In words", style="bold")
+        page.say(*document["words"])
     if document["one_class"] is None or "powers" in (document["calibration"] or {}):
         page.say()
         _show_numbers(page, document, classes, names)
     if document["example"] is not None:
-        page.say()
         _show_example(page, document, names)
 
 
@@ -287,7 +284,7 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
     has_offsets = any(any(part.get("offsets", ())) for part in parts)
     for part in parts[:SHOWN_PARTS]:
         if document["randomized"]:
-            page.say(f"Drawn with probability {part['share']:.1%}", "bold")
+            page.say(f"Drawn with probability {part['share']:.1%}", style="bold")
         if "gains" in part:
             if len(names) > WIDEST:
                 page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
@@ -316,7 +313,7 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
 def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
     """Print the steps of the decision on one row."""
     example = document["example"]
-    page.say(f"The row {','.join(f'{p:.4g}' for p in example['proba'])}, step by step", "bold")
+    page.say("", f"The row {','.join(f'{p:.4g}' for p in example['proba'])}, step by step", style="bold")
     values = {"probability": example["proba"]}
     if example["calibrated"] is not None:
         values["calibrated"] = example["calibrated"]
@@ -338,8 +335,7 @@ def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
         decided = f"{', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}"
     # a rule may have more decisions than classes: those have a score and no probability
     page.table(list(columns), list(zip_longest(*columns.values(), fillvalue="")))
-    page.say()
-    page.say(f"Decided: {decided}")
+    page.say("", f"Decided: {decided}")
 
 
 def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str, list[str]], str]:

@@ -33,7 +33,7 @@ from confmax.metrics.alignment import aligned, or_its_name
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import MemoryTable, make_table
-from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -49,8 +49,7 @@ def metrics(as_json: bool) -> None:
     Example:
       confmax metrics
     """
-    document = every_metric()
-    print_document(document, as_json, _show_catalogue)
+    print_document(every_metric(), as_json, _show_catalogue)
 
 
 def every_metric() -> Document:
@@ -87,11 +86,11 @@ def _show_catalogue(page: Page, document: Document) -> None:
         needs += ", or [NAME]" if entry["one_class"] else ""
         body.append([entry["name"], entry["structure"], needs, description])
     page.table(["name", "structure", "needs", "what it is"], body, right=False)
-    page.say()
     page.say(
+        "",
         "linear, ratio and concave metrics come with an optimality guarantee (confmax tune --confusion model). 'needs' "
         "shows what else to give: --positive or --classes. A metric of one class takes its name in brackets, as in "
-        "'recall[yes]'. Set parameters with --param; linear takes --costs."
+        "'recall[yes]'. Set parameters with --param; linear takes --costs.",
     )
 
 
@@ -133,8 +132,7 @@ def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> Fi
     # whose probability a single column of scores is may be known from what the rule was tuned for
     known = () if rule is None else (rule.class_names[: rule.n_classes], positive_of(rule))
     rows = read_rows(read_frame(file, options.sep), options, *known)
-    for note in rows.notes:
-        app.warn(note)
+    app.warn(*rows.notes)
     return rows
 
 
@@ -264,8 +262,7 @@ def _aligned(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
 def _scores(table: MemoryTable, used: Mapping[str, Metric], rules: Mapping[str, Any], **settings: Any) -> Score:
     """Return values of argmax, p/prior and further rules; what makes them doubtful is printed."""
     scores = compare(table, used, {**plain_rules(table), **rules}, **settings)
-    for sentence in doubts(scores, used, undefined=False):
-        app.warn(sentence)
+    app.warn(*doubts(scores, used, undefined=False))
     return scores
 
 
@@ -319,11 +316,12 @@ def _show(page: Page, document: Document) -> None:
             line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
         heads += [f"{names[-1]} - argmax", "better"]
     page.table(heads, body, best=3)
-    page.say()
-    page.say("p/prior uses the class sizes of these rows.")
+    page.say("", "p/prior uses the class sizes of these rows.")
     if about is not None:
-        page.say(f"In brackets: {about['method']}, the same resamples for all rules.")
-        page.say("better: share of the replicates in which the difference is positive.")
+        page.say(
+            f"In brackets: {about['method']}, the same resamples for all rules.",
+            "better: share of the replicates in which the difference is positive.",
+        )
     if any("-" in row for row in body):
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}
@@ -489,28 +487,26 @@ def _best(scores: Score) -> dict[str, list[str]]:
     """Return the rules with the largest value, by metric."""
     best = {}
     for metric, values in zip(scores.metrics, scores.values, strict=True):
-        known = values[np.isfinite(values)]
-        top = known.max() if len(known) else np.nan
+        # nothing equals NaN: where no value is finite, no rule is the best
+        top = max(values[np.isfinite(values)], default=np.nan)
         best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
     return best
 
 
 def _show_comparison(page: Page, document: Document) -> None:
     show_source(page, document)
-    page.say()
     names = document["metrics"]
-    page.say("Values; * is the best of its column", "bold")
+    page.say("", "Values; * is the best of its column", style="bold")
     page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
     intervals = document["intervals"]
-    page.say()
     if intervals is not None:
-        page.say("Difference to argmax, with its interval", "bold")
+        page.say("", "Difference to argmax, with its interval", style="bold")
         others = [row for row in document["rules"] if "minus_argmax" in row]
         page.table(["rule", *names], [[row["rule"], *_differences(row)] for row in others])
-        page.say()
     page.say(
+        "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
-        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows."
+        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows.",
     )
     if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
         page.say(

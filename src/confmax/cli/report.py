@@ -97,8 +97,7 @@ def check_tune(path: Path | None, out: Path | None, label: str | None, second: s
     if out is not None and same_place(path, out):
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
     check_place(path)
-    for given in read:
-        refuse_same(path, given, "--report")
+    refuse_same(path, *read, option="--report")
     metric_of("--second", second)
     installed_pages()
 

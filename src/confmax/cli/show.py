@@ -90,9 +90,10 @@ class Page:
         # names of classes and columns are printed as they are: rich would read [b] as a style and :x: as a picture
         self.console = Console(file=self.file, width=width, markup=False, highlight=False, emoji=False)
 
-    def say(self, sentence: str = "", style: str = "") -> None:
-        """Print prose, folded between words on a terminal."""
-        self.console.print(Text(clean(sentence), style=style), soft_wrap=not self.is_terminal)
+    def say(self, *sentences: str, style: str = "") -> None:
+        """Print prose, each text on lines of its own, folded between words on a terminal; nothing is an empty line."""
+        for sentence in sentences or ("",):
+            self.console.print(Text(clean(sentence), style=style), soft_wrap=not self.is_terminal)
 
     def items(self, texts: Mapping[str, str]) -> None:
         """Print names and what belongs to each, folded under itself on a terminal."""
@@ -128,7 +129,7 @@ class Page:
                 self._grid(names, rows, columns, right, best)
                 continue
             for row in rows:
-                self.say(row[0], "bold")
+                self.say(row[0], style="bold")
                 for name, cell in zip(names[1:], row[1:], strict=True):
                     if cell:
                         line = Text(clean(f"{name}  {cell}"), no_wrap=False)

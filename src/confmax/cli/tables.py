@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confmax.cli import csvs
-from confmax.cli.csvs import STANDARD, Source, as_names, is_number, refuse_repeated, short
+from confmax.cli.csvs import STANDARD, Source, as_names, is_number, refuse_repeated
 from confmax.places import is_stream, same_place, write_whole
-from confmax.tables.partitioned.files import array_of_lists, is_list, is_text
+from confmax.tables.partitioned.files import array_of_lists, is_list, is_text, short
 from confmax.tables.partitioned.table import naming
 
 PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
@@ -349,9 +349,9 @@ def _as_column(array: NDArray[Any]) -> pa.ChunkedArray:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def refuse_same(path: Path, given: Path, option: str = "-o") -> None:
-    """Refuse to write to the file that is read, under whatever name; ``option`` is what names the output."""
-    if path.exists() and given.exists() and same_place(path, given):
+def refuse_same(path: Path, *given: Path, option: str = "-o") -> None:
+    """Refuse to write to one of the files that are read, under whatever name; ``option`` names the output."""
+    if path.exists() and any(read.exists() and same_place(path, read) for read in given):
         raise ValueError(f"{option} {path} is the input file; choose another name for the output")
 
 
@@ -432,13 +432,12 @@ def write_decisions(
 
 
 def _npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return an NPZ archive; the same arrays give the same bytes (numpy.savez stamps the time of day)."""
+    """Return an NPZ archive; the same arrays give the same bytes."""
+    # not numpy.savez, whose parameters take some names from the arrays, such as "file"
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy")
-            member.compress_type = zipfile.ZIP_DEFLATED
-            with archive.open(member, "w", force_zip64=True) as file:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
     return buffer.getvalue()
 

@@ -35,8 +35,7 @@ from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
 from confmax.tables import Table, here, make_table
 from confmax.tables.columns import warn
-from confmax.tables.draws import RandomState, as_seed
-from confmax.tables.folds import cross_fit, quietly
+from confmax.tables.draws import RandomState, as_seed, cross_fit, quietly
 
 
 class MetricClassifierCV(RuleClassifier):
@@ -101,7 +100,8 @@ class MetricClassifierCV(RuleClassifier):
     fold_thresholds_ : ndarray (F, K)
         ``thresholds_`` of the F rules in ``fold_rules_``.
     fold_spread_ : ndarray (K,)
-        Standard deviation over the folds of ``log(t / (1 - t))``, where t are the thresholds.
+        Standard deviation over the folds of ``log(t / (1 - t))``, where t are the thresholds. NaN with fewer than two
+        folds. Infinite if some of the rules, but not all, never decide the class or always decide it.
     classes_ : ndarray (K,)
         Class labels, sorted.
     n_features_in_, feature_names_in_
@@ -228,6 +228,7 @@ class MetricClassifierCV(RuleClassifier):
         # all rules are compared at the same mean, so that thresholds differ only where rules do
         thresholds = class_thresholds([self.rule_, *self.fold_rules_], out.mean_probability())
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
+        self.fold_spread_ = spread_of(self.fold_thresholds_)
 
     def _tables(
         self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], routed: Mapping[str, Any]
@@ -263,16 +264,6 @@ class MetricClassifierCV(RuleClassifier):
         proba = np.concatenate([steps.all_columns(part, own, classes) for part, own, _ in found])
         out = make_table(proba, y[rows], None if weight is None else weight[rows], classes)
         return model, out, rows, tests
-
-    @property
-    def fold_spread_(self) -> Array:
-        """Standard deviation over the folds of the log odds of each class's threshold (K,).
-
-        NaN with fewer than two folds. Infinite if some of the rules, but not all, never decide the class or always
-        decide it.
-        """
-        check_is_fitted(self, "estimator_")
-        return spread_of(self.fold_thresholds_)
 
     @property
     def _is_prefit(self) -> bool:

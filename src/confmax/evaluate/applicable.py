@@ -45,7 +45,6 @@ def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known
             elif metric.ordered and tuned.ordered and tuned.classes is not None:
                 # an ordered metric means the same scale as the tuned one, which may count the classes otherwise
                 metric = replace(metric, classes=tuned.classes)
-                metric = tuned if repr(metric) == repr(tuned) else metric
             over = replace(metric, classes=tuple(present))
             if metric.divides_by_prior and len(present) < K and repr(over) in metrics_shown:
                 continue  # without the absent classes it is the tuned one

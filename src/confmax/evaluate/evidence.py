@@ -19,7 +19,7 @@ from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
 from confmax.oracle import make_oracle
 from confmax.tables import MemoryTable, Table, apply_calibrator
-from confmax.tables.folds import cross_fit, folds_to_judge, masks, quietly
+from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
 
 EQUAL = 1e-9  # statistics of the same rows agree better than this
 

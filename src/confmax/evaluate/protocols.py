@@ -1,12 +1,12 @@
-"""What evaluation reads of a rule and of a solution: `DecisionRule` and `Solution` stand above and fit these.
+"""What evaluation reads of a rule and of a solution: `DecisionRule` fits a protocol, `Solution` adds to a record.
 
-The fields of the dataclass are part of `Rule`, so that `dataclasses.replace` makes another rule of its kind.
+The fields of the rule's dataclass are part of `Rule`, so that `dataclasses.replace` makes another rule of its kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -54,39 +54,32 @@ class Rule(Decides, AppliedRule, Protocol):
     def to_json(self) -> str: ...
 
 
-# properties, not attributes: the fields of a frozen dataclass cannot be set, and fit no member that can be
-@runtime_checkable
-class Tuned(Protocol):
-    """How a rule was found, see `confmax.Solution`."""
+# the fields stand here, below `Solution`, because reports read them: a second list of them would have to agree with it
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuned:
+    """How a rule was found: the fields of `confmax.Solution`, which says what each of them is."""
+
+    rule: Rule
+    value: float
+    upper_bound: float | None
+    randomization_loss: float | None
+    status: Any
+    n_passes: int
+    history: Sequence[Any]
+    statistics: Confusion
+    label_value: float | None
+    baselines: dict[str, float]
+    metric: Metric
+    mode: str
+    model_share: float
+    calibration: Calibration | None = None
+    tuned_on: str = "rows"
+    multipliers: Array | None = None
 
     @property
-    def rule(self) -> Rule: ...
-    @property
-    def metric(self) -> Metric: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def label_value(self) -> float | None: ...
-    @property
-    def upper_bound(self) -> float | None: ...
-    @property
-    def gap(self) -> float | None: ...
-    @property
-    def status(self) -> Any: ...
-    @property
-    def n_passes(self) -> int: ...
-    @property
-    def history(self) -> Sequence[Any]: ...
-    @property
-    def mode(self) -> str: ...
-    @property
-    def model_share(self) -> float: ...
-    @property
-    def tuned_on(self) -> str: ...
-    @property
-    def calibration(self) -> Calibration | None: ...
-    @property
-    def statistics(self) -> Confusion: ...
+    def gap(self) -> float | None:
+        """``upper_bound - value``, or None without a bound."""
+        return None if self.upper_bound is None else self.upper_bound - self.value
 
 
 def frequent_gain(rule: Rule) -> Gains:

@@ -8,7 +8,6 @@ the values. The rules are not tuned again, so evaluate them on other rows than t
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
@@ -27,8 +26,8 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
-from confmax.tables.columns import find, stated_order
-from confmax.tables.draws import RandomState, as_seed
+from confmax.tables.columns import find, stated_order, warn
+from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.labels import encode_labels, plain, vector
 
 MOST_REPLICATES = 1_000_000
@@ -166,9 +165,9 @@ def score(
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
     result = compare(table, chosen, {**plain_rules(table), **judged}, n_replicates=int(n_replicates),
                      level=float(level), stratified=bool(stratified), seed=seed)  # fmt: skip
-    doubt = doubt_of_order(table, calibrated=0.0)  # of probabilities that are overconfident nothing is said here
-    for sentence in [*([doubt] if doubt else []), *doubts(result, chosen)]:
-        warnings.warn(sentence, UserWarning, stacklevel=2)
+    # of probabilities that are overconfident nothing is said here
+    for sentence in (doubt_of_order(table, calibrated=0.0), *doubts(result, chosen)):
+        warn(sentence)
     return result
 
 
@@ -332,8 +331,7 @@ def _by_repr(metric: Any) -> dict[str, Metric]:
 
 def check_bootstrap(n_replicates: Any, level: Any) -> None:
     """Refuse, by a ValueError, an ``n_replicates`` that is too small for intervals of a ``level``."""
-    whole = isinstance(n_replicates, (int, np.integer)) and not isinstance(n_replicates, bool)
-    if not (whole and 0 <= n_replicates <= MOST_REPLICATES):
+    if not is_whole(n_replicates, 0, MOST_REPLICATES):
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
         raise ValueError(f"level is the coverage of the intervals, between 0 and 1; got {level!r}")

@@ -11,6 +11,9 @@ from confmax.confusion import Array
 from confmax.export.plan import Exportable, Plan, plan_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
+# in a loop: `sum` of Python compensates for rounding since 3.12, and `predict` does not
+_TOTAL = ["    total = 0.0", "    for value in p:", "        total += value"]
+
 
 def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -> str:
     """Return the rule as the source text of a Python function that needs nothing but Python.
@@ -59,10 +62,7 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         "    p = [float(value) for value in proba]",
         f"    if len(p) != {K}:",
         f'        raise ValueError(f"this rule decides on {K} probabilities; got {{len(p)}}")',
-        # in a loop: `sum` of Python compensates for rounding since 3.12, and `predict` does not
-        "    total = 0.0",
-        "    for value in p:",
-        "        total += value",
+        *_TOTAL,
         f"    if not (min(p) >= 0.0 and abs(total - 1.0) <= {tolerance!r}):",
         '        raise ValueError(f"pass finite probabilities that sum to one, none negative; these sum to {total}")',
         f"    if abs(total - 1.0) > {rounding!r}:",
@@ -85,9 +85,7 @@ def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str
         f"    z = [a * math.log(value + {floor!r}) + b for a, value, b in zip(powers, p, offsets)]",
         "    top = max(z)",
         "    p = [math.exp(value - top) for value in z]",
-        "    total = 0.0",
-        "    for value in p:",
-        "        total += value",
+        *_TOTAL,
         "    p = [value / total for value in p]",
     ]
 

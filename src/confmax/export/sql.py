@@ -225,9 +225,8 @@ class _Writer:
         names = [f"{self.prefix}{name}{k}" for k in range(len(defined))]
         items = [*self.valid, *carry, *(f"{part} AS {new}" for part, new in zip(defined, names, strict=True))]
         self.depth += 1
-        self.source = (
-            f" FROM (SELECT {', '.join(items)}{self.source}{self.words.keep}) AS {self.prefix}step{self.depth}"
-        )
+        step = f"{self.prefix}step{self.depth}"
+        self.source = f" FROM (SELECT {', '.join(items)}{self.source}{self.words.keep}) AS {step}"
         return names
 
     def scores(self, plan: Plan, p: list[str]) -> Iterable[str]:
@@ -249,17 +248,14 @@ class _Writer:
     def exponentials(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
         """Return ``exp(z_k - c)``, ``z_k = powers_k log(p_k + floor) + offsets_k``, which are as the softmax but for
         their sum; c is a number where that can neither overflow nor underflow, else the largest z of the row."""
-        z = self.named(
-            "z",
-            (_affine(f"LN({x} + {_number(floor)})", a, b, "") for x, a, b in zip(p, powers, offsets, strict=True)),
-        )
+        logs = [f"LN({x} + {_number(floor)})" for x in p]
+        z = self.named("z", (_affine(x, a, b, "") for x, a, b in zip(logs, powers, offsets, strict=True)))
         ends = np.log(np.array([floor, 1.0 / len(p) + floor, 1.0 + floor]))[:, None] * powers + offsets
         top = float(ends.max())
         # some p is at least 1 / K, so some exponent is at least the least of what it can then be
         if top - float(ends[1:].min()) <= RANGE:
-            return self.named(
-                "e", (f"EXP({x} - {_number(top)})" if top >= 0 else f"EXP({x} + {_number(-top)})" for x in z)
-            )
+            shift = f"- {_number(top)}" if top >= 0 else f"+ {_number(-top)}"
+            return self.named("e", (f"EXP({x} {shift})" for x in z))
         if self.words.greatest:
             (largest,) = self.named("top", [self.extreme(z, self.words.greatest)], carry=z)
             return self.named("e", (f"EXP({x} - ({largest}))" for x in z))

@@ -16,7 +16,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.metrics import recalls, scores
 from confmax.metrics.metric import STATISTICS, Metric
-from confmax.metrics.structure import BY_WORD, STRUCTURES, Linear, MinOfLinear, Structure
+from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 
 _CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
@@ -129,8 +129,11 @@ def get(name: str, **params: Any) -> Metric:
         if key not in free:
             accepted = f"it takes {', '.join(free)}" if free else "it takes none"
             raise ValueError(f"{name} has no parameter {key!r}; {accepted}")
-    label = _checked_label(name, params.pop("label", None))
+    label = params.pop("label", None)
+    label = label.item() if isinstance(label, np.generic) else label
     if label is not None:
+        if not isinstance(label, (str, int, float)) or label == "":
+            raise ValueError(f"label of {name} is the name of one class, a string or a number; got {label!r:.60}")
         told = metric.described(str(label))
         metric = replace(metric, label=label, binary=False, ordered=False, description=told)
     return metric.with_params({key: _checked(metric.name, key, value) for key, value in params.items()})
@@ -192,14 +195,6 @@ def _of_one_class(text: str) -> tuple[str, str]:
             f"metrics.get({name!r}, label={label!r})"
         )
     return name.strip(), label
-
-
-def _checked_label(name: str, label: Any) -> Any:
-    """Return the name of a class as a plain value."""
-    label = label.item() if isinstance(label, np.generic) else label
-    if label is None or (isinstance(label, (str, int, float)) and label != ""):
-        return label
-    raise ValueError(f"label of {name} is the name of one class, a string or a number; got {label!r:.60}")
 
 
 def _checked(name: str, key: str, value: Any) -> Any:
@@ -324,8 +319,8 @@ def from_function(
         raise ValueError(
             f"a metric is a name, a Metric or a function of the confusion matrix; got {type(psi).__name__}"
         )
-    if not isinstance(structure, Structure) and structure not in STRUCTURES:
-        raise ValueError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    if not isinstance(structure, Structure) and structure not in BY_WORD:
+        raise ValueError(f"structure is one of {', '.join(BY_WORD)}; got {structure!r}")
     if n_classes is not None and (not isinstance(n_classes, (int, np.integer)) or n_classes < 2):
         raise ValueError(f"n_classes is the number of classes that the function is meant for, >= 2; got {n_classes!r}")
     label: str = name or str(getattr(psi, "__name__", type(psi).__name__))

@@ -262,10 +262,8 @@ class Metric:
     @property
     def bounds_any_gain(self) -> bool:
         """Whether an answer to any gain bounds it, not only one to its own gradient."""
-        structure = self.structure
-        return isinstance(structure, MinOfLinear) or (
-            isinstance(structure, Concave) and structure.recall_mean is not None
-        )
+        mean = self.structure.recall_mean if isinstance(self.structure, Concave) else None
+        return mean is not None or isinstance(self.structure, MinOfLinear)
 
     def linear_functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions whose smallest one the metric is, at ``rows`` (K,) with ``n_decisions`` M."""
@@ -369,11 +367,9 @@ class Metric:
         """Return the description with the ``name`` of the positive class; as it is, where it names a class already."""
         if self.label is not None:
             return self.description
-        return re.sub(
-            "one class|of this class|this class|class 1" if self.one_class else "class 1",
-            lambda _: name,
-            self.description,
-        )
+        words = "one class|of this class|this class|class 1" if self.one_class else "class 1"
+        # a function, because a name may hold backslashes, which a replacement text would interpret
+        return re.sub(words, lambda _: name, self.description)
 
     def divided_by(self, n_classes: int) -> tuple[int, ...]:
         """Return the classes of a table of ``n_classes`` by whose priors the metric divides."""

@@ -103,9 +103,7 @@ class ClassParts:
 
 def last(K: int) -> Array:
     """Return the unit vector of the class that a metric of one class is of: the last, the positive one of two."""
-    one = np.zeros(K)
-    one[-1] = 1.0
-    return one
+    return np.eye(1, K, K - 1)[0]
 
 
 def _one(top: Gains, bottom: Gains, constant: float, floor: float) -> Ratios:

@@ -385,7 +385,6 @@ class General(Structure):
 
 # the structures that a word declares, which know nothing but their shape
 BY_WORD: dict[str, Structure] = {kind.name: kind() for kind in (Linear, Ratio, Concave, Quasiconvex, General)}
-STRUCTURES = tuple(BY_WORD)
 
 
 def random_rows(rng: np.random.Generator, n_classes: int) -> Array:

@@ -9,7 +9,6 @@ shape when the metric is first used on it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +20,7 @@ from confmax.metrics import autodiff
 from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.recalls import smallest
 from confmax.metrics.structure import STEPS, MinOfLinear, random_confusion, random_rows, refutation
+from confmax.tables.columns import warn
 
 Slope = Callable[[Array], Array]
 
@@ -65,7 +65,6 @@ class UserFormula(Formula):
     structure: str
     smallest: MinOfLinear | None = None
     _slopes: dict[tuple[int, ...], Slope] = field(default_factory=dict, compare=False, repr=False)
-    _orders: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> FirstOrder:
         """Return value and gradient at ``S``, one matrix after another."""
@@ -182,18 +181,17 @@ class UserFormula(Formula):
         for each class.
         """
         K = n_classes
-        if K not in self._orders:
-            rng = np.random.default_rng([K, K, 1])
-            orders = [np.r_[1, 0, 2:K], np.roll(np.arange(K), 1), rng.permutation(K)]
-            _, *inside = _positive_matrices(rng, K, K)
-            with np.errstate(all="ignore"):
-                try:
-                    own = np.array([self._number(C) for C in inside])
-                    moved = np.array([[self._number(C[np.ix_(order, order)]) for C in inside] for order in orders])
-                    self._orders[K] = not np.abs(moved - own).max() <= EXCHANGED * max(1.0, np.abs(own).max())
-                except Exception:
-                    self._orders[K] = True
-        return self._orders[K]
+        rng = np.random.default_rng([K, K, 1])
+        orders = [np.r_[1, 0, 2:K], np.roll(np.arange(K), 1), rng.permutation(K)]
+        _, *inside = _positive_matrices(rng, K, K)
+        with np.errstate(all="ignore"):
+            try:
+                own = np.array([self._number(C) for C in inside])
+                moved = np.array([[self._number(C[np.ix_(order, order)]) for C in inside] for order in orders])
+                # a NaN compares as false, and so counts as a dependence
+                return not np.abs(moved - own).max() <= EXCHANGED * max(1.0, np.abs(own).max())
+            except Exception:
+                return True
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 
@@ -223,12 +221,10 @@ class UserFormula(Formula):
         except Exception as error:
             if self._differences not in self._slopes.values():  # once is enough
                 reason = f"{type(error).__name__}: {error}"
-                warnings.warn(
+                warn(
                     f"{self.name} cannot be differentiated automatically ({reason:.200}); its gradient is taken by "
                     f"differences, {2 * shape[0] * shape[1]} calls for {shape[0]} classes; pass gradient=, or write it "
-                    f"in NumPy without float() and without assigning into arrays",
-                    UserWarning,
-                    stacklevel=5,
+                    f"in NumPy without float() and without assigning into arrays"
                 )
             return self._differences
         return self._traced
@@ -306,9 +302,5 @@ def _of_equal_rows(S: Confusion) -> list[Confusion]:
     first = S.rows.reshape(-1, S.rows.shape[-1])[0]
     if (S.rows == first).all():
         return [replace(S, rows=first)]
-    batch = S.diagonal.shape[:-1]
-    rows, columns = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (S.rows, S.columns))
-    return [
-        Confusion(rows[k], S.diagonal[k], columns[k], None if S.matrix is None else S.matrix[k])
-        for k in np.ndindex(*batch)
-    ]
+    S = replace(S, rows=np.broadcast_to(S.rows, S.diagonal.shape))
+    return [S[k] for k in np.ndindex(*S.diagonal.shape[:-1])]

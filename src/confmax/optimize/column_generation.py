@@ -434,9 +434,8 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     """Follow the master's prices."""
     asked, at = state.columns.asked(state.round, problem.tol, near=state.near)
     gains = state.columns.points.space.gains(asked)
-    answers = problem.ask(gains)
-    columns = state.columns.joined(asked, at, gains, answers, exact=problem.oracle.exact)
-    exact = problem.oracle.exact
+    answers, exact = problem.ask(gains), problem.oracle.exact
+    columns = state.columns.joined(asked, at, gains, answers, exact=exact)
     least = 0.01 * problem.tol if exact else PRICED_OUT
     closer = exact and columns.best_bound < state.columns.best_bound - least
     better = columns.optimum.value > state.value + least or closer

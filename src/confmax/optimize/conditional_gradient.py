@@ -99,7 +99,7 @@ class FrankWolfe(Solver):
             size = open_loop(state.round)
         else:
             size = line_search(surrogate, rule.confusion, vertex.confusion)
-        moved = rule.toward(vertex.atoms[0], vertex.confusion, size)
+        moved = rule.toward(vertex, size)
         status = None
         # a soft minimum still changes from round to round: no step now does not mean that there is none later
         hardens = surrogate is not problem.metric and problem.metric.structure.hardens
@@ -340,10 +340,7 @@ class Stationary(Solver):
             return ()
         starts = Confusion.stack([rule.confusion for rule in rules])
         sizes = line_searches(problem.metric, starts, Confusion.stack([vertex.confusion for vertex in met]))
-        moved = [
-            rule.toward(vertex.atoms[0], vertex.confusion, float(size))
-            for rule, vertex, size in zip(rules, met, sizes, strict=True)
-        ]
+        moved = [rule.toward(vertex, float(size)) for rule, vertex, size in zip(rules, met, sizes, strict=True)]
         before = problem.metric.values(starts)
         after = problem.metric.values(Confusion.stack([rule.confusion for rule in moved]))
         return tuple(moved[k] for k in np.flatnonzero(after > before + SMALL * problem.tol))

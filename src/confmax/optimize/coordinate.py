@@ -269,9 +269,7 @@ def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
     if gain.power:
         gain = Gains.from_matrix(gain.matrices())
     first, second = gain_coefficients(gain, np.dtype(np.float64) if is_wide(gain, dtype).any() else dtype)
-    if second is None:
-        return Gains.from_matrix(first.astype(np.float64))
-    return Gains.reduced(first.astype(np.float64), second.astype(np.float64))
+    return Gains.from_matrix(first) if second is None else Gains.reduced(first, second)
 
 
 def moved(gain: Gains, coordinate: Coordinate, values: Array) -> Gains:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import math
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
+from confmax.tables.columns import warn
 
 
 class Status(enum.Enum):
@@ -250,9 +250,8 @@ def baselines(
     gains = Gains.reduced(np.array(scales))
     # further decisions, such as abstaining, must not win here: every score of a class is above -1
     if n_decisions > K:
-        gains = Gains.from_matrix(
-            np.pad(gains.matrices(), ((0, 0), (0, 0), (0, n_decisions - K)), constant_values=-1.0)
-        )
+        further = ((0, 0), (0, 0), (0, n_decisions - K))
+        gains = Gains.from_matrix(np.pad(gains.matrices(), further, constant_values=-1.0))
     batches = [gains] if more is None else [gains, more]
     # gains of one form share the pass; to share it with others they would become matrices of K^2 numbers
     if more is not None and gains.full is None and more.full is None and gains.power == more.power:
@@ -346,12 +345,10 @@ class Incumbent:
         doubt = np.nan_to_num(self.problem.metric.rounding(self.mixture.confusion), nan=0.0, posinf=np.inf)
         # within the doubt the statistics do not hold the value any better: nothing is wrong, and nothing is proved
         if self.bound < self.value - 2.0 * float(doubt):
-            warnings.warn(
+            warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
                 f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
-                f"is reported; declare structure='general'",
-                UserWarning,
-                stacklevel=5,
+                f"is reported; declare structure='general'"
             )
         self.bound, self.trusts_bounds = None, False
 

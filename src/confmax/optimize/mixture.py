@@ -60,15 +60,16 @@ class Mixture:
         share = weights / weights.sum()
         return cls(_members(gains), share, confusions.mix(share), _members(confusions))
 
-    def toward(self, gain: Gains, confusion: Confusion, step: float) -> Mixture:
-        """Return ``(1 - step) * self + step * gain`` without empty atoms; ``confusion`` is that of the gain."""
+    def toward(self, other: Mixture, step: float) -> Mixture:
+        """Return ``(1 - step) * self + step * other`` without empty atoms."""
         if step >= 1.0:
-            return Mixture.single(gain, confusion)
+            return other
         if step <= 0.0:
             return self
-        mixed = self.confusion.toward(confusion, np.array([step]))[0]
-        parts = None if self.parts is None else (*self.parts, confusion)
-        return Mixture((*self.atoms, gain), np.append(self.weights * (1.0 - step), step), mixed, parts)
+        mixed = self.confusion.toward(other.confusion, np.array([step]))[0]
+        weights = np.append(self.weights * (1.0 - step), other.weights * step)
+        parts = None if self.parts is None or other.parts is None else (*self.parts, *other.parts)
+        return Mixture((*self.atoms, *other.atoms), weights, mixed, parts)
 
     def caratheodory(self, metric: Metric) -> Mixture:
         """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
@@ -78,6 +79,7 @@ class Mixture:
         of the hull of the d + 1 atoms that remain. It is taken only if it does not lower the metric. An optimum lies on
         the boundary of the attainable set, where d atoms are enough.
         """
+        # a solver from elsewhere need not keep the parts, and then its atoms stay as they are
         if self.parts is None or len(self.atoms) == 1:
             return self
         # once, at the end of a run: solvers keep more atoms, which later passes may need
@@ -122,7 +124,7 @@ def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> tuple[Gain
         )
     each = np.eye(n_decisions)
     full = each[:, None, :] * rows[:, None] if matrix else None
-    confusions = Confusion(np.tile(rows, (n_decisions, 1)), each[:, :K] * rows, each * rows.sum(), full)
+    confusions = Confusion(rows, each[:, :K] * rows, each * rows.sum(), full)
     return Gains.reduced(np.zeros((n_decisions, K)), each), confusions
 
 

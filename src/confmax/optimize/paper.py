@@ -111,9 +111,11 @@ class BruteForce(Solver):
         """Lay out the grid."""
         form = problem.metric.gain_form
         grid = self._grid(form, problem.oracle.rows, problem.n_decisions)
-        chunks = iter(lambda: list(itertools.islice(grid, self.batch)), [])
         # laid out while it is tried: the whole grid may not fit into memory
-        return BruteForceState((_gains(form, np.array(chunk)) for chunk in chunks), problem.start)
+        chunks = map(np.array, iter(lambda: list(itertools.islice(grid, self.batch)), []))
+        if form == "matrix":
+            return BruteForceState(map(Gains.from_matrix, chunks), problem.start)
+        return BruteForceState((Gains.reduced(chunk[:, 0], chunk[:, 1]) for chunk in chunks), problem.start)
 
     def step(self, problem: Problem, state: BruteForceState) -> tuple[BruteForceState, Step]:
         """Try one batch of gains in one pass."""
@@ -148,10 +150,6 @@ def _with_end(points: Array, K: int, *, end: int) -> Iterator[Array]:
     for entries in itertools.product(points, repeat=K):
         if points[end] in entries:
             yield np.array(entries)
-
-
-def _gains(form: GainForm, chunk: Array) -> Gains:
-    return Gains.from_matrix(chunk) if form == "matrix" else Gains.reduced(chunk[:, 0], chunk[:, 1])
 
 
 # --- Algorithm 4 ------------------------------------------------------------------------------------------------------
@@ -249,7 +247,7 @@ class BayesCG(Solver):
         """Make round j."""
         n_rows = problem.oracle.table.n_rows
         rule, vertex, bound, _ = linear_step(problem, self._surrogate(problem), state.rule)
-        moved = rule.toward(vertex.atoms[0], vertex.confusion, open_loop(state.round))
+        moved = rule.toward(vertex, open_loop(state.round))
         status = None
         # a run that makes fewer rounds than the algorithm says so, as the theorem is about all T of them
         if state.round >= self.rounds(n_rows):

@@ -173,8 +173,6 @@ class Points:
         constants, known = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
         gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in problem.singles)])
         confusions = Confusion.concatenate([known, *(Confusion.stack([rule.confusion]) for rule in problem.singles)])
-        # every rule has the same row sums
-        confusions = replace(confusions, rows=problem.oracle.rows)
         return cls(space, gains, confusions, problem.n_decisions)
 
     def joined(self, gains: Gains, confusions: Confusion) -> Points:

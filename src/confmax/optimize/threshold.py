@@ -170,7 +170,7 @@ def _between(metric: Metric, one: Mixture, other: Mixture) -> Mixture:
     """Return the best rule that draws between two single ones."""
     pair = Confusion.stack([one.confusion, other.confusion])
     _, _, share = best_edge(metric, pair, metric.values(pair))
-    return one.toward(other.atoms[0], other.confusion, share)
+    return one.toward(other, share)
 
 
 def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 1) -> tuple[np.ndarray, Confusion]:
@@ -226,9 +226,8 @@ def _sums_above(values: Array, ends: np.ndarray, *, turned: bool = False) -> Arr
 def _turned_round(confusions: Confusion) -> Confusion:
     """Return the confusions of the opposite decisions, which only a metric that rewards errors prefers."""
     matrix = None if confusions.matrix is None else confusions.matrix[..., ::-1]
-    return Confusion(
-        confusions.rows, np.maximum(confusions.rows - confusions.diagonal, 0.0), confusions.columns[..., ::-1], matrix
-    )
+    missed = np.maximum(confusions.rows - confusions.diagonal, 0.0)
+    return Confusion(confusions.rows, missed, confusions.columns[..., ::-1], matrix)
 
 
 # --- mixtures of two thresholds ---------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ passes of two or three gains cost less than the sample. Screening out rows whose
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from confmax.confusion import Confusion, Gains
@@ -84,8 +82,8 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     perturbed = _perturbed(solver, slope) if table.n_classes * part.n_rows <= MOST_PERTURBED * table.n_rows else ()
     small.maximize(Gains.concatenate([*perturbed, slope]), matrix=matrix)
     gains, answers = zip(*small.asked, strict=True)
-    sample = WarmStart(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers))
-    return replace(sample, n_perturbed=len(perturbed) * table.n_classes)
+    n = len(perturbed) * table.n_classes
+    return WarmStart(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers), n)
 
 
 def _equal(one: Gains, other: Gains) -> bool:

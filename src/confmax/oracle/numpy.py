@@ -29,12 +29,10 @@ def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
     decisions = []
     for g in range(len(gains)):
         if second is not None:
-            K = x.shape[1]
-            # two operations, never fused: compiled scans round in the same two places
-            scores = x * first[g] + second[g, :K]
             # decisions beyond the classes have an offset alone
-            further = np.broadcast_to(second[g, K:], (len(x), second.shape[1] - K))
-            scores = np.concatenate([scores, further], axis=1)
+            scores = np.tile(second[g], (len(x), 1))
+            # two operations, never fused: compiled scans round in the same two places
+            scores[:, : x.shape[1]] += x * first[g]
         else:
             scores = proba[:, :1] * first[g, 0]
             for i in range(1, proba.shape[1]):

@@ -20,7 +20,7 @@ from confmax.evaluate.palette import STEPS
 from confmax.evaluate.protocols import Tuned, convergence
 from confmax.evaluate.thresholds import ThresholdCurve
 from confmax.evaluate.trade_off import TradeOff
-from confmax.page.format import capital
+from confmax.page.words import capital
 
 Spec = dict[str, Any]
 MOST_BARS = 30  # classes of a chart by class

@@ -32,7 +32,6 @@ from confmax.evaluate.scores import AS_GOOD
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
-from confmax.page import format as form
 from confmax.page import words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
@@ -281,7 +280,7 @@ def environment() -> Any:
     # JSON cannot hold what is not finite: better no page than one that does not draw
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     filters = ("capital", "count", "interval", "number", "percent", "rows", "threshold")
-    made.filters |= {name: getattr(form, name) for name in filters}
+    made.filters |= {name: getattr(words, name) for name in filters}
     return made
 
 

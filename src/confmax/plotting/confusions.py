@@ -12,7 +12,7 @@ from confmax.evaluate.confusion_change import ConfusionChange, goodness, limits_
 from confmax.evaluate.palette import scale
 from confmax.evaluate.protocols import plain_rule
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import OfRows, axes_of, palette
+from confmax.plotting.shared import OfRows, axes_of
 from confmax.solution import Solution
 from confmax.tables import Table
 
@@ -67,8 +67,7 @@ class ConfusionChangeDisplay(OfRows):
         """Draw three matrices into three axes ``ax``."""
         from matplotlib.colors import ListedColormap
 
-        self.figure_, self.ax_ = axes_of(ax, 3)
-        colours = palette(self.ax_[0])
+        self.figure_, self.ax_, colours = axes_of(ax, 3)
         shares, changes = (ListedColormap(scale(colours, kind)) for kind in ("share", "change"))
         before, after = self.before, self.after
         # a class without rows has no shares, and matplotlib no colour for NaN: its cells are those of zero
@@ -82,8 +81,7 @@ class ConfusionChangeDisplay(OfRows):
             (self.ax_[2], change, good, "difference", {"cmap": changes, "vmin": -most, "vmax": most}),
         ):
             panel.imshow(shown, **limits)
-            panel.set_title(title)
-            panel.set_xlabel("decided")
+            panel.set(title=title, xlabel="decided")
             if K <= MOST_WRITTEN:
                 panel.set_xticks(range(M), self.names[:M], rotation=45, ha="right")
                 panel.set_yticks(range(K), self.names[:K])

@@ -17,7 +17,7 @@ from confmax.evaluate.uncertainty import AnyMetric, by_prior
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import OfRows, axes_of, fitted, palette, weights_of
+from confmax.plotting.shared import OfRows, axes_of, fitted, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.tables import Table, make_table
@@ -81,10 +81,9 @@ class TradeOffDisplay(OfRows):
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
-        self.figure_, self.ax_ = axes_of(ax)
+        self.figure_, self.ax_, colours = axes_of(ax)
         # the rule itself is the step t = 1, which may be missed by rounding
         at = int(np.argmin(np.abs(self.steps - 1.0)))
-        colours = palette(self.ax_)
         self.ax_.plot(self.other, self.tuned, "-", color=colours["line-strong"])
         points = ((self.other[0], self.tuned[0]), self.plain[::-1], (self.other[at], self.tuned[at]))
         for (name, (shape, colour)), point in zip(RULES.items(), points, strict=True):
@@ -190,8 +189,7 @@ class ThresholdDisplay(OfRows):
 
     def plot(self, ax: Any = None) -> ThresholdDisplay:
         """Draw the line and the points into axes ``ax``, new ones by default."""
-        self.figure_, self.ax_ = axes_of(ax)
-        colours = palette(self.ax_)
+        self.figure_, self.ax_, colours = axes_of(ax)
         self.ax_.plot(self.thresholds, self.values, color=colours["line-strong"], zorder=1)
         for mark in self.marks:
             shape, colour = RULES[mark.name]
@@ -246,8 +244,7 @@ class ConvergenceDisplay:
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
         """Draw into axes ``ax``, new ones by default. The optimum lies in the band between value and bound."""
-        self.figure_, self.ax_ = axes_of(ax)
-        colours = palette(self.ax_)
+        self.figure_, self.ax_, colours = axes_of(ax)
         # the starting rules are known from the first pass on
         x = np.append(self.passes, self.passes[-1] + 0.5)
         value, bound = (np.append(line, line[-1]) for line in (self.values, self.bounds))

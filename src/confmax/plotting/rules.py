@@ -12,7 +12,7 @@ from confmax.calibration.thresholds import class_cut
 from confmax.calibration.words import UNSEEN, coefficients
 from confmax.confusion import Array, Gains
 from confmax.evaluate.palette import CLASSES
-from confmax.plotting.shared import axes_of, fitted, log_scale, palette, weights_of
+from confmax.plotting.shared import axes_of, fitted, log_scale, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.tables import make_table
@@ -85,12 +85,11 @@ class WeightsDisplay:
         if used and len(given) == 1:
             given[0].set_axis_off()
             ax = [given[0].inset_axes((left, 0.0, 0.47, 1.0)) for left in (0.0, 0.53)]
-        self.figure_, self.ax_ = axes_of(ax, 1 + used)
+        self.figure_, self.ax_, colours = axes_of(ax, 1 + used)
         axes = np.atleast_1d(np.asarray(self.ax_, dtype=object))
-        colours = palette(axes[0])
-        panels = list(zip(axes, (self.weights, self.offsets), ("weight", "offset"), strict=False))
         place = np.arange(len(self.names))
-        for panel, values, what in panels:
+        # a rule without offsets has one panel: the offsets and their name are left over
+        for panel, values, what in zip(axes, (self.weights, self.offsets), ("weight", "offset"), strict=False):
             # the folds first, so that the mark of the rule lies on top
             for fold in values[1:]:
                 panel.plot(fold, place, "o", markersize=4, alpha=0.5, color=colours["quiet"])
@@ -102,12 +101,12 @@ class WeightsDisplay:
             panel.grid(axis="x", alpha=0.3)
         # a factor between weights is what decides, so equal factors have equal lengths
         if (self.weights > 0).all():
-            log_scale(panels[0][0], float(self.weights.max() / self.weights.min()))
+            log_scale(axes[0], float(self.weights.max() / self.weights.min()))
         if used:
-            panels[1][0].set_yticklabels([])
+            axes[1].set_yticklabels([])
         if len(self.weights) > 1:
-            panels[0][0].plot([], [], "o", markersize=4, color=colours["quiet"], label="without one fold")
-        panels[0][0].legend()
+            axes[0].plot([], [], "o", markersize=4, color=colours["quiet"], label="without one fold")
+        axes[0].legend()
         return self
 
 
@@ -206,24 +205,23 @@ class DecisionRegionsDisplay:
         """Draw into axes ``ax``, new ones by default. A corner is a row whose class has probability one."""
         from matplotlib.colors import ListedColormap, to_rgb
 
-        self.figure_, self.ax_ = axes_of(ax)
-        known = palette(self.ax_)
+        self.figure_, self.ax_, colours = axes_of(ax)
         colors = np.array([to_rgb(CLASSES[k % len(CLASSES)]) for k in range(max(3, len(self.names)))])
         # a row is the mean of the corners, weighted by its probabilities
         corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
         at = self.points @ corners
         top = {"vmin": 0, "vmax": len(colors) - 1}
-        pale = 0.65 * np.array(to_rgb(known["card"])) + 0.35 * colors
+        pale = 0.65 * np.array(to_rgb(colours["card"])) + 0.35 * colors
         light = ListedColormap(pale)  # half transparent triangles would show their edges
         self.ax_.tripcolor(*at.T, self.decided, cmap=light, shading="flat", **top)
-        self.ax_.plot(*corners[[0, 1, 2, 0]].T, color=known["ink"], linewidth=1)
+        self.ax_.plot(*corners[[0, 1, 2, 0]].T, color=colours["ink"], linewidth=1)
         for k, (name, corner) in enumerate(zip(self.names[:3], corners, strict=True)):
             below = corner[1] == 0
             self.ax_.annotate(name, corner, xytext=(0, -14 if below else 6), textcoords="offset points", ha="center")
             if self.rows is not None and self.labels is not None:
                 self.ax_.plot(*(self.rows[self.labels == k] @ corners).T, ".", markersize=3, color=colors[k])
         if self.rows is not None and self.labels is None:
-            self.ax_.plot(*(self.rows @ corners).T, ".", markersize=3, color=known["ink"])
+            self.ax_.plot(*(self.rows @ corners).T, ".", markersize=3, color=colours["ink"])
         handles = [self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
                    for name, color in zip(self.names, pale, strict=False)]  # fmt: skip
         self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), frameon=False)

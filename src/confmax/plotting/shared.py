@@ -57,30 +57,36 @@ class OfRows:
         return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
 
 
-def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any]:
-    """Return a figure and one axes, or an array of n; new ones where none are given.
+def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any, dict[str, str]]:
+    """Return a figure, one axes or an array of n, new ones where none are given, and the colours for them.
 
     Raises
     ------
     ImportError
         If matplotlib is not installed.
+    ValueError
+        If there are not n axes.
     """
     # matplotlib is an extra: whoever draws needs it, and whoever imports this package does not
     try:
         import matplotlib.pyplot as plt
+        from matplotlib.colors import to_rgba
     except ModuleNotFoundError:
         raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'") from None
-    if ax is not None:
-        if n == 1:
-            return ax.figure, ax
-        axes = np.atleast_1d(np.asarray(ax, dtype=object))
-        if len(axes) != n:
-            raise ValueError(f"ax must hold {n} axes; got {len(axes)}: pass plt.subplots(1, {n})[1]")
-        return axes[0].figure, axes
-    # one picture has matplotlib's size; several are a little smaller, so that three fit into a page
-    size = (6.4, 4.8) if n == 1 else (4.2 * n, 4.0)
-    figure, made = plt.subplots(1, n, figsize=size, layout="constrained")
-    return figure, made
+    if ax is None:
+        # one picture has matplotlib's size; several are a little smaller, so that three fit into a page
+        size = (6.4, 4.8) if n == 1 else (4.2 * n, 4.0)
+        ax = plt.subplots(1, n, figsize=size, layout="constrained")[1]
+    axes = np.atleast_1d(np.asarray(ax, dtype=object))
+    if len(axes) != n:
+        raise ValueError(f"ax must hold {n} axes; got {len(axes)}: pass plt.subplots(1, {n})[1]")
+    # an axes without a colour shows that of its figure
+    red, green, blue, alpha = to_rgba(axes[0].get_facecolor())
+    if alpha == 0:
+        red, green, blue, _ = to_rgba(axes[0].figure.get_facecolor())
+    # the luminance of sRGB, as eyes weigh the three
+    colours = DARK if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5 else LIGHT
+    return axes[0].figure, axes[0] if n == 1 else axes, colours
 
 
 def log_scale(ax: Any, span: float) -> None:
@@ -92,18 +98,6 @@ def log_scale(ax: Any, span: float) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(4) if span < 10 else LogLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def palette(ax: Any) -> dict[str, str]:
-    """Return the colours for an axes, by whether its background is dark."""
-    from matplotlib.colors import to_rgba
-
-    # an axes without a colour shows that of its figure
-    red, green, blue, alpha = to_rgba(ax.get_facecolor())
-    if alpha == 0:
-        red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
-    # the luminance of sRGB, as eyes weigh the three
-    return DARK if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5 else LIGHT
 
 
 def fitted(estimator: Any) -> Solution:

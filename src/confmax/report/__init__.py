@@ -20,7 +20,7 @@ from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
 from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write
 from confmax.solution import Solution, maximize
-from confmax.tables.draws import RandomState, as_seed
+from confmax.tables.draws import RandomState, as_seed, is_whole
 
 __all__ = ["write", "write_cross_fitted"]
 
@@ -104,8 +104,7 @@ def write_cross_fitted(
     """
     check_first(path, n_replicates, level)
     seed = as_seed(random_state)
-    whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
-    if not (whole and 2 <= folds <= 100):
+    if not is_whole(folds, 2, 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
     table = table_of(proba, y, sample_weight, classes)
     chosen, other = (aligned(resolve(name), table.classes) for name in (metric, second))

@@ -17,22 +17,20 @@ def thresholds(gains: Gains, *, calibrated: bool, cut: float | None) -> list[flo
     ValueError
         If no thresholds do.
     """
-    way_out = "use rule.transform(df)"
-    if len(gains) > 1:
-        raise ValueError(f"Spark's thresholds cannot express a rule that decides at random; {way_out}")
     weights_only = gains.full is None and not gains.power and not gains.has_further and not calibrated
     a, b = (part[0] for part in gains.coefficients()) if weights_only else (np.zeros(0), np.zeros(0))
-    if cut is not None and not (weights_only and b[0] == b[1]):
-        if not 0 < cut < 1:
-            raise ValueError(f"Spark's thresholds cannot express a rule that always decides one class; {way_out}")
+    # weights alone are thresholds already; a cut serves two classes with offsets, full gains or a calibration
+    if cut is not None and 0 < cut < 1 and not (weights_only and b[0] == b[1]):
         largest = max(cut, 1.0 - cut)
         return [(1.0 - cut) / largest, cut / largest]
-    if calibrated:
-        raise ValueError(f"Spark's thresholds cannot express a rule that calibrates the probabilities first; {way_out}")
-    if not weights_only:
-        raise ValueError(f"Spark's thresholds cannot express a rule with more than one weight per class; {way_out}")
-    if (b != b[0]).any():
-        raise ValueError(f"Spark's thresholds cannot express a rule with offsets; {way_out}")
-    if (a <= 0).any():
-        raise ValueError(f"Spark's thresholds cannot express a rule with weights that are not positive; {way_out}")
+    for refused, what in (
+        (len(gains) > 1, "that decides at random"),
+        (cut is not None and not (weights_only and b[0] == b[1]), "that always decides one class"),
+        (calibrated, "that calibrates the probabilities first"),
+        (not weights_only, "with more than one weight per class"),
+        ((b != b[:1]).any(), "with offsets"),
+        ((a <= 0).any(), "with weights that are not positive"),
+    ):
+        if refused:
+            raise ValueError(f"Spark's thresholds cannot express a rule {what}; use rule.transform(df)")
     return [float(each) for each in a.min() / a]  # no rule's weights differ by more than a float holds

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.calibration import Calibration
-from confmax.confusion import Array, Confusion
-from confmax.metrics import Metric
+from confmax.confusion import Array
+from confmax.evaluate.protocols import Tuned
 from confmax.metrics.structure import General, MinOfLinear, Quasiconvex
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
@@ -27,7 +26,7 @@ ENDINGS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
+class Solution(Tuned):
     """The result of `confmax.maximize`: the rule, its value, what is proved about it, and how it was tuned.
 
     Attributes
@@ -83,27 +82,10 @@ class Solution:
         than `MaxMin`.
     """
 
+    # all fields, in their order, are those of `Tuned`; here stand the types that it cannot know below this package
     rule: DecisionRule
-    value: float
-    upper_bound: float | None
-    randomization_loss: float | None
     status: Status
-    n_passes: int
     history: tuple[Progress, ...]
-    statistics: Confusion
-    label_value: float | None
-    baselines: dict[str, float]
-    metric: Metric
-    mode: str
-    model_share: float
-    calibration: Calibration | None = None
-    tuned_on: str = "rows"
-    multipliers: Array | None = None
-
-    @property
-    def gap(self) -> float | None:
-        """``upper_bound - value``, or None without a bound."""
-        return None if self.upper_bound is None else self.upper_bound - self.value
 
     @property
     def guarantee(self) -> str:

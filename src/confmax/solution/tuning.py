@@ -34,7 +34,7 @@ from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
 from confmax.tables import Oracle, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
-from confmax.tables.draws import RandomState, as_seed
+from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
 
@@ -236,8 +236,7 @@ def check_settings(
         raise ValueError(f"randomized must be True, False or 'auto'; got {randomized!r}")
     if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
         raise ValueError(f"tol must be finite and not negative; got {tol!r}")
-    whole = isinstance(max_passes, (int, np.integer)) and not isinstance(max_passes, bool)
-    if max_passes is not None and not (whole and max_passes >= 1):
+    if max_passes is not None and not is_whole(max_passes, 1):
         raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
@@ -271,9 +270,8 @@ def _starts(
     table, matrix = oracle.table, metric.statistics == "matrix"
     n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
     sample = optimize.warm_start(method, metric, oracle, n_decisions, tol)
-    starts = optimize.baselines(
-        oracle, priors, n_decisions, matrix=matrix, more=None if sample is None else sample.rules
-    )
+    more = None if sample is None else sample.rules
+    starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted

@@ -6,7 +6,7 @@ checking a table twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block, run_parts
+from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block, over_rows
 from confmax.kernels.simd import BYTES, LANES, sum_of, sum_rows
 from confmax.tables.fingerprints import column_factors, hash_rows
 from confmax.tables.kinds import refuse_name
@@ -114,10 +114,7 @@ def as_float(P: NDArray[Any]) -> NDArray[Any]:
 
 def refuse_rows(P: NDArray[Any]) -> None:
     """Say which row is no distribution."""
-    if not np.isfinite(P).all():
-        _refuse_first(P, ~np.isfinite(P), "is not a finite number", "drop or impute such rows")
-    if P.min() < 0:
-        _refuse_first(P, P < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
     sums = P.sum(axis=1, dtype=np.float64)
     # NumPy adds in another order than the compiled check: at the edge of the tolerance it may find all sums
     # good, and then the worst row is shown
@@ -130,9 +127,18 @@ def refuse_rows(P: NDArray[Any]) -> None:
     )
 
 
-def _refuse_first(P: NDArray[Any], bad: NDArray[np.bool_], what: str, way_out: str) -> None:
-    row, column = (int(part) for part in np.unravel_index(int(np.argmax(bad)), bad.shape))
-    raise ValueError(f"row {row}, column {column} of proba {what} ({P[row, column]}); {way_out}")
+def refuse_entries(values: NDArray[Any], place: Callable[[int], tuple[int, int]]) -> None:
+    """Refuse, by a ValueError, entries (m,) that are no probabilities; ``place(k)`` is the row and column of one."""
+    # NaN is not below zero: numbers that are not finite are looked for first
+    tests = [
+        (~np.isfinite(values), "is not a finite number", "drop or impute such rows"),
+        (values < 0, "is negative", "pass probabilities, not scores or log-probabilities"),
+    ]
+    for bad, what, way_out in tests:
+        if bad.any():
+            k = int(np.argmax(bad))
+            row, column = place(k)
+            raise ValueError(f"row {row}, column {column} of proba {what} ({values[k]}); {way_out}")
 
 
 # --- the compiled pass that checks every row, adds up every column, and hashes every row ------------------------------
@@ -259,30 +265,24 @@ def check_rows(
         Takes the rows' hashes (`confmax.tables.fingerprints`).
     """
     n, K = P.shape
-    chunk = chunk_rows(K, n)
+    factors, allowed, chunk = column_factors(K), np.array(limits), chunk_rows(K, n)
     parts = -(-n // chunk)
     totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
     written = np.empty(0, dtype=np.uint64) if hashes is None else hashes
-    factors, allowed = column_factors(K), np.array(limits)
 
-    def work(part: int) -> None:
+    def work(part: int, start: int, stop: int) -> None:
         # each part has a line of its own in the sums: their order, and so the result, is the same for any threads
-        stop = min((part + 1) * chunk, n)
-        _check(P, part * chunk, stop, block_rows(K), allowed, factors, totals[part], broken[part], written)
+        _check(P, start, stop, block_rows(K), allowed, factors, totals[part], broken[part], written)
 
-    run_parts(work, parts)
+    over_rows(work, n, chunk)
     return totals.sum(axis=0), np.asarray(broken.any(axis=0))
 
 
 def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:
     """Return a copy whose rows are divided by their sums, except those that sum to one within rounding."""
     n, K = P.shape
-    chunk, out = chunk_rows(K, n), np.empty_like(P)
-
-    def work(part: int) -> None:
-        _normalise(P, part * chunk, min((part + 1) * chunk, n), block_rows(K), rounding, out)
-
-    run_parts(work, -(-n // chunk))
+    out = np.empty_like(P)
+    over_rows(lambda _, start, stop: _normalise(P, start, stop, block_rows(K), rounding, out), n, chunk_rows(K, n))
     return out
 
 
@@ -291,18 +291,12 @@ def weighted_totals(P: NDArray[Any], weight: Array) -> Array:
     n, K = P.shape
     chunk = chunk_rows(K, n)
     totals = np.zeros((-(-n // chunk), K))
-
-    def work(part: int) -> None:
-        _weighted(P, part * chunk, min((part + 1) * chunk, n), weight, totals[part])
-
-    run_parts(work, len(totals))
+    over_rows(lambda part, start, stop: _weighted(P, start, stop, weight, totals[part]), n, chunk)
     return np.asarray(totals.sum(axis=0))
 
 
 def gathered(P: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
     """Return the chosen rows (m, K), which lie far apart: every thread waits for its own."""
     out = np.empty((len(chosen), P.shape[1]), P.dtype)
-    chunk = 1 << 12
-    parts = -(-len(chosen) // chunk)
-    run_parts(lambda k: _gather(P, chosen, k * chunk, min((k + 1) * chunk, len(chosen)), out), parts)
+    over_rows(lambda _, start, stop: _gather(P, chosen, start, stop, out), len(chosen), 1 << 12)
     return out

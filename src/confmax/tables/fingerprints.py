@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from confmax.kernels.blocks import MANY, run_parts
+from confmax.kernels.blocks import MANY, over_rows
 
 ROWS = 1 << 16  # of a part
 GOLDEN = 0x9E3779B97F4A7C15
@@ -69,9 +69,8 @@ def unordered_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
     """Return the hash of the entries of every row (n,), whatever their order, of an array or csr_array (n, K)."""
     if not isinstance(proba, np.ndarray):
         return mixed(_sums_of_rows(mixed(_words(proba.data)), proba.indptr))
-    sums, edges = np.empty(len(proba), dtype=np.uint64), np.linspace(0, len(proba), 1 + -(-len(proba) // ROWS))
-    bounds = edges.astype(np.int64)
-    run_parts(lambda part: _unordered(proba, bounds[part], bounds[part + 1], sums), len(bounds) - 1)
+    sums = np.empty(len(proba), dtype=np.uint64)
+    over_rows(lambda _, start, stop: _unordered(proba, start, stop, sums), len(proba), ROWS)
     return sums
 
 

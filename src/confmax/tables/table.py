@@ -30,21 +30,19 @@ class Calibrator(Protocol):
 class Oracle(Protocol):
     """Maximises linear functions of the confusion matrix over all rules, on one table (paper, Section 2).
 
-    ``exact`` tells whether the answers are true maximisers (model confusion) or plug-in ones (labels, blend).
-    ``model_share`` is the part of the model in the confusion: 1 the model, 0 the labels, between them a blend.
+    Attributes
+    ----------
+    rows : ndarray (K,)
+        Row sums of every confusion: the class priors, fractions of all weight.
+    model_share : float
+        Part of the model in the confusion: 1 the model, 0 the labels, between them a blend.
+    exact : bool
+        Whether the answers are true maximisers (model confusion) or plug-in ones (labels, blend).
     """
 
-    @property
-    def rows(self) -> Array:
-        """Row sums of every confusion (K,): the class priors, fractions of all weight."""
-
-    @property
-    def model_share(self) -> float:
-        """Part of the model in the confusion estimate, from 0 to 1."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether the decisions maximise the gain over all rules."""
+    rows: Array
+    model_share: float
+    exact: bool
 
     @property
     def table(self) -> Table:
@@ -78,10 +76,14 @@ class Table(Protocol):
     @property
     def backend(self) -> str:
         """Name of the oracle that `make_oracle` takes for it."""
+        return self.in_memory().storage.backend
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type that scores are computed in."""
+        # a sample is joined from rows of all parts, the widest type of which it has
+        rows = self.in_memory()
+        return rows.storage.dtype(rows.proba)
 
     @property
     def n_rows(self) -> int:
@@ -90,6 +92,7 @@ class Table(Protocol):
     @property
     def has_labels(self) -> bool:
         """Whether there are true classes."""
+        return self.in_memory().labels is not None
 
     @property
     def weight_total(self) -> float:
@@ -102,12 +105,17 @@ class Table(Protocol):
     @property
     def is_truncated(self) -> bool:
         """Whether zeros are probabilities that were left out, from which nothing about the model can be learned."""
+        return self.in_memory().storage.is_truncated
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
 
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
+        return self._mean_probability
+
+    @cached_property
+    def _mean_probability(self) -> Array: ...
 
     def calibrated(self, calibrator: Calibrator | None) -> Table:
         """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
@@ -291,29 +299,9 @@ class MemoryTable(Checked, Table):
     raw: MemoryTable | None = None
 
     @property
-    def backend(self) -> str:
-        """Name of the oracle that `make_oracle` takes for it."""
-        return self.storage.backend
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether zeros are probabilities that were left out."""
-        return self.storage.is_truncated
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type that scores are computed in."""
-        return self.storage.dtype(self.proba)
-
-    @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.proba.shape[0])
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are true classes."""
-        return self.labels is not None
 
     # kept, because every scan divides by it
     @cached_property
@@ -412,10 +400,6 @@ class MemoryTable(Checked, Table):
         counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
         return counts / counts.sum()
 
-    def mean_probability(self) -> Array:
-        """Return the weighted mean of each column (K,), float64."""
-        return self._mean_probability
-
     @cached_property
     def _mean_probability(self) -> Array:
         # the pass that checked the rows has added up the columns already
@@ -433,7 +417,6 @@ class MemoryTable(Checked, Table):
 
     def decisions(self, gains: Gains, calibrator: Calibrator | None = None) -> NDArray[Any]:
         """Return the decisions (B, n) of all ``gains`` under a ``calibrator`` of these rows, in host memory."""
-        if calibrator is None:
-            return self.storage.decide(self.proba, gains)
-        found = self.storage.calibrated(calibrator, self.proba)
+        # a calibrator may give rows of another storage, and those decide
+        found = self if calibrator is None else self.storage.calibrated(calibrator, self.proba)
         return found.storage.decide(found.proba, gains)

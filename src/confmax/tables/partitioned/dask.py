@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -276,8 +277,7 @@ def _divided(given: Any, lengths: list[int]) -> list[Any]:
 
 def _joined(start: int, n: int, *pieces: Any) -> Any:
     """Return ``n`` entries of the joined pieces, from ``start`` on."""
-    whole = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    return whole[start : start + n]
+    return np.concatenate(pieces)[start : start + n]
 
 
 # --- what runs on a worker -------------------------------------------------------------------------------------------
@@ -296,9 +296,10 @@ def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:
 
 def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
     """Return ``work(*args)``, run on so many threads; on a worker on its own, shared by the tasks it runs now."""
-    # tasks of one worker share its process: without a limit, each of them would take all cores
-    worker = _worker()
-    if worker is not None:
+    # a scheduler of this process never imports distributed, and outside of a task of it there is no worker
+    with suppress(KeyError, ValueError):
+        worker = sys.modules["distributed"].get_worker()
+        # tasks of one worker share its process: without a limit, each of them would take all cores
         threads = worker.state.nthreads // max(1, worker.state.executing_count)
     with parts.on_threads(threads):
         return work(*args)
@@ -307,15 +308,6 @@ def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
 def threads_for(n_parts: int) -> int:
     """Return how many threads a task has where all parts run side by side on this machine."""
     return max(1, numba.get_num_threads() // max(1, n_parts))
-
-
-def _worker() -> Any:
-    """Return the distributed worker that runs this task, None where it is no such task."""
-    distributed = sys.modules.get("distributed")
-    try:
-        return None if distributed is None else distributed.get_worker()
-    except ValueError:
-        return None
 
 
 def _sent(work: Callable[..., Any]) -> Any:

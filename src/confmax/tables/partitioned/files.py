@@ -137,7 +137,7 @@ def parquet_file(path: Path | str, footer: Any = None) -> Any:
     try:
         return pq.ParquetFile(path, memory_map=True, metadata=footer)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is a damaged Parquet file: {_short(error)}; write it again") from None
+        raise ValueError(f"{path} is a damaged Parquet file: {short(error)}; write it again") from None
 
 
 def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Piece, Any]]:
@@ -157,7 +157,7 @@ def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tu
                 try:
                     table = file.read_row_group(piece.group, columns=columns)
                 except (pa.ArrowException, OSError) as error:
-                    raise ValueError(f"{piece} is damaged: {_short(error)}; write the file again") from None
+                    raise ValueError(f"{piece} is damaged: {short(error)}; write the file again") from None
             yield piece, table
 
 
@@ -296,7 +296,7 @@ def map_array(path: str) -> NDArray[Any]:
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as an array: {_short(error)}; save it again with numpy.save") from None
+        raise ValueError(f"{path} cannot be read as an array: {short(error)}; save it again with numpy.save") from None
 
 
 def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: dict[str, NDArray[Any]]) -> NDArray[Any]:
@@ -326,5 +326,6 @@ def stamp_of(path: Path | str) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def _short(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+def short(error: BaseException) -> str:
+    """Return an error's first line, without its full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:300]

@@ -173,23 +173,11 @@ class PartitionedTable(Table):
     calibrator: Calibrator | None = None
 
     backend = "parts"
-    is_truncated = False
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type that scores are computed in."""
-        # the sample is joined from rows of all parts, the widest type of which it has
-        return self.sample.dtype
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return self.known.n_rows
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are true classes."""
-        return self.sample.has_labels
 
     @property
     def n_weighted(self) -> int:
@@ -236,10 +224,6 @@ class PartitionedTable(Table):
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
         return np.asarray(self.known.label_weight / self.known.label_weight.sum())
-
-    def mean_probability(self) -> Array:
-        """Return the weighted mean of each column (K,), float64."""
-        return self._mean_probability
 
     @cached_property
     def _mean_probability(self) -> Array:

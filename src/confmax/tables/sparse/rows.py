@@ -21,7 +21,7 @@ from confmax.confusion import Array, Gains
 from confmax.kernels.blocks import over_rows
 from confmax.tables.array.oracle import NO_TRUTH
 from confmax.tables.array.oracle import decide as decide_dense
-from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_float, in_native_order
+from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_float, in_native_order, refuse_entries
 from confmax.tables.precision import decided, gain_coefficients
 from confmax.tables.sparse import kernels
 
@@ -42,10 +42,8 @@ def divided(csr: Any) -> Any:
     n = csr.shape[0]
     sums = np.empty(n)
     negative = over_rows(lambda _, low, high: kernels.row_sums(indptr, data, low, high, sums), n, ROWS)
-    if not np.isfinite(sums).all():
-        _refuse_first(csr, ~np.isfinite(data), "is not a finite number", "drop or impute such rows")
-    if any(negative):
-        _refuse_first(csr, data < 0, "is negative", "pass probabilities, not scores or log-probabilities")
+    if any(negative) or not np.isfinite(sums).all():
+        refuse_entries(data, lambda k: (_row_of(k, indptr), indices[k]))
     off = np.abs(sums - 1.0)
     if off.max() > ROW_SUM_TOLERANCE:
         _refuse_sum(int(np.argmax(off > ROW_SUM_TOLERANCE)), sums)
@@ -140,10 +138,8 @@ def canonical(proba: Any) -> Any:
     found = over_rows(lambda _, low, high: kernels.structure(indptr, indices, low, high, K), n, ROWS)
     if kernels.OUTSIDE in found:
         outside = int(np.argmax((indices < 0) | (indices >= K)))
-        row = int(np.searchsorted(indptr, outside, side="right")) - 1
-        raise ValueError(
-            f"row {row} of proba stores an entry in column {indices[outside]} of {K}; rebuild the sparse table"
-        )
+        row, column = _row_of(outside, indptr), indices[outside]
+        raise ValueError(f"row {row} of proba stores an entry in column {column} of {K}; rebuild the sparse table")
     if kernels.UNSORTED in found:
         csr = _csr(data.copy(), indices.copy(), indptr.copy(), (n, K))
         csr.sum_duplicates()
@@ -151,10 +147,9 @@ def canonical(proba: Any) -> Any:
     return _csr(data, indices, indptr, (n, K))
 
 
-def _refuse_first(csr: Any, bad: NDArray[np.bool_], what: str, way_out: str) -> None:
-    place = int(np.argmax(bad))
-    row = int(np.searchsorted(csr.indptr, place, side="right")) - 1
-    raise ValueError(f"row {row}, column {csr.indices[place]} of proba {what} ({csr.data[place]}); {way_out}")
+def _row_of(entry: int, indptr: NDArray[Any]) -> int:
+    # of rows that begin at the same entry all but the last are empty
+    return int(np.searchsorted(indptr, entry, side="right")) - 1
 
 
 def _refuse_sum(row: int, sums: Array) -> None:

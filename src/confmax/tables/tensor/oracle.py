@@ -8,13 +8,13 @@ be decided differently. On CUDA a kernel (`triton.py`) reads each probability on
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.tables.columns import warn
 from confmax.tables.precision import answered, decided, distances, gain_coefficients
 from confmax.tables.table import MemoryTable, TableOracle
 from confmax.tables.tensor.rows import DeviceRows, FixedPoint, Sums, Tensor, chunks, score_dtype, scores_of, take
@@ -215,11 +215,7 @@ def checked_fused(table: DeviceRows, share: float) -> Fused | None:
         reason = "it decides rows differently"
     except Exception as error:  # whatever a compiler or a driver raises
         reason = f"{type(error).__name__}: {error}"
-    warnings.warn(
-        f"the CUDA kernel of the torch oracle is not used ({reason}); results are the same, scans are slower",
-        UserWarning,
-        stacklevel=3,
-    )
+    warn(f"the CUDA kernel of the torch oracle is not used ({reason}); results are the same, scans are slower")
     return None
 
 
