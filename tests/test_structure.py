@@ -16,8 +16,7 @@ ORDER = (
     "populations solution checks report estimators plotting cli __main__ __init__"
 ).split()
 MOST_LEVELS, MOST_MODULES = 9, 8
-# the aims are 16,649 lines of code and comments of 5 %; these hold what is reached
-MOST_CODE, LEAST_COMMENTS = 18_610, 0.027
+MOST_CODE, LEAST_COMMENTS = 16_649, 0.05
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {
     ".".join(("confmax", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__") for path in FILES
