@@ -133,7 +133,8 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
 
         A randomised rule computes its draw from the row's probabilities, so equal rows get equal classes in any batch.
         """
-        decisions = self.rule_.predict_index(self.predict_proba(X))
+        check_is_fitted(self, "estimator_")
+        decisions = self.rule_.predict_index(self.estimator_.predict_proba(X))
         # class names need not be numbers, which is all that a tensor holds
         found = here(host_array, decisions)
         return named(self.classes_, decisions if found is None else found)
@@ -144,7 +145,8 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         The columns have the order of ``rule_.classes``. All entries are 0 or 1 if the rule is deterministic. The result
         is lazy for Dask probabilities.
         """
-        return self.rule_.decision_probabilities(self.predict_proba(X))
+        check_is_fitted(self, "estimator_")
+        return self.rule_.decision_probabilities(self.estimator_.predict_proba(X))
 
     @_if_wrapped_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[Any]:
