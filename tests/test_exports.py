@@ -115,7 +115,7 @@ def test_tuned_rules(engine):
     draw = np.random.default_rng(5)
     P = table(4, 2000, 1)
     y = np.array([draw.choice(4, p=row) for row in P**1.3 / (P**1.3).sum(axis=1, keepdims=True)])
-    new = table(4, ROWS // 5, 2)
+    new = table(4, enough_rows(4, engine) // 2, 2)
     for metric in ("macro_f1", "g_mean", "quadratic_kappa", "linear_kappa", "mcc"):
         for calibration in ("temperature", "vector", None):
             found = confmax.maximize(metric, P, y, calibration=calibration, randomized=False).rule

@@ -59,7 +59,7 @@ def metric_of(name):
 # --- the oracle ------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 1100),

@@ -38,7 +38,7 @@ def cases():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("metric", "K"), list(cases()))
 def test_no_warning_and_no_absurd_number(metric, K, dtype):
-    for seed, tiny in ((0, TINY[dtype]), (1, TINY[dtype]), (2, 1e-38 if dtype == np.float32 else 1e-290)):
+    for seed, tiny in ((0, TINY[dtype]), (1, 1e-38 if dtype == np.float32 else 1e-290)):
         P, y = table(seed, K, dtype, tiny)
         for mode in ("model", "labels", "blend"):
             truth = P.astype(float) if mode == "model" else np.eye(K)[y]

@@ -41,7 +41,7 @@ from tests.estimators.helpers import NAMES, RANK, assert_invariant, by_hand
     [
         MetricClassifierCV(LogisticRegression()),
         FixedRuleClassifier(LogisticRegression(), rule="argmax"),
-        MetricClassifierCV(DecisionTreeClassifier(random_state=0), metric="macro_f1"),
+        MetricClassifierCV(DecisionTreeClassifier(random_state=0), metric="macro_f1", cv=2),
     ]
 )
 # the tree of the checks of sparse data has few distinct leaves, and on them a mixture is better than one rule
