@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import ConfusionChange, goodness, limits_of
 from confmax.evaluate.palette import scale
 from confmax.evaluate.protocols import plain_rule
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import OfRows, axes_of
+from confmax.plotting.shared import OfRows, axes_of, rows_for
 from confmax.solution import Solution
-from confmax.tables import Table
 
 MOST_WRITTEN = 12  # classes up to which numbers are written into a matrix
 
@@ -55,13 +55,34 @@ class ConfusionChangeDisplay(OfRows):
         self.before, self.after, self.names, self.normalize = before, after, list(names), normalize
 
     @classmethod
-    def _on_table(cls, solution: Solution, table: Table, *, normalize: str = "true") -> ConfusionChangeDisplay:
-        rule, oracle = solution.rule, make_oracle(table, "labels" if table.has_labels else "model")
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        normalize: str = "true",
+        ax: Any = None,
+    ) -> ConfusionChangeDisplay:
+        """Draw the confusion matrices of ``solution`` on ``proba`` (n, K).
+
+        They are counted on the labels ``y`` (n,), or expected by the probabilities without them. ``sample_weight``
+        (n,) weighs the rows. ``normalize`` is described above. ``ax`` are three axes, or None for new ones.
+
+        Raises
+        ------
+        ValueError
+            For bad input.
+        """
+        rule, table, mode = rows_for(solution, proba, y, sample_weight)
+        oracle = make_oracle(table, mode)
         before, after = (one.evaluate(oracle, matrix=True).matrix for one in (plain_rule(rule), rule))
         assert before is not None and after is not None
         # argmax decides classes only, the rule may have further decisions
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))
-        return cls(before=before, after=after, names=[str(name) for name in rule.class_names], normalize=normalize)
+        names = [str(name) for name in rule.class_names]
+        return cls(before=before, after=after, names=names, normalize=normalize).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
         """Draw three matrices into three axes ``ax``."""

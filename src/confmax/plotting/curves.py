@@ -17,7 +17,7 @@ from confmax.evaluate.uncertainty import AnyMetric, by_prior
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import OfRows, axes_of, fitted, weights_of
+from confmax.plotting.shared import OfRows, axes_of, fitted, rows_for, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.tables import Table, make_table
@@ -29,9 +29,6 @@ RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D
 
 class TradeOffDisplay(OfRows):
     """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
-
-    `from_solution` takes the second metric as ``other``, by default "accuracy", and refuses rules that are no set of
-    weights on probabilities.
 
     Each point is one rule. The logarithms of its weights and its offsets are ``t`` times those of the tuned rule, where
     t goes from 0 (argmax) through 1 (the rule) to 1.5. Weights that are not all positive are scaled linearly instead.
@@ -63,11 +60,29 @@ class TradeOffDisplay(OfRows):
         self.steps, self.tuned, self.other, self.plain, self.labels = steps, tuned, other, plain, labels
 
     @classmethod
-    def _on_table(cls, solution: Solution, table: Table, *, other: str | Metric = "accuracy") -> TradeOffDisplay:
-        rule, second = solution.rule, resolve(other)
-        weights_of(rule)  # refuses other rules: the report draws their way by another path
-        mode = "labels" if table.has_labels else "model"
-        metrics = (solution.metric, second)
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        other: AnyMetric = "accuracy",
+        ax: Any = None,
+    ) -> TradeOffDisplay:
+        """Draw the trade-off of ``solution`` on ``proba`` (n, K) into ``ax``, new axes by default.
+
+        It is counted on the labels ``y`` (n,), or expected by the probabilities without them. ``other`` is the second
+        metric, and ``sample_weight`` (n,) weighs the rows.
+
+        Raises
+        ------
+        ValueError
+            For bad input, and if the rule is no set of weights on probabilities.
+        """
+        metrics = (solution.metric, resolve(other))
+        weights_of(solution.rule)  # refuses other rules: the report draws their way by another path
+        rule, table, mode = rows_for(solution, proba, y, sample_weight)
         way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
         assert way is not None
         # p/prior stands on the probabilities that the way is drawn on
@@ -77,7 +92,7 @@ class TradeOffDisplay(OfRows):
         plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
         at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
         return cls(steps=way.steps, tuned=way.tuned, other=way.other, plain=(at_plain[0], at_plain[1]),
-                   labels=(repr(metrics[0]), repr(second)))  # fmt: skip
+                   labels=(repr(metrics[0]), repr(metrics[1]))).plot(ax=ax)  # fmt: skip
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
@@ -98,8 +113,7 @@ class ThresholdDisplay(OfRows):
 
     The positive class is the second column, or the one that the metric is of. Thresholds are on the raw
     probabilities: the calibration of the rule is undone. If the rows are those that the solution was found on, ``rows``
-    and the title say so. argmax has its point at .5, ``argmax(p / prior)`` at the share
-    of the positive class.
+    and the title say so. argmax has its point at .5, ``argmax(p / prior)`` at the share of the positive class.
 
     Parameters
     ----------
@@ -166,9 +180,23 @@ class ThresholdDisplay(OfRows):
         return cls._of(rule, table, chosen, "").plot(ax=ax)
 
     @classmethod
-    def _on_table(cls, solution: Solution, table: Table) -> ThresholdDisplay:
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> ThresholdDisplay:
+        """Draw the curve of the metric of ``solution`` on ``proba`` (n, 2) into ``ax``, as `from_rule` does.
+
+        If ``proba`` and ``y`` (n,), weighted by ``sample_weight`` (n,), are the rows that the solution was found on,
+        ``rows`` and the title say so.
+        """
+        rule, table, _ = rows_for(solution, proba, y, sample_weight)
         # a value on tuning rows is optimistic: the title says which rows these are
-        return cls._of(solution.rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "")
+        return cls._of(rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "").plot(ax=ax)
 
     @classmethod
     def _of(cls, rule: DecisionRule, table: Table, metric: Metric, which: str) -> ThresholdDisplay:

@@ -12,41 +12,13 @@ from confmax.evaluate.palette import DARK, LIGHT
 from confmax.evaluate.protocols import frequent_gain
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
-from confmax.tables import make_table
+from confmax.tables import Table, make_table
 
 
 class OfRows:
-    """A display of a solution on rows; what it shows of a table is the display's own, in ``_on_table``."""
+    """A display that `from_solution` draws of a solution on rows."""
 
-    _on_table: Any
-    plot: Any
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        proba: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        ax: Any = None,
-        **settings: Any,
-    ) -> Self:
-        """Draw the display of ``solution`` on ``proba`` (n, K) into ``ax``, new axes by default.
-
-        It is counted on the labels ``y`` (n,), or expected by the probabilities without them. ``sample_weight`` (n,)
-        weighs the rows. ``settings`` are those of one display: ``normalize`` of `ConfusionChangeDisplay`, which takes
-        three axes, and ``other`` of `TradeOffDisplay`, the second metric, by default "accuracy".
-
-        Raises
-        ------
-        ValueError
-            For bad input, and for rules that the display cannot show.
-        """
-        rule = solution.rule
-        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
-        display: Self = cls._on_table(solution, table, **settings).plot(ax=ax)
-        return display
+    from_solution: Any
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike | None = None, **settings: Any) -> Self:
@@ -54,7 +26,17 @@ class OfRows:
 
         ``settings`` are those of `from_solution`.
         """
-        return cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+        display: Self = cls.from_solution(fitted(estimator), estimator.predict_proba(X), y, **settings)
+        return display
+
+
+def rows_for(
+    solution: Solution, proba: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[DecisionRule, Table, str]:
+    """Return the rule of ``solution``, the table of the rows, and "labels" or "model": what is counted by."""
+    rule = solution.rule
+    table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
+    return rule, table, "labels" if table.has_labels else "model"
 
 
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any, dict[str, str]]:
