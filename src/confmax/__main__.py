@@ -19,7 +19,7 @@ def main() -> None:
         )
         sys.exit(2)
     try:
-        # here, because without the extra this import fails and the user is told how to install it
+        # this import stands here because it fails without the extra, and the user then reads how to install it
         from confmax.cli import confmax
     except ModuleNotFoundError as error:
         # any other missing module is a fault of the installation, which a hint at extras would hide

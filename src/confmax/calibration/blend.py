@@ -71,7 +71,7 @@ def _recall_differences(table: MemoryTable) -> tuple[Array, Array]:
     inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT)
     differences, variances = [], []
     raw = table.proba if table.raw is None else table.raw.proba
-    # argmax, and the rule of balanced accuracy: they do not depend on what is tuned later
+    # the probe rules are argmax and the rule of balanced accuracy, which do not depend on the metric
     for decision in decide(raw, Gains.reduced(np.array([np.ones(K), inverse]))):
         p = table.probability_of(decision).astype(np.float64)
         hits, own = (np.bincount(decision, weights=each, minlength=K) for each in (w * p, w**2 * p * (1.0 - p)))

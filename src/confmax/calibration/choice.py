@@ -186,7 +186,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
             losses[name] = _left_out(*starts[name], name, group)
     known = {name: loss for name, loss in losses.items() if loss is not None}
     found = _simplest(known, sample, group) if word == "auto" else word
-    # without a comparison there is nothing to tell
+    # a single kind was compared with nothing, so its loss is not reported
     means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in known.items() if len(known) > 1}
     if found == "none":
         return Calibration("none", None, before, before, means)
@@ -444,7 +444,7 @@ def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> 
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
     best = min(means, key=lambda kind: means[kind])
-    # the dictionary begins with the simplest kind
+    # `losses` lists the kinds from the simplest on: the first one that is as good as the best is chosen
     for kind in losses:
         worse = means[kind] - means[best]
         off = np.bincount(group, weights=rows.weight * (losses[kind] - losses[best] - worse))

@@ -392,7 +392,7 @@ def _class_names(
         mixed = len({isinstance(name, str) for name in named}) > 1
         return (as_names(found.names).tolist() if mixed else named), ()
     by_hand = place.how == "named" or is_numbered(place.names)
-    # who names columns and classes has said which belongs to which, whatever they are called
+    # where columns and classes are both named by the caller, their places decide, whatever they are called
     if not (wanted and by_hand):
         way_out = f"{IN_ORDER} and --classes"
         refuse_part(found, place.names, way_out, of="the file", of_two=way_out)

@@ -343,7 +343,7 @@ def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str
     example, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
     yes, k = example["decision"] == name, names.index(name)
     scores = np.array(example["scored"])
-    # below every probability: the class is not a rival of its own
+    # a score below every probability: the class itself is not compared with its own threshold
     scores[k] = -1.0
     other = _last_largest(scores)
     cells = ["" for _ in names]

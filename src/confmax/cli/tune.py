@@ -370,7 +370,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say("", f"{document['metric']} on the tuning rows, {how}{unit}", style="bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
-    # counted on the labels the value stands there already
+    # where the confusion is counted on the labels, "tuned" is already the value on labels
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
         items["on labels"] = number(document["tuned_on_labels"])
     if document["calibration"] is not None:

@@ -216,7 +216,7 @@ class MetricClassifierCV(RuleClassifier):
 
         self.solution_ = tuned()
         self.rule_ = self.solution_.rule
-        # that the model is overconfident is no doubt of its columns
+        # with calibrated=0 an overconfident model raises no doubt: it states the order of its columns itself
         warn(doubt_of_order(out, calibrated=0.0))
         self.refit_loss_ = None
         if own is not None:

@@ -203,7 +203,7 @@ def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
     that, it can have learned single labels of this class.
     """
     assert table.labels is not None
-    # a row without weight is none: it must not make a class look larger
+    # rows without weight are not counted: they must not make a class look larger
     counts = np.bincount(table.labels, None if table.weight is None else table.weight > 0)
     return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
 

@@ -295,7 +295,8 @@ class Stationary(Solver):
     def init(self, problem: Problem) -> StationaryState:
         """Lay out the starts."""
         if problem.sample is not None:
-            # a sample has found more starts, and without bounds the ratios' own maxima are of no other use
+            # on labels nothing is bounded, so the ratios' own maxima are starts only, and the run on a sample has found
+            # better ones
             return StationaryState(problem.starts, (), None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2

@@ -50,7 +50,7 @@ class Mixture:
         Raise a ValueError if that takes too many numbers.
         """
         gains, confusions = constant_rules(rows, n_decisions, matrix=matrix)
-        # the mean is known, and to average the parts would round it
+        # the mean of all constant rules is known exactly; an average of the parts would round it
         mean = Confusion.uniform(rows, n_decisions, matrix=matrix)
         return cls(_members(gains), np.full(n_decisions, 1 / n_decisions), mean, _members(confusions))
 
@@ -168,7 +168,7 @@ def _until_one_is_empty(weights: Array, change: Array) -> Array:
     ratio = np.divide(weights, -change, out=np.full(len(weights), np.inf), where=change < 0)
     leaving = int(np.argmin(ratio))
     moved = np.maximum(weights + ratio[leaving] * change, 0.0)
-    # rounding must not keep it
+    # the step makes this weight zero; rounding could leave a remainder
     moved[leaving] = 0.0
     return moved
 

@@ -111,7 +111,7 @@ class BruteForce(Solver):
         """Lay out the grid."""
         form = problem.metric.gain_form
         grid = self._grid(form, problem.oracle.rows, problem.n_decisions)
-        # laid out while it is tried: the whole grid may not fit into memory
+        # the grid is laid out batch by batch, because the whole of it may not fit into memory
         chunks = map(np.array, iter(lambda: list(itertools.islice(grid, self.batch)), []))
         if form == "matrix":
             return BruteForceState(map(Gains.from_matrix, chunks), problem.start)

@@ -63,7 +63,7 @@ class NumpyOracle(TableOracle):
             truth += (1.0 - model_share) * np.eye(table.n_classes)[table.labels]
         self._weight = np.ones(table.n_rows) if table.weight is None else table.weight
         self._truth = truth * (self._weight / self._weight.sum())[:, None]
-        # by the definition: the sums of what the matrices are made of
+        # the row sums by their definition, from the truth that the matrices are made of
         self.rows = self._truth.sum(axis=0)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:

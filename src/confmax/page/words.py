@@ -38,7 +38,7 @@ def number(value: float | None, sign: bool = False) -> str:
     size = abs(value)
     digits = f"{size:.3f}"
     if 0 < size < 5e-4:
-        # one digit that is not zero; what is smaller still is rounding
+        # a small number is written with its first digit; below 1e-9 it is rounding and written as zero
         digits = f"{size:.4f}" if size >= 5e-5 else f"{Decimal(f'{size:.0e}'):f}" if size >= 1e-9 else "0.000"
     before = MINUS if value < 0 and float(digits) != 0 else ("+" if sign and float(digits) != 0 else "")
     return before + digits

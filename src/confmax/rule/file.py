@@ -182,7 +182,7 @@ def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
         raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
     atoms = [atom if isinstance(atom, dict) else {} for atom in values]
     keys, powers = {frozenset(atom) for atom in atoms}, [atom.get("power", 0) for atom in atoms]
-    # a true power would pass for 1: booleans are integers
+    # JSON's true would pass for the power 1, because Python's booleans are integers
     if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
         raise ValueError("the powers of its atoms are not all 1 or all 2")
     if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):

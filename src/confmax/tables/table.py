@@ -304,7 +304,7 @@ class MemoryTable(Checked, Table):
         """Number of rows."""
         return int(self.proba.shape[0])
 
-    # kept, because every scan divides by it
+    # the total is cached, because every scan divides by it
     @cached_property
     def weight_total(self) -> float:
         """Sum of the weights; the number of rows where all are equal."""

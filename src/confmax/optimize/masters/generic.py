@@ -26,7 +26,7 @@ COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
 class Smooth(Master):
     """Maximise a concave metric of the statistics with which vectors start."""
 
-    # only a derivative gives a bound
+    # a bound comes from a tangent only, so gradients are asked at points between the two known ones, too
     between: ClassVar[tuple[float, ...]] = (0.7, 0.3, 0.1, 0.03)
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:

@@ -223,7 +223,7 @@ def least_norm_within(points: Array, slack: Array) -> Array:
         try:
             moves = np.linalg.solve(system, np.append(-tilt + (aim - w * z) / w + slack @ push, -missed))
         except np.linalg.LinAlgError:
-            # the shares in use are known to rounding
+            # a singular system: the weights are exact up to rounding, and no further step improves them
             break
         dw, dlevel = moves[:A], moves[A]
         dz = (aim - w * z - z * dw) / w

@@ -46,7 +46,7 @@ class RecallMeans(Master):
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the mean by the inequality between it and a weighted mean of the recalls (`PowerMean.bound`)."""
-        # it holds for any weights: no derivatives between points have to be asked for
+        # the inequality holds for any weights, so this master needs no further gains between its points
         diagonal, rows = _diagonal(space, gains)
         return np.nan_to_num(_mean(space).bound(diagonal * rows, heights), nan=np.inf)
 

@@ -121,7 +121,8 @@ class FileSource:
                 ahead = reader.submit(next, found, None)
                 piece, part = read_now
                 if not isinstance(part, Part):
-                    # not while it is read: the memory is that of the part before, which is in use until now
+                    # the row group becomes a part only now: until here the part before it was in use, whose memory it
+                    # takes
                     part = _part_of_group(self, piece, part, held=held, labels_only=labels_only)
                 yield work(part if self.step is None else self.step(part))
                 done += piece.stop - piece.start
@@ -223,7 +224,7 @@ def array_of_lists(column: Any) -> NDArray[Any]:
             f"row {row} of proba has {lengths[row]} probabilities and row 0 has {lengths[0]}; give every row one per "
             f"class"
         )
-    # stated: NumPy cannot tell the width of no rows
+    # the width is stated, because NumPy cannot derive it from an array without rows
     width = int(lengths[0]) if len(lengths) else 0
     return np.asarray(whole.flatten().to_numpy(zero_copy_only=False)).reshape(len(whole), width)
 

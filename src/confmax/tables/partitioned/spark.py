@@ -243,7 +243,7 @@ def chosen_columns(
     elif "probability" in kinds and is_list(kinds["probability"]):
         return ("probability",)
     else:
-        # asked for now only: the classes may be the labels, which are read for it
+        # the classes may be the distinct labels, which take a pass over the frame: it is made only if they are needed
         wanted = classes()
         numbers = [name for name, kind in kinds.items() if is_number(kind) and name not in others]
         places = find(numbers, wanted, whole=False).places if len(wanted) >= 2 else None

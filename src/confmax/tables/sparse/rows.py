@@ -86,7 +86,7 @@ def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[np.int64
     """
     first, second = gain_coefficients(gains, csr.dtype)
     if gains.power:
-        # nothing that a scan of stored entries could use
+        # gains of distances score every class of a row, so a scan of stored entries has no use for coefficients
         return np.empty((len(gains), 0, 0), csr.dtype), np.empty((0, 0), np.int64)
     if second is None:
         return first, np.empty((0, 0), np.int64)
