@@ -18,9 +18,16 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+    for stream in (sys.stdout, sys.stderr):
+        # a class name that the terminal's encoding lacks must not end the run
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        # this import stands here because it fails without the extra, and the user then reads how to install it
+        # this import stands here because it fails without the extra, and the user then reads how to install it; what
+        # only one command needs fails when that command runs
         from confmax.cli import confmax
+
+        confmax(prog_name="confmax")
     except ModuleNotFoundError as error:
         # any other missing module is a fault of the installation, which a hint at extras would hide
         if error.name not in _EXTRA:
@@ -32,11 +39,6 @@ def main() -> None:
     except KeyboardInterrupt:  # while the libraries are loaded
         print("interrupted", file=sys.stderr)
         sys.exit(130)
-    for stream in (sys.stdout, sys.stderr):
-        # a class name that the terminal's encoding lacks must not end the run
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    confmax(prog_name="confmax")
 
 
 if __name__ == "__main__":

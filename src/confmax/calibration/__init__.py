@@ -3,12 +3,4 @@
 from confmax.calibration.calibrators import Temperature, VectorScaling
 from confmax.calibration.choice import Calibration, check_calibration, choose, fit, log_loss
 
-__all__ = [
-    "Calibration",
-    "Temperature",
-    "VectorScaling",
-    "check_calibration",
-    "choose",
-    "fit",
-    "log_loss",
-]
+__all__ = ["Calibration", "Temperature", "VectorScaling", "check_calibration", "choose", "fit", "log_loss"]

@@ -1,7 +1,7 @@
 """The command line (extra ``cli``): click commands over `confmax.maximize`, tables in CSV, Parquet and NPZ."""
 
-# each file adds its command to the group
-from confmax.cli import apply, demo, explain, metrics, report, tune
+# this file adds every command to the group
+from confmax.cli import commands
 from confmax.cli.app import confmax
 
-__all__ = ["apply", "confmax", "demo", "explain", "metrics", "report", "tune"]
+__all__ = ["commands", "confmax"]

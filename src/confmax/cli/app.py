@@ -1,4 +1,4 @@
-"""The command line's frame: the group of commands, the options that they share, completion, errors and exit codes.
+"""The command line's frame: the group of commands, completion, errors and exit codes.
 
 Every error of the user's making ends here as one sentence on stderr, in the words of the options, with exit code 2.
 Other exceptions are bugs and keep their traceback, with exit code 1. If the reader of the output stops reading, nothing
@@ -17,30 +17,19 @@ import re
 import shlex
 import sys
 import warnings
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
-import pyarrow as pa
-import pyarrow.parquet as pq
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+from click.shell_completion import CompletionItem
 
-from confmax import metrics
 from confmax._version import __version__
-from confmax.cli.columns import shortened
-from confmax.cli.csvs import STANDARD, Source, first_cells, sniffed
-from confmax.cli.show import clean
-from confmax.cli.tables import EXTENSIONS, format_of, refuse_same, write_file
-from confmax.evaluate.uncertainty import check_bootstrap
-from confmax.optimize import SOLVERS
-from confmax.places import check_place, is_stdout, replaces
-from confmax.rule import DecisionRule
+from confmax.cli.cells import Source, first_cells, sniffed
+from confmax.cli.texts import EXTENSIONS, clean, format_of, shortened
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when it asks for completions
 
 
@@ -175,10 +164,13 @@ def confmax(context: click.Context) -> None:
 
 
 # --- completion ------------------------------------------------------------------------------------------------------
+# It runs at every press of a key, so each function imports what it needs and no more.
 
 
 def metric_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the metrics, and the aliases, that begin so."""
+    from confmax import metrics
+
     # colons separate names from descriptions in what shells read; linear has none without its table
     about = {name: metrics.get(name).description.replace(":", ",") for name in metrics.names() if name != "linear"}
     names = [*metrics.names(), *(sorted(metrics.aliases()) if typed else ())]
@@ -187,6 +179,8 @@ def metric_names(_context: click.Context, _option: click.Parameter, typed: str) 
 
 def solver_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
     """Return the solvers that begin so."""
+    from confmax.optimize import SOLVERS
+
     return [name for name in ("auto", *SOLVERS) if name.startswith(typed)]
 
 
@@ -206,7 +200,7 @@ def column_names(context: click.Context, _option: click.Parameter, typed: str) -
     path = next((Path(each) for each in given if each and Path(each).suffix.lower() in EXTENSIONS), None)
     try:
         names = [] if path is None else _columns(path)
-    except (OSError, ValueError, IndexError, zipfile.BadZipFile, pa.ArrowException):
+    except Exception:  # whatever is wrong with the file, the command that reads it will say so
         return []
     return [name for name in names if name.startswith(typed)]
 
@@ -215,213 +209,19 @@ def _columns(path: Path) -> list[str]:
     """Return the names of a file's columns, of which only the beginning is read."""
     kind = format_of(path)
     if kind == ".parquet":
+        import pyarrow.parquet as pq
+
         return list(pq.read_schema(path).names)
     if kind == ".npz":
+        import zipfile
+
         with zipfile.ZipFile(path) as archive:
             return [name.removesuffix(".npy") for name in archive.namelist()]
     source = Source(path)
     return [name.strip() for name in first_cells(source, 1, sniffed(source))[0]]
 
 
-@confmax.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the script that completes confmax's commands in a shell.
-
-    It completes commands, options, names of metrics and solvers, rule files, and the columns of FILE. Load it in your
-    shell's start-up file:
-
-    \b
-      bash: eval "$(confmax completion bash)"    in ~/.bashrc
-      zsh:  eval "$(confmax completion zsh)"     in ~/.zshrc, after compinit
-      fish: confmax completion fish > ~/.config/fish/completions/confmax.fish
-
-    \b
-    Example:
-      confmax completion bash
-      confmax completion fish > ~/.config/fish/completions/confmax.fish
-    """
-    kind = get_completion_class(shell)
-    assert kind is not None
-    # not the class's own: bash's also asks which bash there is here, which need not be the one that reads this
-    click.echo(ShellComplete.source(kind(confmax, {}, "confmax", VARIABLE)).strip())
-
-
-# --- options ---------------------------------------------------------------------------------------------------------
-
-
-def list_of_names(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Split names at commas; a name that holds one is quoted."""
-    if value is None:
-        return ()
-    names = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
-    if not names or not all(names):
-        raise click.BadParameter(f"{value!r} is not a list of names with commas between them, such as a,b,c")
-    return names
-
-
-def _params(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
-    """Return key=value pairs, numbers as numbers."""
-    found: dict[str, Any] = {}
-    for value in values:
-        key, sign, text = value.partition("=")
-        if not sign or not key or not text:
-            raise click.BadParameter(f"{value!r} is not key=value, such as beta=2")
-        if key in found:
-            raise click.BadParameter(f"{key} is given twice; give each parameter once")
-        try:
-            found[key] = float(text)
-        except ValueError:
-            found[key] = text
-    return found
-
-
-class _Output(click.Path):
-    """A path to write to; ``-`` is standard output."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path."""
-        path = Path(str(super().convert(value, param, ctx)))
-        # as a path like any other: `places` writes to a stream of this process in place
-        return Path("/dev/stdout") if path == STANDARD else path
-
-
-def _separator(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a mark by its name or as it is."""
-    if value is None:
-        return None
-    marks = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
-    mark = marks.get(value.lower(), value)
-    if len(mark) != 1 or mark in '"\r\n' or mark.isalnum() or not mark.isascii():
-        raise click.BadParameter(f"{value!r} is not one mark between cells, such as ';', or comma, semicolon or tab")
-    return mark
-
-
-PATH = click.Path(path_type=Path)
-OUT = _Output(path_type=Path)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-PARAM = click.option("--param", "params", multiple=True, callback=_params, metavar="KEY=VALUE",
-                      help="Parameter of the metric, such as beta=2.")  # fmt: skip
-LABEL = click.option("--label", metavar="COL", required=True, shell_complete=column_names,
-                     help="Column of true classes.")  # fmt: skip
-COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
-                        help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
-                             "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
-SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
-                      help="Second metric of the page's trade-off.")  # fmt: skip
-SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
-                      help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
-SEP = click.option("--sep", callback=_separator, metavar="MARK",
-                    help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first "
-                         "rows.")  # fmt: skip
-
-
-def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds several options; help lists the last one first."""
-
-    def add(command: _Command) -> _Command:
-        for option in options:
-            command = option(command)
-        return command
-
-    return add
-
-
-# what a file's columns mean
-table_options = _together(
-    SEP,
-    click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
-    click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
-    SCORE,
-    COLUMNS,
-    click.option("--classes", callback=list_of_names, metavar="A,B,C",
-                 help="Class names in order; needed for metrics that depend on the order."),
-)  # fmt: skip
-# bootstrap intervals
-REPLICATES = click.option("--replicates", "n_replicates", type=click.IntRange(min=0), metavar="N", default=1000,
-                          show_default=True, help="Bootstrap replicates for the intervals; 0 for none.")  # fmt: skip
-LEVEL = click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
-                     help="Coverage of the intervals.")  # fmt: skip
-SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
-                    help="Seed of random numbers.")  # fmt: skip
-bootstrap_options = _together(
-    SEED,
-    click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
-    LEVEL,
-    REPLICATES,
-)
-# where a rule goes
-rule_output = _together(
-    click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
-    click.option("-o", "--out", type=OUT,
-                 help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
-                      "-o nothing is written."),
-)  # fmt: skip
-
-
-def check_output(out: Path, as_json: bool, *given: Path) -> None:
-    """Refuse, before any work is done, a place that cannot be written, and one of the files that are read."""
-    check_place(out)
-    one_result(as_json, out)
-    refuse_same(out, *given)
-
-
-def one_result(as_json: bool, *outputs: Path | None) -> None:
-    """Refuse two results on standard output."""
-    count = as_json + sum(out is not None and is_stdout(out) for out in outputs)
-    if count > 1:
-        raise click.UsageError(
-            "two results cannot both go to standard output; name a file for one, or leave --json out"
-        )
-
-
-def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[metrics.Metric], dict[str, Any]]:
-    """Take the metrics and the settings of the bootstrap out of a command's options."""
-    names, params = options.pop("names"), options.pop("params")
-    # which of several metrics a parameter is for cannot be told
-    if params and len(names) != 1:
-        raise click.UsageError("--param belongs to one --metric; give exactly one")
-    if "linear" in names:
-        command = click.get_current_context().info_name
-        raise ValueError(f"{command} has no table of costs for linear; confmax tune --costs shows its values")
-    settings = {key: options.pop(key) for key in ("n_replicates", "level", "stratified", "seed")}
-    check_bootstrap(settings["n_replicates"], settings["level"])
-    return [metrics.get(name, **params) for name in names], settings
-
-
-def load_rule(path: Path) -> DecisionRule:
-    """Return the rule of a file; a missing one is refused with the way to make one."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
-    if not path.exists():
-        raise ValueError(f"there is no rule file {path}; 'confmax tune -o' writes one")
-    return DecisionRule.load(path)
-
-
-def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:
-    """Refuse a place that no rule can be written to, or where it would replace something else, such as what is read."""
-    if out is None:
-        if force:
-            raise click.UsageError("--force says that -o may replace a file; give -o too")
-        return
-    refuse_same(out, *given)
-    check_place(out)
-    if force or not replaces(out):
-        return
-    try:
-        DecisionRule.load(out)
-    except (OSError, ValueError):
-        raise ValueError(f"{out} is not a rule file, so it is not replaced; choose another name with -o, or replace it "
-                         f"with --force") from None  # fmt: skip
-
-
-def save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
-    """Write the rule if ``out`` says where; return that as documents hold it."""
-    if out is None:
-        return None
-    check_rule_output(out, force)  # tuning may have taken hours
-    write_file(out, rule.to_json().encode())
-    return str(out)
+# --- a line to repeat ------------------------------------------------------------------------------------------------
 
 
 def command_line(context: click.Context, command: str = "", only: Sequence[str] | None = None) -> str:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from confmax.cli.csvs import as_names
 from confmax.cli.tables import Frame, no_column
+from confmax.cli.texts import joined
 from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
 
-LONGEST_NAME = 100  # characters of a name in a list of names
 ONE = "a single column with --score"
 IN_ORDER = "name the columns of the classes in their order with --columns"
 PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
@@ -204,20 +204,6 @@ def _aligned(
     known = bool(options.classes or options.positive) or not any(isinstance(name, str) for name in classes)
     columns = tuple(place.names[k] for k in order)
     return FileRows(frame.path, options, classes, columns, place.block, tuple(order), known, (*place.notes, *notes))
-
-
-def joined(names: Sequence[Any], most: int = 8) -> str:
-    """Return names with commas; of long names the middle is left out, and of many names the later ones."""
-    shown = [shortened(str(name), LONGEST_NAME) for name in names[:most]]
-    return ", ".join(shown) + (f", ... ({len(names)})" if len(names) > most else "")
-
-
-def shortened(text: str, most: int) -> str:
-    """Return text of at most ``most`` characters, its middle left out where it is longer."""
-    if len(text) <= most:
-        return text
-    end = (most - 5) // 2
-    return f"{text[: most - 5 - end]} ... {text[len(text) - end :]}"
 
 
 def _score_column(frame: Frame, options: TableOptions, classes: Sequence[Any]) -> str | None:

@@ -1,7 +1,4 @@
-"""CSV text, from a file or a stream: which mark separates its columns, whether decimals have a comma, its cells.
-
-The first rows show the separator: comma, semicolon or tab. Decimal commas, as spreadsheets write them in much of Europe
-beside semicolons or tabs, are read where no number of the file has a decimal point.
+"""CSV text, from a file or a stream, as a table, and tables as CSV text.
 
 pyarrow reads and writes the rows, and all columns stay text until one is used as numbers, so that an identifier such as
 ``007`` passes through `confmax apply` as it came. What pyarrow cannot do is done here: it takes the separator and the
@@ -15,9 +12,8 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,35 +21,22 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
+from confmax.cli.cells import (
+    COMMA,
+    POINT,
+    SEPARATORS,
+    Source,
+    check_encoding,
+    check_quotes,
+    first_cells,
+    is_number,
+    sniffed,
+)
 from confmax.tables.columns import first_repeated
 from confmax.tables.partitioned.files import short
 
-STANDARD = Path("-")  # as an argument: standard input, or standard output
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-SEEN = 20  # rows below the names that must have as many cells
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # as a program writes it, and within 64 bits
-COMMA, POINT = (rf"^\s*[+-]?[0-9]*{mark}[0-9]+([eE][+-]?[0-9]+)?\s*$" for mark in (",", r"\."))
 SMALL = 1 << 20  # bytes that one thread reads at once
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A file, or the bytes of a stream.
-
-    Attributes
-    ----------
-    path : Path
-        What messages call it.
-    data : bytes or None
-        What the stream held; None for a file.
-    """
-
-    path: Path
-    data: bytes | None = None
-
-    def open(self) -> BinaryIO:
-        """Return it as an open binary file, at its beginning."""
-        return self.path.open("rb") if self.data is None else io.BytesIO(self.data)
 
 
 def refuse_repeated(names: Sequence[str], path: Path) -> None:
@@ -82,7 +65,7 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
         If it is no well-formed CSV, has no column names or repeats one, has no rows, or may be separated by two marks.
     """
     # these checks say what is wrong; pyarrow's own message would only name a row
-    _check_quotes(source)
+    check_quotes(source)
     mark = separator or sniffed(source)
     first = first_cells(source, 2, mark)
     header = first[0] if first else []
@@ -102,91 +85,9 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
             threads = pacsv.ReadOptions(use_threads=size > SMALL)
             return pacsv.read_csv(file, threads, parse_options=quoted, convert_options=text), mark
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        _check_encoding(source)
+        check_encoding(source)
         raise ValueError(
             f"{source.path} is not a well-formed CSV file: {short(error)}; mend or remove such rows"
-        ) from None
-
-
-def read_cells_of(source: Source) -> list[list[str]]:
-    """Return the cells of a small table, such as one of costs, decimals with a point; errors as for `read_csv`."""
-    _check_quotes(source)
-    mark = sniffed(source)
-    rows = [[cell.strip() for cell in row] for row in first_cells(source, 100_000, mark)]
-    has_point = any(re.match(POINT, cell) for row in rows for cell in row)
-    if mark == "," or has_point:
-        return rows
-    return [[cell.replace(",", ".") if re.match(COMMA, cell) else cell for cell in row] for row in rows]
-
-
-def sniffed(source: Source) -> str:
-    """Return the mark that separates the cells of the first rows; a comma where there is one column only.
-
-    Raises
-    ------
-    ValueError
-        If two marks separate them equally well.
-    """
-    found: dict[str, list[list[str]]] = {}
-    for mark in SEPARATORS:
-        rows = first_cells(source, SEEN + 1, mark)
-        if rows and len(rows[0]) > 1:
-            found[mark] = rows
-    # the right mark gives every row as many cells; a wrong one does so by chance only
-    fitting = [mark for mark, rows in found.items() if len(rows) > 1 and len({len(row) for row in rows}) == 1]
-    if len(fitting) > 1:
-        # 0,5;0,5 are two numbers rather than 0, 5;0 and 5
-        fitting = [mark for mark in fitting if _is_plain(found[mark][1:])] or fitting
-    if len(fitting) > 1:
-        raise ValueError(
-            f"the cells of {source.path} may be separated by {' or by '.join(SEPARATORS[mark] for mark in fitting)}; "
-            f"say which with --sep"
-        )
-    return fitting[0] if fitting else max(found, key=lambda mark: len(found[mark][0]), default=",")
-
-
-def _is_plain(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether no cell holds a separator, but for decimal commas."""
-    marked = (cell for row in rows for cell in row if any(mark in cell for mark in SEPARATORS))
-    return all(re.match(COMMA, cell) for cell in marked)
-
-
-def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
-    """Return the cells of the first rows, blank rows left out.
-
-    Raises
-    ------
-    ValueError
-        If the text is not UTF-8, or its first row is not CSV.
-    """
-    rows: list[list[str]] = []
-    try:
-        with source.open() as file, io.TextIOWrapper(file, newline="", encoding="utf-8-sig") as text:
-            for row in csv.reader(text, delimiter=separator):
-                if len(rows) == most:
-                    break
-                if row:
-                    rows.append(row)
-    except csv.Error as error:
-        # of the names nothing is forgiven; a cell further down may be longer than this reader takes
-        if not rows:
-            raise ValueError(f"{source.path} is not a well-formed CSV file: {short(error)}; mend its names") from None
-    except UnicodeDecodeError:
-        _check_encoding(source)
-        raise
-    return rows
-
-
-def _check_encoding(source: Source) -> None:
-    """Refuse text that is not UTF-8, and say where: pyarrow does not, nor does a decoder of parts of a file."""
-    with source.open() as file:
-        data = file.read()
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{source.path} is not UTF-8 text; save it as UTF-8 (byte 0x{data[error.start]:02x} at position "
-            f"{error.start})"
         ) from None
 
 
@@ -214,17 +115,6 @@ def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
         except pa.ArrowException as error:
             why = short(error)
     raise ValueError(f"the table cannot be written as CSV: {why}; write .parquet instead")
-
-
-def _check_quotes(source: Source) -> None:
-    """Refuse a quote that is never closed, which would swallow the rest of the file."""
-    # quotes stand in pairs, also doubled ones inside a cell
-    with source.open() as file:
-        marks = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(1 << 20), b""))
-    if marks % 2:
-        raise ValueError(
-            f'{source.path} has an odd number of quotes ("), so one is never closed; close it or double it'
-        )
 
 
 def _check_header(header: Sequence[str], source: Source, mark: str, *, given: bool) -> None:
@@ -258,16 +148,6 @@ def _any_cell(table: pa.Table, pattern: str) -> bool:
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
-
-
-def is_number(cell: str) -> bool:
-    """Return whether text is a number, as CSV readers take it."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    # Python reads 1_000 as a number, and no other reader does
-    return "_" not in cell
 
 
 def numbers_of(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:

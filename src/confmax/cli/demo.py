@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax import metrics
-from confmax.cli import app
 from confmax.cli.columns import TableOptions, read_rows
+from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.show import Bar, Document, Page, number, print_document, small
 from confmax.cli.tables import read_frame
 from confmax.oracle import make_oracle
@@ -28,26 +28,14 @@ CLASSES = ("VF", "F", "M", "L")
 Fit = Callable[[NDArray[Any], NDArray[Any]], DecisionRule]
 
 
-@app.confmax.command()
-@app.rule_output
-@app.AS_JSON
 def demo(out: Path | None, force: bool, as_json: bool) -> None:
-    """Compare rules for four metrics on held-out rows.
-
-    Uses published predictions that come with confmax. Compares argmax, p/prior and tuned rules on rows that the rules
-    were not tuned on, and prints the rule for the G-mean; -o also writes it.
-
-    \b
-    Example:
-      confmax demo
-      confmax demo -o rule.json
-    """
-    app.one_result(as_json, out)
-    app.check_rule_output(out, force)
+    """Run `confmax demo`."""
+    one_result(as_json, out)
+    check_rule_output(out, force)
     # each step tunes a rule for every fold, so that the bar has something to show from the start
     with Bar("tuning", "steps", after=0) as bar:
         rule, document = demonstrate(bar.update)
-    document["rule_file"] = app.save_rule(rule, out, force)
+    document["rule_file"] = save_rule(rule, out, force)
     print_document(document, as_json, partial(_show, rule=rule), out)
 
 

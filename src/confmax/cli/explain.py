@@ -13,14 +13,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Temperature, VectorScaling, words
-from confmax.cli import app
-from confmax.cli.columns import joined
+from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
+from confmax.cli.texts import joined
 from confmax.confusion import Array
 from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
@@ -34,35 +33,9 @@ SHOWN_PARTS = 4  # of a rule that draws
 WIDEST = 12  # a table of gains
 
 
-def _numbers(_context: click.Context, _option: click.Parameter, value: str | None) -> list[float] | None:
-    if value is None:
-        return None
-    try:
-        return [float(cell) for cell in value.split(",")]
-    except ValueError:
-        raise click.BadParameter(
-            f"{value!r} is not a list of numbers with commas between them, such as 0.2,0.5,0.3"
-        ) from None
-
-
-@app.confmax.command()
-@click.argument("rule", type=app.PATH, shell_complete=app.rule_files)
-@click.option("--proba", callback=_numbers, metavar="P,P,...",
-              help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
-@app.AS_JSON
 def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
-    """Show how RULE decides, and why it decides a row as it does.
-
-    A rule computes a score for every class from its probability, and decides the class with the largest score; ties go
-    to the last class.
-
-    \b
-    Example:
-      confmax explain rule.json
-      confmax explain rule.json --proba 0.2,0.5,0.3
-      confmax explain rule.json --json
-    """
-    loaded = app.load_rule(rule)
+    """Run `confmax explain`."""
+    loaded = load_rule(rule)
     print_document(explanation(loaded, proba, str(rule)), as_json, partial(_show, decides=_decides(loaded)))
 
 

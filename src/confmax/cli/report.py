@@ -11,9 +11,9 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.metrics import over, rows_for
+from confmax.cli.matching import over, rows_for
+from confmax.cli.outputs import check_output, load_rule, refuse_same, writing
 from confmax.cli.show import print_document
-from confmax.cli.tables import refuse_same, writing
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
 from confmax.places import check_place, same_place
@@ -23,39 +23,14 @@ from confmax.tables import refuse_elsewhere
 FOLDS = 5
 
 
-@app.confmax.command()
-@click.argument("rule", type=app.PATH, shell_complete=app.rule_files)
-@click.argument("file", type=app.PATH)
-@app.LABEL
-@click.option("--metric", metavar="NAME", shell_complete=app.metric_names,
-              help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
-@app.PARAM
-@app.SECOND
-@app.table_options
-@app.REPLICATES
-@app.LEVEL
-@app.SEED
-@click.option(
-    "-o", "--out", type=app.OUT, default=Path("report.html"), show_default=True, help="Where to write the page."
-)
-@app.AS_JSON
 def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
-    """Write an HTML page that evaluates RULE on the rows of FILE.
-
-    FILE must not hold the rows that the rule was tuned on. The page needs no network. It shows metrics with intervals
-    and paired differences, the rule in words, confusion matrices, calibration, trade-off and warnings.
-
-    \b
-    Example:
-      confmax report rule.json held_out.csv --label truth -o report.html
-      confmax report rule.json held_out.csv --label truth --second macro_f1
-    """
+    """Run `confmax report`."""
     name, params, second = (more.pop(key) for key in ("metric", "params", "second"))
     if params and name is None:
         raise click.UsageError("--param belongs to --metric; give both")
-    app.check_output(out, as_json, file, rule)
+    check_output(out, as_json, file, rule)
     pages = installed_pages()
-    loaded = app.load_rule(rule)
+    loaded = load_rule(rule)
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
     settings = {"n_replicates": more.pop("n_replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -19,9 +19,12 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from confmax.cli.columns import FileRows, joined
-from confmax.optimize import Progress as Step
+from confmax.cli.texts import clean, joined
 from confmax.places import is_stdout
+
+if TYPE_CHECKING:  # a list of metrics needs neither tables nor solvers
+    from confmax.cli.columns import FileRows
+    from confmax.optimize import Progress as Step
 
 PIPED_WIDTH = 1_000_000  # a pipe has no width; lines are for programs and pagers, never folded or cut
 COLUMN_GAP = 3  # between columns on a terminal
@@ -29,11 +32,6 @@ LEAST_PROSE = 30  # columns of text below which a table is no table
 LEAST_BAR = 8  # columns of a progress bar
 SHOW_AFTER = 0.5  # seconds: shorter work needs no bar
 Document = dict[str, Any]
-
-
-def clean(text: str) -> str:
-    """Return text that can only be read: no control codes, which names in a stranger's file could hold."""
-    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
 
 
 def finite(value: float | None) -> float | None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import difflib
 import glob
 import io
-import shlex
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,15 +24,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confmax.cli import csvs
-from confmax.cli.csvs import STANDARD, Source, as_names, is_number, refuse_repeated
-from confmax.places import is_stream, same_place, write_whole
+from confmax.cli.cells import Source, is_number, read_cells_of
+from confmax.cli.csvs import as_names, refuse_repeated
+from confmax.cli.texts import EXTENSIONS, STANDARD, TEXT, format_of, piped
+from confmax.places import is_stream, write_whole
 from confmax.tables.partitioned.files import array_of_lists, is_list, is_text, short
 from confmax.tables.partitioned.table import naming
 
 PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
 DECISION = "decision"
-EXTENSIONS = (".csv", ".tsv", ".txt", ".parquet", ".npz")
-_TEXT = (".csv", ".tsv", ".txt")  # all read and written as CSV
 
 # first bytes of files that are often misnamed, with what they are
 _MAGIC = {
@@ -237,8 +235,8 @@ def read_cells(path: Path) -> list[list[str]]:
     """Return the cells of a small CSV file, such as a table of costs; errors as for `read_frame`."""
     _check_readable(path)
     if format_of(path) != ".csv":
-        raise ValueError(f"{path} does not end in {', '.join(_TEXT)}; save the table as CSV")
-    return csvs.read_cells_of(_opened(path, ".csv"))
+        raise ValueError(f"{path} does not end in {', '.join(TEXT)}; save the table as CSV")
+    return read_cells_of(_opened(path, ".csv"))
 
 
 def _check_readable(path: Path) -> None:
@@ -255,26 +253,6 @@ def _check_readable(path: Path) -> None:
     if glob.has_magic(str(path)):
         raise ValueError(f"{path} is a pattern, and only 'confmax tune' reads several files; name one file")
     raise ValueError(f"there is no file {path}; check the name and the folder")
-
-
-def format_of(path: Path) -> str:
-    """Return the format that a name says, as an extension; streams whose names say none hold CSV."""
-    extension = path.suffix.lower()
-    if extension in EXTENSIONS:
-        return ".csv" if extension in _TEXT else extension
-    if path == STANDARD or is_stream(path):
-        return ".csv"
-    if extension == ".gz":
-        raise ValueError(f"{path} is named like a gzip archive, which confmax neither reads nor writes; {_piped(path)}")
-    shown = f"the extension {path.suffix!r}" if path.suffix else "no extension"
-    raise ValueError(f"{path} has {shown}; tables are read and written as {', '.join(EXTENSIONS)}")
-
-
-def _piped(path: Path) -> str:
-    """Return how a compressed file can be used."""
-    if not path.exists():
-        return "write to standard output and compress that: confmax ... -o - | gzip > FILE"
-    return f"unpack it, or pipe it: zcat {shlex.quote(str(path))} | confmax ... -"
 
 
 def _opened(path: Path, extension: str) -> Source:
@@ -303,7 +281,7 @@ def _opened(path: Path, extension: str) -> Source:
     if source.data is not None:
         raise ValueError(f"{path} holds {what}; only CSV is read from a stream: name the file")
     way_out = f"rename it to end in {found}" if found in EXTENSIONS else f"save the table as {extension} again"
-    way_out = _piped(path) if found == ".gz" and extension == ".csv" else way_out
+    way_out = piped(path) if found == ".gz" and extension == ".csv" else way_out
     raise ValueError(f"{path} is named {path.suffix.lower() or extension} but holds {what}; {way_out}")
 
 
@@ -347,36 +325,6 @@ def _as_column(array: NDArray[Any]) -> pa.ChunkedArray:
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
-
-
-def refuse_same(path: Path, *given: Path, option: str = "-o") -> None:
-    """Refuse to write to one of the files that are read, under whatever name; ``option`` names the output."""
-    if path.exists() and any(read.exists() and same_place(path, read) for read in given):
-        raise ValueError(f"{option} {path} is the input file; choose another name for the output")
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Say in one sentence why ``path`` could not be written."""
-    try:
-        yield
-    except OSError as error:
-        # an error of another file is not of this writing
-        if error.filename != str(path):
-            raise
-        raise ValueError(f"{path} cannot be written ({error.strerror}); choose another place") from None
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a result to where an option says.
-
-    Raises
-    ------
-    ValueError
-        If that fails, with the path.
-    """
-    with writing(path):
-        write_whole(path, data)
 
 
 def write_decisions(

@@ -19,12 +19,14 @@ import pyarrow.parquet as pq
 from confmax import metrics
 from confmax.calibration import Calibration
 from confmax.cli import app
-from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, joined, read_rows
-from confmax.cli.csvs import is_number
-from confmax.cli.metrics import check_applies
+from confmax.cli.cells import is_number
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
+from confmax.cli.matching import check_applies
+from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_cells, read_frame
+from confmax.cli.texts import SHARE, joined
 from confmax.metrics import Metric
 from confmax.places import is_stream
 from confmax.rule import DecisionRule
@@ -34,80 +36,21 @@ from confmax.tables.partitioned.files import parquet_file
 from confmax.tables.partitioned.opening import files_of, open_table
 from confmax.tables.partitioned.table import distinct_labels
 
-SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 HEAD = 1000  # rows that tell the types of columns
 
 
-@app.confmax.command()
-@click.argument("file", type=app.PATH)
-@click.option("--label", metavar="COL", shell_complete=app.column_names,
-              help="Column of true classes. Without it, only the probabilities are used.")  # fmt: skip
-@click.option(
-    "--metric",
-    metavar="NAME",
-    shell_complete=app.metric_names,
-    help="What to maximise; 'confmax metrics' lists the names.",
-)
-@app.PARAM
-@click.option("--costs", type=app.PATH, metavar="FILE.csv",
-              help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
-                   "or column of names is matched to the classes; without names the order is that of --classes. "
-                   "Further columns are further decisions, such as abstaining.")  # fmt: skip
-@app.table_options
-@click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
-              show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
-                                      "with an optimality guarantee), counted on the labels, or a blend of both; "
-                                      "auto: a blend if there are labels.")  # fmt: skip
-@click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
-              show_default=True, help="How the probabilities are corrected first, using the labels; auto: the kind "
-                                      "that cross-validated log loss favours. The rule applies it.")  # fmt: skip
-@click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=app.solver_names,
-              help="Algorithm; auto chooses by the metric.")  # fmt: skip
-@click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help="Whether the rule may decide at random; auto: only if that gains more than 0.001.")  # fmt: skip
-@click.option(
-    "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
-)
-@click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
-@click.option(
-    "--seed", "random_state", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers."
-)
-@click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
-                   "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
-                   "--label and --weight naming .npy files.")  # fmt: skip
-@app.rule_output
-@click.option("--report", type=app.OUT, metavar="PAGE.html",
-              help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
-                   "that was tuned without its fold, one of five.")  # fmt: skip
-@app.SECOND
-@app.AS_JSON
 def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
 ) -> None:
-    """Find the rule that maximises a metric on the rows of FILE.
-
-    FILE is a table (CSV, Parquet, NPZ, or '-' for CSV on standard input) with one row per case and one column of
-    probabilities per class, or for two classes a single one (--score). Tables larger than memory are read in parts. The
-    rule is printed; -o also writes it.
-
-    \b
-    Example:
-      confmax tune scores.csv --label truth --metric g_mean -o rule.json
-      confmax tune scores.csv --label truth --metric f1 --positive yes
-      confmax tune scores.csv --label truth --metric f1 --score p --positive yes
-      confmax tune scores.csv --label truth --metric linear --costs costs.csv
-      confmax tune 'scores/*.parquet' --label truth --metric macro_f1
-      confmax tune scores.csv --label truth --metric g_mean --report report.html
-    """
+    """Run `confmax tune`."""
     name, params, costs, in_parts = (more.pop(key) for key in ("metric", "params", "costs", "in_parts"))
     if name is None and costs is None:
         raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
     # whatever can be refused is refused before the file is read, which may take minutes
     metric = named_metric(name or "linear", params, costs)
     read = [path for path in (file, costs) if path is not None]
-    app.check_rule_output(out, force, *read)
-    app.one_result(as_json, out, report)
+    check_rule_output(out, force, *read)
+    one_result(as_json, out, report)
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
     if not 0 <= more["random_state"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['random_state']}")
@@ -126,7 +69,7 @@ def tune(
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
         solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
     document = {**source_document(rows), **_solution_document(solution, costs)}
-    document["rule_file"] = app.save_rule(solution.rule, out, force)
+    document["rule_file"] = save_rule(solution.rule, out, force)
     if report is not None:
         try:
             write_cross_fitted_page(report, solution, rows, second=second, settings=settings)

@@ -2,7 +2,4 @@
 
 from confmax.estimators.classifiers import FixedRuleClassifier, MetricClassifierCV
 
-__all__ = [
-    "FixedRuleClassifier",
-    "MetricClassifierCV",
-]
+__all__ = ["FixedRuleClassifier", "MetricClassifierCV"]

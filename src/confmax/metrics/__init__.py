@@ -3,11 +3,4 @@
 from confmax.metrics.catalogue import aliases, from_function, get, names, resolve
 from confmax.metrics.metric import Metric
 
-__all__ = [
-    "Metric",
-    "aliases",
-    "from_function",
-    "get",
-    "names",
-    "resolve",
-]
+__all__ = ["Metric", "aliases", "from_function", "get", "names", "resolve"]

@@ -2,6 +2,4 @@
 
 from confmax.rule.decision_rule import DecisionRule
 
-__all__ = [
-    "DecisionRule",
-]
+__all__ = ["DecisionRule"]

@@ -5,12 +5,5 @@ from confmax.solution.result import Solution
 from confmax.solution.tuning import check_settings, maximize, tune, value_on_labels, warn_of_trivial
 
 __all__ = [
-    "Solution",
-    "aligned",
-    "check_settings",
-    "fit_metric",
-    "maximize",
-    "tune",
-    "value_on_labels",
-    "warn_of_trivial",
-]
+    "Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels", "warn_of_trivial",
+]  # fmt: skip

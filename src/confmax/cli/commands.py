@@ -1,0 +1,431 @@
+"""The commands as the shell sees them: options and help. Their work is imported when one of them runs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from confmax.cli.app import VARIABLE, column_names, confmax, metric_names, rule_files, solver_names
+from confmax.cli.texts import EXPORTS, EXTENSIONS, SHARE, STANDARD
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
+    """Return a decorator that adds a command, whose work is the function of its name in a module."""
+
+    def add(declared: Callable[[], None]) -> click.Command:
+        @wraps(declared)
+        def run(**given: Any) -> None:
+            # only now: help, completion and other commands do not wait for NumPy, pyarrow and the rest
+            getattr(import_module(module), declared.__name__)(**given)
+
+        return confmax.command()(run)
+
+    return add
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+def list_of_names(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Split names at commas; a name that holds one is quoted."""
+    if value is None:
+        return ()
+    names = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
+    if not names or not all(names):
+        raise click.BadParameter(f"{value!r} is not a list of names with commas between them, such as a,b,c")
+    return names
+
+
+def _params(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+    """Return key=value pairs, numbers as numbers."""
+    found: dict[str, Any] = {}
+    for value in values:
+        key, sign, text = value.partition("=")
+        if not sign or not key or not text:
+            raise click.BadParameter(f"{value!r} is not key=value, such as beta=2")
+        if key in found:
+            raise click.BadParameter(f"{key} is given twice; give each parameter once")
+        try:
+            found[key] = float(text)
+        except ValueError:
+            found[key] = text
+    return found
+
+
+class _Output(click.Path):
+    """A path to write to; ``-`` is standard output."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path."""
+        path = Path(str(super().convert(value, param, ctx)))
+        # as a path like any other: `places` writes to a stream of this process in place
+        return Path("/dev/stdout") if path == STANDARD else path
+
+
+def _separator(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a mark by its name or as it is."""
+    if value is None:
+        return None
+    marks = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
+    mark = marks.get(value.lower(), value)
+    if len(mark) != 1 or mark in '"\r\n' or mark.isalnum() or not mark.isascii():
+        raise click.BadParameter(f"{value!r} is not one mark between cells, such as ';', or comma, semicolon or tab")
+    return mark
+
+
+PATH = click.Path(path_type=Path)
+OUT = _Output(path_type=Path)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+PARAM = click.option("--param", "params", multiple=True, callback=_params, metavar="KEY=VALUE",
+                      help="Parameter of the metric, such as beta=2.")  # fmt: skip
+LABEL = click.option("--label", metavar="COL", required=True, shell_complete=column_names,
+                     help="Column of true classes.")  # fmt: skip
+COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
+                        help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
+                             "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
+SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
+                      help="Second metric of the page's trade-off.")  # fmt: skip
+SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
+                      help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
+SEP = click.option("--sep", callback=_separator, metavar="MARK",
+                    help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first "
+                         "rows.")  # fmt: skip
+
+
+def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds several options; help lists the last one first."""
+
+    def add(command: _Command) -> _Command:
+        for option in options:
+            command = option(command)
+        return command
+
+    return add
+
+
+# what a file's columns mean
+table_options = _together(
+    SEP,
+    click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
+    click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
+    SCORE,
+    COLUMNS,
+    click.option("--classes", callback=list_of_names, metavar="A,B,C",
+                 help="Class names in order; needed for metrics that depend on the order."),
+)  # fmt: skip
+# bootstrap intervals
+REPLICATES = click.option("--replicates", "n_replicates", type=click.IntRange(min=0), metavar="N", default=1000,
+                          show_default=True, help="Bootstrap replicates for the intervals; 0 for none.")  # fmt: skip
+LEVEL = click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
+                     help="Coverage of the intervals.")  # fmt: skip
+SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+                    help="Seed of random numbers.")  # fmt: skip
+bootstrap_options = _together(
+    SEED,
+    click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
+    LEVEL,
+    REPLICATES,
+)
+# where a rule goes
+rule_output = _together(
+    click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
+    click.option("-o", "--out", type=OUT,
+                 help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
+                      "-o nothing is written."),
+)  # fmt: skip
+
+
+def _numbers(_context: click.Context, _option: click.Parameter, value: str | None) -> list[float] | None:
+    if value is None:
+        return None
+    try:
+        return [float(cell) for cell in value.split(",")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a list of numbers with commas between them, such as 0.2,0.5,0.3"
+        ) from None
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+@_command("confmax.cli.apply")
+@click.argument("rule", type=PATH, shell_complete=rule_files)
+@click.argument("file", type=PATH)
+@click.option("-o", "--out", type=OUT, required=True,
+              help=f"Where the decisions go: {', '.join(EXTENSIONS)}; - for standard output. Pipes and devices take "
+                   "CSV.")  # fmt: skip
+@COLUMNS
+@SCORE
+@click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
+@SEP
+@click.option("--key", metavar="COL", shell_complete=column_names,
+              help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its "
+                   "decision.")  # fmt: skip
+@AS_JSON
+def apply() -> None:
+    """Decide every row of FILE by RULE.
+
+    Writes the columns of FILE and a column 'decision', in the format that the name of the output says; CSV keeps the
+    separator of FILE, and .tsv has tabs. Columns are matched to the rule's classes by name. FILE may be '-' for CSV on
+    standard input.
+
+    \b
+    Example:
+      confmax apply rule.json new.csv -o decided.parquet
+      confmax apply rule.json new.csv -o decided.csv --score p --positive yes
+      confmax apply rule.json - -o -
+    """
+
+
+@_command("confmax.cli.apply")
+@click.argument("rule", type=PATH, shell_complete=rule_files)
+@click.option("--to", "language", type=click.Choice(list(EXPORTS)), required=True, help="What to write.")
+@click.option("--dialect", metavar="NAME",
+              help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb or sqlite; or with the extra "
+                   "confmax[sql] others, such as mysql.  [default: standard]")  # fmt: skip
+@click.option("--columns", callback=list_of_names, metavar="A,B,C",
+              help="For SQL: columns of probabilities, in class order. Default: those named like the "
+                   "classes.")  # fmt: skip
+@click.option("--dtype", type=click.Choice(["float32", "float64"]),
+              help="For ONNX: type of the probabilities.  [default: float32]")  # fmt: skip
+@click.option(
+    "--opset", type=int, metavar="N", help="For ONNX: version of the operator set, 13 or newer.  [default: 18]"
+)
+@click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
+@click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
+@click.option("-o", "--out", type=OUT,
+              help="Where it goes, - for standard output. Without -o, SQL and Python are printed.")  # fmt: skip
+@AS_JSON
+def export() -> None:
+    """Write RULE as an SQL expression, an ONNX model or a Python function.
+
+    The result takes one probability per class and decides like 'confmax apply': it returns the index of the class, or
+    with --labels its name. A rule that decides at random cannot be exported.
+
+    \b
+    Example:
+      confmax export rule.json --to sql --columns p_no,p_yes
+      confmax export rule.json --to onnx -o rule.onnx
+      confmax export rule.json --to python -o rule.py
+    """
+
+
+@_command("confmax.cli.metrics")
+@AS_JSON
+def metrics() -> None:
+    """List the metrics: names, structure, parameters.
+
+    \b
+    Example:
+      confmax metrics
+    """
+
+
+@_command("confmax.cli.score")
+@click.argument("file", type=PATH)
+@LABEL
+@click.option("--rule", type=PATH, metavar="RULE", shell_complete=rule_files,
+              help="A rule file to score beside argmax and p/prior.")  # fmt: skip
+@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
+              help="Only this metric; may be repeated.")  # fmt: skip
+@PARAM
+@table_options
+@bootstrap_options
+@AS_JSON
+def score() -> None:
+    """Score argmax, p/prior and a rule on the labels of FILE.
+
+    Without --metric, by every metric that applies. The intervals show how uncertain the values are for the population
+    that the rows come from; intervals of differences compare rules on the same rows. FILE should hold rows that the
+    rule was not tuned on.
+
+    \b
+    Example:
+      confmax score held_out.csv --label truth --rule rule.json
+      confmax score held_out.csv --label truth --rule rule.json --metric g_mean --replicates 10000
+    """
+
+
+@_command("confmax.cli.score")
+@click.argument("file", type=PATH)
+@LABEL
+@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
+              help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the "
+                   "classes.")  # fmt: skip
+@PARAM
+@click.option("--rule", "rules", type=PATH, multiple=True, metavar="RULE", shell_complete=rule_files,
+              help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
+@table_options
+@bootstrap_options
+@AS_JSON
+def compare() -> None:
+    """Tune for several metrics and evaluate every rule by each of them.
+
+    The rows of FILE are split into five folds. Each fold is decided by a rule tuned on the other four, so no rule is
+    evaluated on rows that it was tuned on. These rules are called 'for NAME'. Rules given with --rule are applied as
+    they are, so FILE should hold other rows than those they were tuned on.
+
+    \b
+    Example:
+      confmax compare validation.csv --label truth
+      confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
+      confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
+    """
+
+
+@_command("confmax.cli.tune")
+@click.argument("file", type=PATH)
+@click.option("--label", metavar="COL", shell_complete=column_names,
+              help="Column of true classes. Without it, only the probabilities are used.")  # fmt: skip
+@click.option(
+    "--metric",
+    metavar="NAME",
+    shell_complete=metric_names,
+    help="What to maximise; 'confmax metrics' lists the names.",
+)
+@PARAM
+@click.option("--costs", type=PATH, metavar="FILE.csv",
+              help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
+                   "or column of names is matched to the classes; without names the order is that of --classes. "
+                   "Further columns are further decisions, such as abstaining.")  # fmt: skip
+@table_options
+@click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
+              show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
+                                      "with an optimality guarantee), counted on the labels, or a blend of both; "
+                                      "auto: a blend if there are labels.")  # fmt: skip
+@click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
+              show_default=True, help="How the probabilities are corrected first, using the labels; auto: the kind "
+                                      "that cross-validated log loss favours. The rule applies it.")  # fmt: skip
+@click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=solver_names,
+              help="Algorithm; auto chooses by the metric.")  # fmt: skip
+@click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
+              help="Whether the rule may decide at random; auto: only if that gains more than 0.001.")  # fmt: skip
+@click.option(
+    "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
+)
+@click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
+@click.option(
+    "--seed", "random_state", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers."
+)
+@click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
+              help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
+                   "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
+                   "--label and --weight naming .npy files.")  # fmt: skip
+@rule_output
+@click.option("--report", type=OUT, metavar="PAGE.html",
+              help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
+                   "that was tuned without its fold, one of five.")  # fmt: skip
+@SECOND
+@AS_JSON
+def tune() -> None:
+    """Find the rule that maximises a metric on the rows of FILE.
+
+    FILE is a table (CSV, Parquet, NPZ, or '-' for CSV on standard input) with one row per case and one column of
+    probabilities per class, or for two classes a single one (--score). Tables larger than memory are read in parts. The
+    rule is printed; -o also writes it.
+
+    \b
+    Example:
+      confmax tune scores.csv --label truth --metric g_mean -o rule.json
+      confmax tune scores.csv --label truth --metric f1 --positive yes
+      confmax tune scores.csv --label truth --metric f1 --score p --positive yes
+      confmax tune scores.csv --label truth --metric linear --costs costs.csv
+      confmax tune 'scores/*.parquet' --label truth --metric macro_f1
+      confmax tune scores.csv --label truth --metric g_mean --report report.html
+    """
+
+
+@_command("confmax.cli.explain")
+@click.argument("rule", type=PATH, shell_complete=rule_files)
+@click.option("--proba", callback=_numbers, metavar="P,P,...",
+              help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
+@AS_JSON
+def explain() -> None:
+    """Show how RULE decides, and why it decides a row as it does.
+
+    A rule computes a score for every class from its probability, and decides the class with the largest score; ties go
+    to the last class.
+
+    \b
+    Example:
+      confmax explain rule.json
+      confmax explain rule.json --proba 0.2,0.5,0.3
+      confmax explain rule.json --json
+    """
+
+
+@_command("confmax.cli.report")
+@click.argument("rule", type=PATH, shell_complete=rule_files)
+@click.argument("file", type=PATH)
+@LABEL
+@click.option("--metric", metavar="NAME", shell_complete=metric_names,
+              help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
+@PARAM
+@SECOND
+@table_options
+@REPLICATES
+@LEVEL
+@SEED
+@click.option("-o", "--out", type=OUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
+@AS_JSON
+def report() -> None:
+    """Write an HTML page that evaluates RULE on the rows of FILE.
+
+    FILE must not hold the rows that the rule was tuned on. The page needs no network. It shows metrics with intervals
+    and paired differences, the rule in words, confusion matrices, calibration, trade-off and warnings.
+
+    \b
+    Example:
+      confmax report rule.json held_out.csv --label truth -o report.html
+      confmax report rule.json held_out.csv --label truth --second macro_f1
+    """
+
+
+@_command("confmax.cli.demo")
+@rule_output
+@AS_JSON
+def demo() -> None:
+    """Compare rules for four metrics on held-out rows.
+
+    Uses published predictions that come with confmax. Compares argmax, p/prior and tuned rules on rows that the rules
+    were not tuned on, and prints the rule for the G-mean; -o also writes it.
+
+    \b
+    Example:
+      confmax demo
+      confmax demo -o rule.json
+    """
+
+
+@confmax.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes confmax's commands in a shell.
+
+    It completes commands, options, names of metrics and solvers, rule files, and the columns of FILE. Load it in your
+    shell's start-up file:
+
+    \b
+      bash: eval "$(confmax completion bash)"    in ~/.bashrc
+      zsh:  eval "$(confmax completion zsh)"     in ~/.zshrc, after compinit
+      fish: confmax completion fish > ~/.config/fish/completions/confmax.fish
+
+    \b
+    Example:
+      confmax completion bash
+      confmax completion fish > ~/.config/fish/completions/confmax.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    # not the class's own: bash's also asks which bash there is here, which need not be the one that reads this
+    click.echo(ShellComplete.source(kind(confmax, {}, "confmax", VARIABLE)).strip())

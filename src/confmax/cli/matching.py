@@ -1,0 +1,94 @@
+"""What goes together: the rows of a file, a rule and a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from confmax.cli import app
+from confmax.cli.columns import FileRows, TableOptions, read_rows
+from confmax.cli.tables import read_frame
+from confmax.cli.texts import joined
+from confmax.confusion import MAX_MATRIX_CLASSES
+from confmax.evaluate.applicable import named
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned, or_its_name
+from confmax.rule import DecisionRule
+
+
+def not_applicable(metric: Metric, rows: FileRows) -> str:
+    """Return why a metric has no value on these rows, nothing if it has."""
+    K = len(rows.classes)
+    if metric.binary and K != 2:
+        of_one = f"; for one class write {metric.name}[NAME]" if metric.one_class else ""
+        return f"for two classes; the file has {K}{of_one}"
+    if metric.statistics == "matrix" and K > MAX_MATRIX_CLASSES:
+        return f"the confusion matrix of {K} classes is too large"
+    if rows.order_known or not metric.ordered:
+        return ""
+    positive = ", or name the positive class with --positive" if K == 2 else ""
+    return f"the order of the classes is not known; give it with --classes{positive}"
+
+
+def check_applies(metric: Metric, rows: FileRows) -> None:
+    """Refuse a metric that was asked for by name and has no value on these rows."""
+    K = len(rows.classes)
+    if metric.binary:
+        metric.check_table(K, K)  # with more classes no order helps
+    why = not_applicable(metric, rows)
+    if why and "order" in why:
+        positive = " (the negative first), or the positive one with --positive" if K == 2 else ""
+        raise ValueError(
+            f"{metric.name} depends on the order of the classes, and the order of {joined(rows.classes)} is not known; "
+            f"give the order with --classes{positive}{or_its_name(metric, rows.classes)}"
+        )
+    if why:
+        raise ValueError(f"{metric.name} does not apply: {why}")
+
+
+def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> FileRows:
+    """Return the rows of a file, matched to the classes of a rule if there is one; the notes on them are printed."""
+    # whose probability a single column of scores is may be known from what the rule was tuned for
+    known = () if rule is None else (rule.class_names[: rule.n_classes], positive_of(rule))
+    rows = read_rows(read_frame(file, options.sep), options, *known)
+    app.warn(*rows.notes)
+    return rows
+
+
+def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
+    """Return the rule with its classes in this order, further decisions behind them."""
+    return rule.reordered((*classes, *rule.class_names[rule.n_classes :]))
+
+
+def positive_of(rule: DecisionRule) -> Any:
+    """Return the positive class of a rule of two classes, None where its metric has none.
+
+    Of a metric that names its class, such as ``f1[yes]``, it is this class.
+    """
+    own = rule.class_names[: rule.n_classes]
+    metric = tuned_metric(rule, own)
+    # without places the last of two classes is the positive one, as for scikit-learn
+    if metric is None or len(own) != 2 or not (metric.binary or metric.one_class):
+        return None
+    return own[(metric.classes or (0, 1))[-1]]
+
+
+def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
+    """Return the metric that a rule was tuned for, over its classes in this order; None where its file does not say."""
+    own = rule.class_names[: rule.n_classes]
+    # a rule file holds its metric as text; one by a function of the user's own is not known here
+    metric = named(rule.metric)
+    try:
+        metric = metric and aligned(metric, own)
+    except ValueError:  # a rule whose classes were renamed
+        return None
+    if metric is None or metric.classes is None:
+        return metric
+    # text of a file may name places that the rule does not have
+    if max(metric.classes) >= len(own):
+        return None
+    places = tuple(list(classes).index(own[k]) for k in metric.classes)
+    in_order = metric.label is None and places == tuple(range(len(own)))
+    return replace(metric, classes=None if in_order else places)

@@ -1,0 +1,96 @@
+"""Where results go, and where rules come from: what is refused before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from confmax.places import check_place, is_stdout, replaces, same_place, write_whole
+from confmax.rule import DecisionRule
+
+
+def one_result(as_json: bool, *outputs: Path | None) -> None:
+    """Refuse two results on standard output."""
+    count = as_json + sum(out is not None and is_stdout(out) for out in outputs)
+    if count > 1:
+        raise click.UsageError(
+            "two results cannot both go to standard output; name a file for one, or leave --json out"
+        )
+
+
+def check_output(out: Path, as_json: bool, *given: Path) -> None:
+    """Refuse, before any work is done, a place that cannot be written, and one of the files that are read."""
+    check_place(out)
+    one_result(as_json, out)
+    refuse_same(out, *given)
+
+
+def refuse_same(path: Path, *given: Path, option: str = "-o") -> None:
+    """Refuse to write to one of the files that are read, under whatever name; ``option`` names the output."""
+    if path.exists() and any(read.exists() and same_place(path, read) for read in given):
+        raise ValueError(f"{option} {path} is the input file; choose another name for the output")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in one sentence why ``path`` could not be written."""
+    try:
+        yield
+    except OSError as error:
+        # an error of another file is not of this writing
+        if error.filename != str(path):
+            raise
+        raise ValueError(f"{path} cannot be written ({error.strerror}); choose another place") from None
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a result to where an option says.
+
+    Raises
+    ------
+    ValueError
+        If that fails, with the path.
+    """
+    with writing(path):
+        write_whole(path, data)
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def load_rule(path: Path) -> DecisionRule:
+    """Return the rule of a file; a missing one is refused with the way to make one."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
+    if not path.exists():
+        raise ValueError(f"there is no rule file {path}; 'confmax tune -o' writes one")
+    return DecisionRule.load(path)
+
+
+def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:
+    """Refuse a place that no rule can be written to, or where it would replace something else, such as what is read."""
+    if out is None:
+        if force:
+            raise click.UsageError("--force says that -o may replace a file; give -o too")
+        return
+    refuse_same(out, *given)
+    check_place(out)
+    if force or not replaces(out):
+        return
+    try:
+        DecisionRule.load(out)
+    except (OSError, ValueError):
+        raise ValueError(f"{out} is not a rule file, so it is not replaced; choose another name with -o, or replace it "
+                         f"with --force") from None  # fmt: skip
+
+
+def save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
+    """Write the rule if ``out`` says where; return that as documents hold it."""
+    if out is None:
+        return None
+    check_rule_output(out, force)  # tuning may have taken hours
+    write_file(out, rule.to_json().encode())
+    return str(out)

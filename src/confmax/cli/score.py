@@ -1,0 +1,369 @@
+"""`confmax score` and `confmax compare`: rules judged on the labels of a file.
+
+`score` takes a rule as it is, so the rows should be others than those that it was tuned on. `compare` tunes a rule for
+each of several metrics and evaluates it on rows that it was not tuned on: five folds by the content of the rows, each
+decided by the rule tuned on the other four. So every row has one decision per metric, all are counted on the same rows,
+and the bootstrap compares them in pairs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from confmax import metrics as catalogue
+from confmax.calibration.column_order import doubt_of_order
+from confmax.cli import app
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
+from confmax.cli.matching import check_applies, not_applicable, over, positive_of, rows_for, tuned_metric
+from confmax.cli.outputs import load_rule
+from confmax.cli.show import Bar, Document, Page, between, key_of, number, print_document, show_source, source_document
+from confmax.cli.texts import joined
+from confmax.evaluate import Score, uncertainty
+from confmax.evaluate.evidence import pooled
+from confmax.evaluate.uncertainty import check_bootstrap, doubts, plain_rules
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned
+from confmax.rule import DecisionRule
+from confmax.solution import maximize
+from confmax.tables import MemoryTable, make_table
+from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
+
+N_FOLDS = 5
+SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
+OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
+
+
+def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[Metric], dict[str, Any]]:
+    """Take the metrics and the settings of the bootstrap out of a command's options."""
+    names, params = options.pop("names"), options.pop("params")
+    # which of several metrics a parameter is for cannot be told
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    if "linear" in names:
+        command = click.get_current_context().info_name
+        raise ValueError(f"{command} has no table of costs for linear; confmax tune --costs shows its values")
+    settings = {key: options.pop(key) for key in ("n_replicates", "level", "stratified", "seed")}
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    return [catalogue.get(name, **params) for name in names], settings
+
+
+def judged_table(rows: FileRows) -> MemoryTable:
+    """Return labelled rows as a table; classes without rows, and columns that seem to be in another order, are told."""
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
+    absent = [name for name, weight in zip(rows.classes, table.label_weight(), strict=True) if not weight]
+    if absent:
+        app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
+    doubt = doubt_of_order(table, calibrated=0.0)
+    if doubt:
+        app.warn(doubt)
+    return table
+
+
+# --- rules as they are -----------------------------------------------------------------------------------------------
+
+
+def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
+    """Run `confmax score`."""
+    chosen, settings = metrics_and_bootstrap(more)
+    loaded = None if rule is None else load_rule(rule)
+    rows = rows_for(loaded, file, TableOptions(**more))
+    print_document(score_rows(rows, chosen, loaded, **settings), as_json, _show)
+
+
+def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | None, **settings: Any) -> Document:
+    """Return the ``wanted`` metrics, else all that apply, of argmax, p/prior and a rule on a file's labels.
+
+    ``settings`` are those of the bootstrap, as `uncertainty.compare` takes them.
+    """
+    rules, tuned_for = {}, None
+    if rule is not None:
+        positive = positive_of(rule)
+        if positive is not None and not rows.options.classes and not rows.options.positive:
+            # metrics of two classes take the last one as the positive one
+            rows = rows.in_order(tuple(sorted(rows.classes, key=lambda name: name == positive)))
+        tuned_for = tuned_metric(rule, rows.classes)
+        # who tuned a rule for a metric of ordered classes has said what the order is
+        ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
+        rows = replace(rows, order_known=rows.order_known or ordered)
+        rules["rule"] = over(rule, rows.classes)
+    used, skipped = _aligned(wanted, rows), []
+    if not wanted:
+        # with their default beta f_beta and macro_f_beta are f1 and macro_f1
+        every = [catalogue.get(name) for name in catalogue.names() if name not in ("linear", "f_beta", "macro_f_beta")]
+        if tuned_for is not None:
+            every = [tuned_for, *(metric for metric in every if not is_same(metric, tuned_for, len(rows.classes)))]
+        skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
+        used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
+    scores = _scores(judged_table(rows), used, rules, **settings)
+    return {
+        **source_document(rows),
+        "tuned_for": rule and rule.metric,
+        "values": [_scored(scores, name) for name in scores.metrics],
+        "skipped": skipped,
+        "intervals": bootstrap_document(scores),
+    }
+
+
+def _aligned(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
+    """Return the metrics that were asked for, by name, for the classes of a file; refuse those that do not apply."""
+    found = [aligned(metric, rows.classes) for metric in wanted]
+    for metric in found:
+        check_applies(metric, rows)
+    return {repr(metric): metric for metric in found}
+
+
+def _scores(table: MemoryTable, used: Mapping[str, Metric], rules: Mapping[str, Any], **settings: Any) -> Score:
+    """Return values of argmax, p/prior and further rules; what makes them doubtful is printed."""
+    scores = uncertainty.compare(table, used, {**plain_rules(table), **rules}, **settings)
+    app.warn(*doubts(scores, used, undefined=False))
+    return scores
+
+
+def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
+    """Return whether a metric of the catalogue is the one that a rule was tuned for, which may name its class."""
+    of_last = tuned_for.classes is None or (n_classes == 2 and tuned_for.classes[-1] == 1)
+    same = (metric.name, metric.params, metric.structure) == (tuned_for.name, tuned_for.params, tuned_for.structure)
+    return same and of_last
+
+
+def _scored(scores: Score, metric: str) -> Document:
+    """Return a metric's value for every rule; with replicates also intervals, and differences between rules."""
+    document: Document = {"metric": metric}
+    intervals, differences = {}, {}
+    for name, entry in scores.to_dict()["metrics"][metric].items():
+        document[key_of(name)] = entry["value"]
+        intervals[key_of(name)] = [entry["low"], entry["high"]]
+        differences[key_of(name)] = {key_of(base): minus for base, minus in entry["minus"].items()}
+    return {**document, "intervals": intervals, "differences": differences} if scores.n_replicates else document
+
+
+def bootstrap_document(scores: Score) -> Document | None:
+    """Return what the intervals are."""
+    if not scores.n_replicates:
+        return None
+    return {
+        "method": scores.method,
+        "level": scores.level,
+        "replicates": scores.n_replicates,
+        "stratified": scores.stratified,
+        "absent": {str(name): share for name, share in scores.absent.items()},
+    }
+
+
+def _show(page: Page, document: Document) -> None:
+    """Print the metrics of every rule."""
+    show_source(page, document)
+    if document["tuned_for"] is not None:
+        page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}"})
+    page.say()
+    names = ["argmax", "p/prior", *(["rule"] if document["tuned_for"] is not None else [])]
+    keys = [key_of(name) for name in names]
+    body = [[row["metric"], *(number(row[key]) for key in keys)] for row in document["values"]]
+    about = document["intervals"]
+    heads = ["metric", *names]
+    if about is not None:
+        for line, row in zip(body, document["values"], strict=True):
+            line[1:] = [between(row[key], *row["intervals"][key]) for key in keys]
+            minus = row["differences"][keys[-1]]["argmax"]
+            line.append(between(minus["value"], minus["low"], minus["high"], sign="+"))
+            line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
+        heads += [f"{names[-1]} - argmax", "better"]
+    page.table(heads, body, best=3)
+    page.say("", "p/prior uses the class sizes of these rows.")
+    if about is not None:
+        page.say(
+            f"In brackets: {about['method']}, the same resamples for all rules.",
+            "better: share of the replicates in which the difference is positive.",
+        )
+    if any("-" in row for row in body):
+        page.say("-: not finite, or undefined for a rule with more decisions than classes.")
+    reasons: dict[str, list[str]] = {}
+    for entry in document["skipped"]:
+        # reasons that differ in the metric's name only are one
+        reasons.setdefault(entry["why"].replace(f"{entry['metric']}[", "["), []).append(entry["metric"])
+    for why, left_out in reasons.items():
+        page.say(f"Left out: {', '.join(left_out)} ({why.replace('[', f'{left_out[0]}[')}).")
+
+
+# --- rules that are tuned on the other folds -------------------------------------------------------------------------
+
+
+def compare(file: Path, as_json: bool, **more: Any) -> None:
+    """Run `confmax compare`."""
+    wanted, settings = metrics_and_bootstrap(more)
+    paths = more.pop("rules")
+    if len(set(paths)) < len(paths):
+        raise click.UsageError("--rule names a file twice; name each rule once")
+    rules = {str(path): load_rule(path) for path in paths}
+    rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
+    with Bar("comparing", "rules") as bar:
+        document = comparison(rows, wanted, rules, bar.update, **settings)
+    print_document(document, as_json, _show_comparison)
+
+
+def comparison(
+    rows: FileRows,
+    wanted: Sequence[Metric],
+    rules: Mapping[str, DecisionRule],
+    progress: Callable[[int, int], Any],
+    **settings: Any,
+) -> Document:
+    """Return every rule's value by every metric, on rows that it was not tuned on.
+
+    Parameters
+    ----------
+    rows : FileRows
+        The labelled rows.
+    wanted : sequence of Metric
+        Metrics to tune for; none for those that suit the classes.
+    rules : mapping
+        Further rules, by the names of their files.
+    progress : callable
+        Takes the number of rules that were tuned, and of all.
+    **settings
+        Of the bootstrap, as `uncertainty.compare` takes them.
+    """
+    chosen = _chosen(wanted, rows)
+    evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
+    table = judged_table(rows)  # every rule is tuned on calibrated probabilities
+    counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
+    if rare:
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
+    cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress)
+    tuned_for = {name: name.removeprefix("for ") for name in cross_fitted}
+    given = {}
+    for path, rule in rules.items():
+        own = rule.class_names[: rule.n_classes]
+        if set(own) != set(rows.classes):
+            raise ValueError(
+                f"the rule {path} decides between {joined(own)} and the classes here are {joined(rows.classes)}; "
+                f"compare rules of the same classes"
+            )
+        given[path], tuned_for[path] = over(rule, rows.classes), rule.metric
+    scores = _scores(table, evaluated, {**cross_fitted, **given}, **settings)
+    return {
+        **source_document(rows),
+        "folds": N_FOLDS,
+        "metrics": list(scores.metrics),
+        "rules": [
+            {
+                "rule": name,
+                "tuned_for": tuned_for.get(name),
+                "cross_fitted": name in cross_fitted,
+                **_values_of_rule(scores, name),
+            }
+            for name in scores.rules
+        ],
+        "best": _best(scores),
+        "intervals": bootstrap_document(scores),
+    }
+
+
+def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
+    return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
+
+
+def _chosen(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
+    """Return the metrics to tune for."""
+    if not wanted:
+        return _applicable(map(catalogue.get, OF_TWO if len(rows.classes) == 2 else SEVERAL), rows)
+    chosen = _aligned(wanted, rows)
+    if len(chosen) < len(wanted):
+        raise ValueError("--metric names a metric twice; name each once")
+    return chosen
+
+
+def _cross_fitted(
+    table: MemoryTable, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any]
+) -> dict[str, Any]:
+    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
+    folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
+    assert labels is not None
+    decided: dict[str, Any] = {}
+    done = itertools.count()
+    for name, metric in chosen.items():
+
+        def fit(part: Any, metric: Metric = metric) -> DecisionRule:
+            progress(next(done), N_FOLDS * len(chosen))
+            weight = None if rows.weight is None else rows.weight[~part]
+            return maximize(
+                metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
+                random_state=seed,
+            ).rule  # fmt: skip
+
+        try:
+            rules = [rule for _, rule in cross_fit(quietly(fit), masks(folds))]
+        except ValueError as error:
+            raise ValueError(
+                f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
+            ) from None
+        decided[f"for {name}"] = pooled(rules, table, folds)
+    return decided
+
+
+def _values_of_rule(scores: Score, rule: str) -> Document:
+    """Return one rule's values by metric, with replicates also intervals, and differences to argmax."""
+    entries = {metric: rules[rule] for metric, rules in scores.to_dict()["metrics"].items()}
+    document: Document = {"values": {metric: entry["value"] for metric, entry in entries.items()}}
+    if scores.n_replicates:
+        document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if rule != "argmax":
+        document["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
+    return document
+
+
+def _best(scores: Score) -> dict[str, list[str]]:
+    """Return the rules with the largest value, by metric."""
+    best = {}
+    for metric, values in zip(scores.metrics, scores.values, strict=True):
+        # nothing equals NaN: where no value is finite, no rule is the best
+        top = max(values[np.isfinite(values)], default=np.nan)
+        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
+    return best
+
+
+def _show_comparison(page: Page, document: Document) -> None:
+    show_source(page, document)
+    names = document["metrics"]
+    page.say("", "Values; * is the best of its column", style="bold")
+    page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
+    intervals = document["intervals"]
+    if intervals is not None:
+        page.say("", "Difference to argmax, with its interval", style="bold")
+        others = [row for row in document["rules"] if "minus_argmax" in row]
+        page.table(["rule", *names], [[row["rule"], *_differences(row)] for row in others])
+    page.say(
+        "",
+        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
+        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows.",
+    )
+    if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
+        page.say(
+            "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
+            "optimistic."
+        )
+    if any(value is None for row in document["rules"] for value in row["values"].values()):
+        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
+    if intervals is not None:
+        page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
+    again = app.command_line(click.get_current_context(), "confmax tune", ("file", *TABLE_OPTIONS))
+    page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
+
+
+def _values(row: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
+    return [number(value) + ("*" if row["rule"] in best[metric] else " ") for metric, value in row["values"].items()]
+
+
+def _differences(row: Document) -> list[str]:
+    return [
+        "-" if minus["value"] is None else f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"
+        for minus in row["minus_argmax"].values()
+    ]
