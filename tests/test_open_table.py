@@ -30,9 +30,16 @@ def write(folder, P, y=None, w=None, *, size=100, files=1, name="t", **more):
     return str(folder / f"{name}*.parquet")
 
 
+def parts_of(monkeypatch, rows):
+    """Let row groups of this table be read together if they begin in the same so many rows."""
+    monkeypatch.setattr("confmax.tables.partitioned.files.PART_CELLS", 3 * rows)
+
+
+@pytest.mark.parametrize("together", [1, 64, 1 << 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("size", "files"), [(5, 1), (7, 1), (100, 3), (10_000, 2)])
-def test_row_groups_of_any_size_give_the_same_statistics(tmp_path, size, files, dtype):
+def test_row_groups_of_any_size_give_the_same_statistics(tmp_path, monkeypatch, size, files, dtype, together):
+    parts_of(monkeypatch, together)
     P, y, w = labelled(500, 3, dtype=dtype)
     gains = confmax.confusion.Gains.reduced(np.random.default_rng(0).random((2, 3)) + 0.5)
     opened = confmax.open_table(write(tmp_path, P, y, w, size=size, files=files), label="truth", weight="w")
@@ -95,7 +102,8 @@ def test_mapped_arrays(tmp_path, monkeypatch):
     np.testing.assert_array_equal(whole.rule.predict(opened), whole.rule.predict(P))
 
 
-def test_rows_are_told_while_they_are_read(tmp_path):
+def test_rows_are_told_while_they_are_read(tmp_path, monkeypatch):
+    parts_of(monkeypatch, 100)
     heard = []
     P, y, _ = labelled(500, 3)
     opened = confmax.open_table(
@@ -104,6 +112,47 @@ def test_rows_are_told_while_they_are_read(tmp_path):
     confmax.maximize("g_mean", opened, **SETTINGS)
     assert heard[:5] == [(100, 500), (200, 500), (300, 500), (400, 500), (500, 500)]
     assert len(heard) % 5 == 0 and len(heard) > 5
+    heard.clear()
+    parts_of(monkeypatch, 200)
+    make_table(opened)
+    assert heard == [(200, 500), (400, 500), (500, 500)]
+
+
+def test_small_row_groups_are_read_together(tmp_path, monkeypatch):
+    """The number of reads follows from the rows, not from the row groups; a large row group is a part of its own."""
+    P, y, _ = labelled(3000, 3)
+    opened = confmax.open_table(write(tmp_path, P, y, size=3, files=2), label="truth")
+    assert len(opened.pieces) == 1000
+    oracle, reads = make_oracle(make_table(opened), "labels"), []
+    read = pq.ParquetFile.read_row_groups
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", lambda self, groups, **more: (
+        reads.append(len(groups)), read(self, groups, **more))[1])  # fmt: skip
+    gains = confmax.confusion.Gains.reduced(np.random.default_rng(0).random((2, 3)))
+    expected = oracle.maximize(gains, matrix=True)
+    assert reads == [500, 500]
+    for rows, counts in ((601, [201, 200, 99] * 2), (2, [1] * 1000)):
+        parts_of(monkeypatch, rows)
+        reads.clear()
+        found = oracle.maximize(gains, matrix=True)
+        assert reads == counts
+        np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-12, atol=1e-15)
+
+
+def table_of(P, names):
+    """Return an Arrow table whose dictionary of labels has the order in which they come."""
+    return pa.table({**dict(zip(NAMES, P.T, strict=True)), "truth": pa.array(names).dictionary_encode()})
+
+
+def test_row_groups_of_other_dictionaries_are_read_together(tmp_path):
+    P, y, _ = labelled(600, 3)
+    names = np.array(NAMES)[y]
+    with pq.ParquetWriter(tmp_path / "t.parquet", table_of(P, names).schema) as writer:
+        for low in range(0, 600, 50):
+            writer.write_table(table_of(P[low : low + 50], names[low : low + 50]))
+    opened = confmax.open_table(tmp_path / "t.parquet", label="truth")
+    found = make_oracle(make_table(opened), "labels").maximize(confmax.confusion.Gains.reduced([1.0, 2.0, 0.5]))
+    whole = make_oracle(make_table(P, y), "labels").maximize(confmax.confusion.Gains.reduced([1.0, 2.0, 0.5]))
+    np.testing.assert_allclose(found.diagonal, whole.diagonal, rtol=1e-12)
 
 
 def test_no_thread_is_left_when_a_run_ends_early(tmp_path):
@@ -117,12 +166,17 @@ def test_no_thread_is_left_when_a_run_ends_early(tmp_path):
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_bad_row_is_named_with_its_row_group(tmp_path):
+@pytest.mark.parametrize("together", [100, 200, 1 << 20])
+def test_a_bad_row_is_named_with_its_row_group(tmp_path, monkeypatch, together):
+    parts_of(monkeypatch, together)
     P, y, w = labelled(500, 3)
-    P[317, 1] = np.nan
+    P[317] = 7.0
+    P[400, 1] = np.nan  # the check of all rows at once finds this one first
     opened = confmax.open_table(write(tmp_path, P, y, w), label="truth", weight="w")
-    with pytest.raises(ValueError, match=r"row group 3 of .*t0\.parquet: row 17, column 1 of proba is not a finite"):
+    with pytest.raises(ValueError, match=r"^row group 3 of .*t0\.parquet: row 17 of proba sums to 21"):
         confmax.maximize("g_mean", opened)
+    with pytest.raises(ValueError, match=r"^row group 0 of .*t0\.parquet: proba has 3 columns and the rule has 2 cl"):
+        confmax.DecisionRule.from_weights([1, 1]).predict(opened)
 
 
 def test_missing_values_are_named(tmp_path):
@@ -148,9 +202,12 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, part):
         confmax.open_table(pattern, label="truth")
 
 
-def test_damage_inside_a_file_is_refused_by_row_group(tmp_path):
-    """The footer is whole, a page is not."""
+@pytest.mark.parametrize("bad", [None, 500, 1500, 2500])
+def test_damage_inside_a_file_is_refused_by_row_group(tmp_path, bad):
+    """The footer is whole, a page is not; a bad row is named instead if it comes before the damage."""
     P, y, _ = labelled(3000, 3)
+    if bad is not None:
+        P[bad] = 7.0
     pattern = write(tmp_path, P, y, size=1000, compression="ZSTD")
     path = tmp_path / "t0.parquet"
     data = bytearray(path.read_bytes())
@@ -160,7 +217,8 @@ def test_damage_inside_a_file_is_refused_by_row_group(tmp_path):
         group.column(0).total_compressed_size // 2
     )
     path.write_bytes(bytes(data))
-    with pytest.raises(ValueError, match=r"row group 1 of .*t0\.parquet is damaged"):
+    sentence = r"row group 0 of .*t0\.parquet: row 500" if bad == 500 else r"row group 1 of .*t0\.parquet is damaged"
+    with pytest.raises(ValueError, match=sentence):
         confmax.maximize("g_mean", confmax.open_table(pattern, label="truth"))
 
 
@@ -195,6 +253,7 @@ def test_any_array_that_changes_after_opening_is_refused(tmp_path, which):
 
 
 def test_a_footer_is_read_once_in_a_pass(tmp_path, monkeypatch):
+    parts_of(monkeypatch, 100)
     P, y, _ = labelled(600, 3)
     opened = confmax.open_table(write(tmp_path, P, y, files=2), label="truth")
     table, given = make_table(opened), []

@@ -1,7 +1,8 @@
-"""Tables in files that need not fit into memory: Parquet files, row group by row group, and memory-mapped arrays.
+"""Tables in files that need not fit into memory: Parquet files, some row groups at a time, and memory-mapped arrays.
 
-One thread reads ahead while the part before is scanned, so that about three row groups are in memory at a time,
-whatever the size of the table. `open_table` checks names and types; the rows are checked in every pass that reads them.
+One thread reads ahead while the part before is scanned, so that about three parts are in memory at a time, whatever the
+size of the table. A part is one row group, or several small ones of the same file. `open_table` checks names and types;
+the rows are checked in every pass that reads them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from confmax.tables.labels import Coded
 from confmax.tables.partitioned.table import Heard, Part, naming
 
 TURNED_ROWS = 1 << 12
+# Row groups that begin within so many probabilities are read together. A part costs about a millisecond of its own, as
+# long as the scan of a tenth of these; larger parts would only take more memory.
+PART_CELLS = 1 << 20
 
 T = TypeVar("T")
 
@@ -119,13 +123,22 @@ class FileSource:
             ahead = reader.submit(next, found, None)
             while (read_now := ahead.result()) is not None:
                 ahead = reader.submit(next, found, None)
-                piece, part = read_now
-                if not isinstance(part, Part):
-                    # the row group becomes a part only now: until here the part before it was in use, whose memory it
-                    # takes
-                    part = _part_of_group(self, piece, part, held=held, labels_only=labels_only)
-                yield work(part if self.step is None else self.step(part))
-                done += piece.stop - piece.start
+                (pieces, part), refused = read_now, None
+                try:
+                    if not isinstance(part, Part):
+                        # the row groups become a part only now: until here the part before it was in use, whose memory
+                        # it takes
+                        part = _part_of(self, pieces, part, held=held, labels_only=labels_only)
+                    result = work(part if self.step is None else self.step(part))
+                except ValueError as error:
+                    refused = error
+                if refused is not None:
+                    # each row group is read again alone, so that the sentence names the first bad one
+                    for piece in pieces if len(pieces) > 1 else ():
+                        list(replace(self, pieces=(piece,), progress=None).run(work, labels_only=labels_only))
+                    raise refused
+                yield result
+                done += pieces[-1].stop - pieces[0].start
                 if self.progress is not None and not labels_only:
                     self.progress(done, self.n_rows)
 
@@ -141,56 +154,60 @@ def parquet_file(path: Path | str, footer: Any = None) -> Any:
         raise ValueError(f"{path} is a damaged Parquet file: {short(error)}; write it again") from None
 
 
-def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Piece, Any]]:
-    """Yield the Arrow table of each row group."""
+def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Sequence[Piece], Any]]:
+    """Yield the row groups of each part, and their Arrow table."""
     import pyarrow as pa
 
     names = [source.label] if labels_only else [*source.columns, source.weight, source.label]
     # a column that is named twice is read once
     columns = list(dict.fromkeys(name for name in names if name is not None))
-    for path, pieces in groupby(source.pieces, lambda piece: piece.path):
-        footer = None
-        for piece in pieces:
-            piece.refuse_changed()
-            # a file is opened for each row group, so that no more of it stays mapped; its footer is read once
-            with parquet_file(path, footer) as file:
-                footer = file.metadata
-                try:
-                    table = file.read_row_group(piece.group, columns=columns)
-                except (pa.ArrowException, OSError) as error:
-                    raise ValueError(f"{piece} is damaged: {short(error)}; write the file again") from None
-            yield piece, table
+    footers, most = dict[str, Any](), max(1, PART_CELLS // source.n_classes)
+    for (path, _), together in groupby(source.pieces, lambda piece: (piece.path, piece.start // most)):
+        pieces = list(together)
+        pieces[0].refuse_changed()
+        # a file is opened for each part, so that no more of it stays mapped; its footer is read once
+        with parquet_file(path, footers.get(path)) as file:
+            footers = {path: file.metadata}
+            try:
+                table = file.read_row_groups([piece.group for piece in pieces], columns=columns)
+            except (pa.ArrowException, OSError) as error:
+                # raised when it is this part's turn: a bad row before it is named first
+                table = ValueError(f"{pieces[0]} is damaged: {short(error)}; write the file again")
+        yield pieces, table
 
 
-def _part_of_group(
-    source: FileSource, piece: Piece, table: Any, *, held: dict[str, NDArray[Any]], labels_only: bool = False
+def _part_of(
+    source: FileSource, pieces: Sequence[Piece], table: Any, *, held: dict[str, NDArray[Any]], labels_only: bool = False
 ) -> Part:
-    """Return what was read of a row group as arrays; the probabilities take the place of the part before."""
+    """Return what was read of row groups as arrays; the probabilities take the place of the part before."""
+    if isinstance(table, ValueError):
+        raise table
+    place = str(pieces[0]) if len(pieces) == 1 else f"{pieces[0]} to {pieces[-1]}"
     labels = None if source.label is None else labels_of(table.column(source.label))
     if labels_only:
-        return Part(None, labels, None, str(piece))
-    weight = None if source.weight is None else _numbers(table.column(source.weight), piece, source.weight)
-    arrays = [_numbers(table.column(name), piece, name) for name in source.columns]
+        return Part(None, labels, None, place)
+    weight = None if source.weight is None else _numbers(table.column(source.weight), place, source.weight)
+    arrays = [_numbers(table.column(name), place, name) for name in source.columns]
     proba = arrays[0]
     if proba.ndim == 1:
         proba = _turned(arrays, source.order, held)
     elif source.order is not None:
         proba = np.ascontiguousarray(proba[:, source.order])
-    return Part(proba, labels, weight, str(piece))
+    return Part(proba, labels, weight, place)
 
 
-def _numbers(column: Any, piece: Piece, name: str) -> NDArray[Any]:
+def _numbers(column: Any, place: str, name: str) -> NDArray[Any]:
     """Return a column as an array (n,), or (n, K) if it holds lists of K numbers; a missing value is NaN."""
     import pyarrow as pa
 
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if is_list(chunk.type):
-        with naming(f"{piece}: column {name!r}"):
+        with naming(f"{place}: column {name!r}"):
             return array_of_lists(chunk)
     if pa.types.is_decimal(chunk.type):
         chunk = chunk.cast(pa.float64(), safe=False)
     if not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type) or pa.types.is_null(chunk.type)):
-        raise ValueError(f"{piece}: column {name!r} holds {chunk.type}, not numbers; choose other columns")
+        raise ValueError(f"{place}: column {name!r} holds {chunk.type}, not numbers; choose other columns")
     return np.asarray(chunk.to_numpy(zero_copy_only=False))
 
 
@@ -272,7 +289,7 @@ def labels_of(column: Any) -> Any:
     return Coded(values, index)
 
 
-def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Piece, Part]]:
+def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Sequence[Piece], Part]]:
     """Yield the parts of a memory-mapped array, copied into memory."""
     for piece in source.pieces:
         piece.refuse_changed()
@@ -280,14 +297,14 @@ def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[
         labels = None if source.label is None else np.array(map_array(source.label)[rows])
         weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[rows])
         proba = None if labels_only else np.array(map_array(piece.path)[rows])
-        yield piece, Part(proba, labels, weight, str(piece))
+        yield (piece,), Part(proba, labels, weight, str(piece))
 
 
 def width_of_lists(source: FileSource) -> int:
     """Return how many probabilities each row of the one column of a source holds, by its first row group."""
-    alone = replace(source, label=None, weight=None)
-    piece, table = next(_row_groups(alone))
-    return int(np.shape(_part_of_group(alone, piece, table, held={}).proba)[1])
+    alone = replace(source, label=None, weight=None, pieces=source.pieces[:1])
+    pieces, table = next(_row_groups(alone))
+    return int(np.shape(_part_of(alone, pieces, table, held={}).proba)[1])
 
 
 def map_array(path: str) -> NDArray[Any]:

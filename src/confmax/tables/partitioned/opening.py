@@ -66,7 +66,8 @@ def open_table(
     -----
     A run reads the probabilities once to check them, once per pass, and once more if they are calibrated. The
     calibration is fitted on a sample of 4 million entries; the solver starts from the solution on this sample. Row
-    groups of about a million rows are a good size, as three of them are in memory at a time.
+    groups of about a million rows are a good size, as three of them are in memory at a time. Small row groups of one
+    file are read together, up to a million probabilities.
 
     Examples
     --------
