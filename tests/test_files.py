@@ -14,6 +14,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("click")
 pytest.importorskip("rich")
+csvs = importlib.import_module("confmax.cli.csvs")
 tables = importlib.import_module("confmax.cli.tables")
 columns = importlib.import_module("confmax.cli.columns")
 tune = importlib.import_module("confmax.cli.tune")
@@ -353,3 +354,31 @@ def test_bad_costs(tmp_path, text, message):
 def test_costs_are_csv(tmp_path):
     with pytest.raises(ValueError, match=r"does not end in \.csv"):
         read_cells(write(tmp_path, "0,1\n", "costs.npz"))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(["a", "", "é", "long name", "名"]),
+        np.array([], dtype="U3"),
+        np.array([3, -1, 2**62]),
+        np.arange(6, dtype=np.int32)[::2],
+        np.array([0.1, np.nan, -np.inf]),
+        np.array([1.5, 2.5], dtype=np.float32),
+        np.array([True, False]),
+    ],
+)
+def test_columns_and_arrays_are_converted_as_pyarrow_does(array):
+    column = csvs.as_column(array)
+    assert column.type == pa.array(array).type and repr(column.to_pylist()) == repr(array.tolist())
+    column.validate(full=True)
+    if array.dtype.kind in "if":
+        parts = pa.chunked_array([column.slice(1), column.slice(0, 0), column])
+        for part in (column, parts, parts.slice(1, 3), parts.slice(0, 0), pa.chunked_array([], column.type)):
+            found = csvs.as_array(part)
+            assert found.dtype == array.dtype
+            np.testing.assert_array_equal(found, part.to_numpy(zero_copy_only=False))
+
+
+def test_an_empty_cell_of_a_typed_column_is_no_number():
+    np.testing.assert_array_equal(csvs.as_array(pa.chunked_array([[1.5, None]])), [1.5, np.nan])

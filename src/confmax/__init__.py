@@ -18,24 +18,9 @@ if TYPE_CHECKING:
     from confmax.tables import open_table
 
 __all__ = [
-    "DecisionRule",
-    "FixedRuleClassifier",
-    "MetricClassifierCV",
-    "Score",
-    "Solution",
-    "__version__",
-    "calibration",
-    "checks",
-    "maximize",
-    "metrics",
-    "open_table",
-    "optimize",
-    "plotting",
-    "populations",
-    "report",
-    "score",
-    "theory",
-]
+    "DecisionRule", "FixedRuleClassifier", "MetricClassifierCV", "Score", "Solution", "__version__", "calibration",
+    "checks", "maximize", "metrics", "open_table", "optimize", "plotting", "populations", "report", "score", "theory",
+]  # fmt: skip
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
 _NAMES = {

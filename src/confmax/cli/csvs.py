@@ -21,17 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from confmax.cli.cells import (
-    COMMA,
-    POINT,
-    SEPARATORS,
-    Source,
-    check_encoding,
-    check_quotes,
-    first_cells,
-    is_number,
-    sniffed,
-)
+from confmax.cli import cells
+from confmax.cli.cells import COMMA, POINT, SEPARATORS, Source, check_encoding, first_cells, is_number, sniffed
 from confmax.tables.columns import first_repeated
 from confmax.tables.partitioned.files import short
 
@@ -65,7 +56,7 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
         If it is no well-formed CSV, has no column names or repeats one, has no rows, or may be separated by two marks.
     """
     # these checks say what is wrong; pyarrow's own message would only name a row
-    check_quotes(source)
+    cells.check_quotes(source)
     mark = separator or sniffed(source)
     first = first_cells(source, 2, mark)
     header = first[0] if first else []
@@ -155,7 +146,7 @@ def numbers_of(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.flo
     # pyarrow's cast is correctly rounded, as Python's float is: no probability changes its last bit
     trimmed = pc.utf8_trim_whitespace(column)
     try:
-        return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy())
+        return as_array(pc.cast(trimmed, pa.float64()))
     except pa.ArrowInvalid:
         cells = column.to_pylist()
         row = next((k for k, cell in enumerate(cells) if not is_number(cell)), 0)
@@ -164,6 +155,31 @@ def numbers_of(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.flo
         if "," in cells[row]:
             way_out = "write numbers with a decimal point and without commas"
         raise ValueError(f"row {row} of column {name!r} of {path} {what}; {way_out}") from None
+
+
+def as_array(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """Return a column of numbers (n,) as an array, empty cells as NaN."""
+    if column.null_count:
+        return np.asarray(column.to_numpy())
+    # pyarrow's own conversions, either way, import pandas where it is installed, which takes longer than all the rest
+    dtype = np.dtype(f"{'f' if pa.types.is_floating(column.type) else 'i'}{column.type.bit_width // 8}")
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    arrays = [
+        np.frombuffer(part.buffers()[1], dtype, len(part), part.offset * dtype.itemsize) for part in parts if len(part)
+    ]
+    return arrays[0] if len(arrays) == 1 else np.concatenate([np.zeros(0, dtype), *arrays])
+
+
+def as_column(array: NDArray[Any]) -> pa.Array:
+    """Return an array (n,) as `pyarrow.array` does."""
+    if array.dtype.kind == "U" and array.nbytes < 2**31:
+        texts = [text.encode() for text in array.tolist()]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
+    if array.dtype.kind in "if":
+        data = pa.py_buffer(np.ascontiguousarray(array))
+        return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, data])
+    return pa.array(array)
 
 
 def as_names(values: Sequence[str]) -> NDArray[Any]:

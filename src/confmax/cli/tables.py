@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confmax.cli import csvs
@@ -137,7 +136,7 @@ class Frame:
         # float32 stays, because rules decide in the table's own type
         kept = column.type in (pa.float32(), pa.float16())
         values = column if kept else pc.cast(column, pa.float64(), safe=False)
-        return np.asarray(values.to_numpy())
+        return csvs.as_array(values)
 
     def names_in(self, name: str, role: str) -> NDArray[Any]:
         """Return a column (n,) of labels or keys: strings, integers or (not whole) floats.
@@ -156,19 +155,16 @@ class Frame:
         # labels 1, 1.0 and decimal 1 are the same class, and pyarrow codes no half floats
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             column = pc.cast(column, pa.float64(), safe=False)
-        empty = pc.is_null(column, nan_is_null=True)
-        if is_text(kind):
-            empty = pc.or_kleene(empty, pc.equal(pc.utf8_trim_whitespace(column), ""))
-        if pc.any(empty).as_py():
-            raise ValueError(
-                f"row {pc.index(empty, True).as_py()} of {role} {name!r} of {self.path} is empty; drop such rows, or "
-                f"leave the option out"
-            )
         # names repeat: what they say is found once for each
         coded = pa.chunked_array([column.combine_chunks()]).dictionary_encode().chunk(0)
         seen = coded.dictionary.to_pylist()
+        if coded.null_count or any(map(_is_empty, seen)):
+            row = next(k for k, cell in enumerate(column.to_pylist()) if _is_empty(cell))
+            raise ValueError(
+                f"row {row} of {role} {name!r} of {self.path} is empty; drop such rows, or leave the option out"
+            )
         names = as_names([cell.strip() for cell in seen]) if self.is_text else _whole(np.array(seen))
-        return names[coded.indices.to_numpy()]
+        return names[csvs.as_array(coded.indices)]
 
 
 def no_column(name: str, frame: Frame, option: str) -> ValueError:
@@ -179,6 +175,10 @@ def no_column(name: str, frame: Frame, option: str) -> ValueError:
     more = ", ..." if len(known) > 12 else ""
     hint = f"nearest: {', '.join(near)}" if near else f"it has {', '.join(known[:12])}{more}"
     return ValueError(f"{frame.path} has no column {name!r} ({hint}); correct {option}")
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or cell != cell or not str(cell).strip()
 
 
 def _is_number_type(kind: pa.DataType) -> bool:
@@ -286,6 +286,8 @@ def _opened(path: Path, extension: str) -> Source:
 
 
 def _read_parquet(source: Source) -> Frame:
+    import pyarrow.parquet as pq  # who has CSV does not wait for it
+
     path = source.path
     try:
         with source.open() as file:
@@ -321,7 +323,7 @@ def _as_column(array: NDArray[Any]) -> pa.ChunkedArray:
         native = np.char.decode(array, "utf-8", "replace")
     elif array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         native = array.astype(np.float32 if array.dtype.itemsize == 2 else np.float64)
-    return pa.chunked_array([pa.array(native)])
+    return pa.chunked_array([csvs.as_column(native)])
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -366,10 +368,12 @@ def write_decisions(
     if frame.is_text and extension != ".csv":
         columns = map(csvs.typed_column, frame.columns.values())
         table = pa.table(dict(zip(table.column_names, columns, strict=True))).combine_chunks()
-    table = table.append_column(DECISION, pa.array(decisions))
+    table = table.append_column(DECISION, csvs.as_column(decisions))
     if extension == ".csv":
         data = csvs.csv_bytes(table, "\t" if path.suffix.lower() == ".tsv" else frame.separator or ",")
     elif extension == ".parquet":
+        import pyarrow.parquet as pq
+
         buffer = io.BytesIO()
         pq.write_table(table, buffer)
         data = buffer.getvalue()

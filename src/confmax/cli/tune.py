@@ -13,8 +13,6 @@ from typing import Any
 
 import click
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from confmax import metrics
 from confmax.calibration import Calibration
@@ -238,10 +236,10 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
 def _bytes_in(path: Path) -> int:
     """Return the uncompressed bytes of a Parquet file; 0 if it is damaged: reading it says so."""
     try:
-        with pq.ParquetFile(path) as file:
+        with parquet_file(path) as file:
             metadata = file.metadata
             return int(np.sum([metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]))
-    except (pa.ArrowException, OSError):
+    except ValueError:
         return 0
 
 

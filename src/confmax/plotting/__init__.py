@@ -10,10 +10,6 @@ from confmax.plotting.curves import ConvergenceDisplay, ThresholdDisplay, TradeO
 from confmax.plotting.rules import DecisionRegionsDisplay, WeightsDisplay
 
 __all__ = [
-    "ConfusionChangeDisplay",
-    "ConvergenceDisplay",
-    "DecisionRegionsDisplay",
-    "ThresholdDisplay",
-    "TradeOffDisplay",
+    "ConfusionChangeDisplay", "ConvergenceDisplay", "DecisionRegionsDisplay", "ThresholdDisplay", "TradeOffDisplay",
     "WeightsDisplay",
-]
+]  # fmt: skip
