@@ -18,7 +18,7 @@ REPEATS = 9
 PROCESSES = 7
 IMPORT, FIRST, NEXT = 0.5, 2.0, 0.02
 IMPORTS = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
-IMPORTED = ("import confmax", "from confmax import maximize", "import numpy", "import numba")
+IMPORTED = ("import confmax", "from confmax import maximize", "import numpy", "import scipy.optimize")
 
 
 def measure(quick=False):

@@ -19,9 +19,10 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import numba
 import numpy as np
 from threadpoolctl import threadpool_limits
+
+from confmax.kernels.blocks import n_threads, on_threads
 
 ROOT = Path(__file__).resolve().parent.parent
 THREADS = 2
@@ -32,7 +33,6 @@ PACKAGES = (
     "numpy",
     "scipy",
     "scikit-learn",
-    "numba",
     "xcolumns",
     "autograd",
     "optimal-classification-cutoffs",
@@ -158,7 +158,7 @@ def memory_floor():
 
 def child_environment():
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    threads = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS))
+    threads = dict.fromkeys(("CONFMAX_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS))
     return {**os.environ, **threads, "PYTHONPATH": path}
 
 
@@ -179,14 +179,9 @@ def child_output(arguments):
 
 @contextmanager
 def two_threads():
-    """Hold numba and the linear algebra at two threads, or at one on a machine that has no two."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(THREADS, numba.config.NUMBA_NUM_THREADS))
-    try:
-        with threadpool_limits(THREADS):
-            yield numba.get_num_threads()
-    finally:
-        numba.set_num_threads(before)
+    """Hold scans and the linear algebra at two threads, or at one on a machine that has no two."""
+    with on_threads(THREADS), threadpool_limits(THREADS):
+        yield n_threads()
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -219,4 +214,4 @@ def stamp():
         "last_cache": _text("/sys/devices/system/cpu/cpu0/cache/index3/size"),
         "architecture": platform.machine(),
     }
-    return {"date": str(date.today()), "versions": versions, "machine": machine, "threads": numba.get_num_threads()}
+    return {"date": str(date.today()), "versions": versions, "machine": machine, "threads": n_threads()}

@@ -5,7 +5,6 @@ import sys
 from datetime import date
 from pathlib import Path
 
-import numba
 import numpy
 import scipy
 import sklearn
@@ -17,9 +16,7 @@ PATH = Path(__file__).parent / "RESULTS.md"
 
 def write_section(name, text):
     """Replace the section ``name``, or add it at the end."""
-    versions = ", ".join(
-        f"{module.__name__} {module.__version__}" for module in (confmax, numpy, scipy, sklearn, numba)
-    )
+    versions = ", ".join(f"{module.__name__} {module.__version__}" for module in (confmax, numpy, scipy, sklearn))
     python = ".".join(map(str, sys.version_info[:3]))
     stamp = f"_Measured {date.today()}, Python {python}, {versions}, {platform.machine()}._"
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"

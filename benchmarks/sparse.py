@@ -12,7 +12,6 @@ import tracemalloc
 import warnings
 from functools import partial
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 
@@ -20,6 +19,7 @@ import confmax
 from benchmarks._speed_tools import seconds_of
 from benchmarks.harness import report
 from confmax.confusion import Gains
+from confmax.kernels.blocks import n_threads
 from confmax.oracle import make_oracle, make_table
 
 STORED = 10
@@ -137,7 +137,7 @@ def main():
     report(
         "sparse",
         f"`python -m benchmarks.sparse`: ten stored float32 probabilities per row, int32 indices, medians of "
-        f"{REPEATS}, {numba.get_num_threads()} threads.",
+        f"{REPEATS}, {n_threads()} threads.",
         "One gain with a weight and an offset per class; `check` validates the table, a pass decides all rows and "
         "counts them.",
         "\n".join(passes()),

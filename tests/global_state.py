@@ -102,9 +102,9 @@ def basics():
 
 def packages():
     """Return what other packages hold for the whole process, as far as they are imported."""
-    import numba
+    from confmax.kernels.blocks import n_threads
 
-    found = {"numba.threads": numba.get_num_threads()}
+    found = {"threads of scans": n_threads()}
     there = sys.modules.get
     if (torch := there("torch")) is not None:
         found["torch"] = (torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled(),

@@ -1,10 +1,13 @@
 """Independent witnesses: rules, confusions and optima by enumeration, and labels rebuilt from counts."""
 
 import itertools
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 from scipy.optimize import linprog
 
+from confmax import kernels
 from confmax.confusion import Confusion
 
 # metrics that one rule maximises: the mixtures where they have at least some value are cut off by lines
@@ -13,6 +16,14 @@ AT_A_RULE = set(
     "micro_f1 micro_f1_once precision quadratic_kappa recall specificity".split()
 )
 CONCAVE = {"g_mean", "h_mean", "q_mean"}  # and min_recall, whose corners stop an ascent
+
+
+@contextmanager
+def by_numpy():
+    """Take the NumPy form of every operation, as where there was no compiler."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "native", None)
+        yield
 
 
 def labels_from_counts(counts):

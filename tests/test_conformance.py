@@ -113,7 +113,7 @@ def test_oracles(name):
 
 
 def test_an_unknown_backend():
-    with pytest.raises(ValueError, match="backend is one of numpy, numba, sparse, torch, parts; got 'cuda'"):
+    with pytest.raises(ValueError, match="backend is one of numpy, array, sparse, torch, parts, numba; got 'cuda'"):
         check_oracle("cuda")
 
 

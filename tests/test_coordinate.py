@@ -1,5 +1,6 @@
 """Coordinate search against the enumeration of every place where a decision changes."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,10 @@ from confmax.checks import check_solver, random_table
 from confmax.confusion import Gains
 from confmax.metrics.first_order import FirstOrder
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselines, run
+from confmax.optimize import coordinate as coordinate_search
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.oracle import CountingOracle, make_oracle, make_table
-from tests.helpers import confusion_of
+from tests.helpers import by_numpy, confusion_of
 from tests.test_conformance import every_metric
 
 NAMES = ["macro_f1", "g_mean", "q_mean", "cohen_kappa", "mcc", "min_recall", "weighted_f1", "quadratic_kappa"]
@@ -88,8 +90,9 @@ def test_no_cut_is_missed(kind, K, dtype, mode):
         assert metric.at(answers[0]).value == pytest.approx(cuts.values.max(), abs=1e-12)
 
 
+@pytest.mark.parametrize("form", [nullcontext, by_numpy])
 @pytest.mark.parametrize("kind", ["offset", "weight", "full"])
-def test_every_cut_has_the_oracles_value(kind):
+def test_every_cut_has_the_oracles_value(kind, form):
     """The incremental statistics give, on each interval, what the oracle decides at its middle."""
     rng = np.random.default_rng(0)
     for seed in range(6):
@@ -99,11 +102,38 @@ def test_every_cut_has_the_oracles_value(kind):
             metric = metrics.get(name)
             gain = working_gain(random_gain(rng, 3, kind), table.proba.dtype)
             coordinate = Coordinate("weight" if kind == "weight" else "offset", seed % 3)
-            cuts = breakpoints(metric, oracle, gain, coordinate)
+            with form():
+                cuts = breakpoints(metric, oracle, gain, coordinate)
             wide = np.flatnonzero(cuts.high - cuts.low > 1e-9)
             middles = cuts._between(cuts.low[wide], cuts.high[wide])
             answers = oracle.maximize(moved(gain, coordinate, middles), matrix=True)
             np.testing.assert_allclose(cuts.values[wide], metric.at(answers).value, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("K", [2, 3, 8, 17])
+def test_numpy_finds_the_same_cuts(K, dtype, share, monkeypatch):
+    """The same breakpoints bit for bit, and the same values up to rounding, however the rows are divided."""
+    rng = np.random.default_rng(K)
+    for seed in range(6):
+        table = small_table(seed, K, dtype, n=K + (0, 1, 5, 63, 130, 700)[seed])
+        oracle = CountingOracle(make_oracle(table, "blend", model_share=share))
+        kind = ("offset", "weight", "full")[seed % 3]
+        gain = working_gain(random_gain(rng, K, kind), table.proba.dtype)
+        coordinate = Coordinate("weight" if kind == "weight" else "offset", int(rng.integers(K)))
+        for name in ("macro_f1", "quadratic_kappa"):
+            cuts = breakpoints(metrics.get(name), oracle, gain, coordinate)
+            for cells in (coordinate_search.CELLS, 7 * K):
+                with by_numpy():
+                    monkeypatch.setattr(coordinate_search, "CELLS", cells)
+                    same = breakpoints(metrics.get(name), oracle, gain, coordinate)
+                if cuts is None:
+                    assert same is None
+                    continue
+                np.testing.assert_array_equal(same.low, cuts.low)
+                np.testing.assert_array_equal(same.high, cuts.high)
+                np.testing.assert_allclose(same.values, cuts.values, rtol=1e-9, atol=1e-12)
 
 
 def test_a_tie_of_values_takes_the_middle_of_the_widest_interval():
@@ -186,8 +216,14 @@ def test_a_mixture_as_start():
     assert metrics.get("accuracy").at(outcome.single.confusion).value > 1 / 3
 
 
-def test_more_decisions_than_classes():
+@pytest.mark.parametrize("form", [nullcontext, by_numpy])
+def test_more_decisions_than_classes(form):
     """Abstaining is a column of the gain and gets an offset of its own."""
+    with form():
+        check_more_decisions()
+
+
+def check_more_decisions():
     table = random_table(np.random.default_rng(1), 50, 2)
     gain = [[1, 0, 0.7], [0, 1, 0.7]]
     found = confmax.maximize(metrics.get("linear", gain=gain), table.proba, table.labels, classes=[0, 1],

@@ -16,12 +16,12 @@ import cloudpickle
 import dask
 import dask.array as da
 import dask.dataframe as dd
-import numba
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import confmax
 from confmax.confusion import Gains
+from confmax.kernels.blocks import n_threads
 from confmax.oracle import make_oracle, make_table
 from confmax.rule import DecisionRule, file
 from confmax.tables.partitioned import dask as _dask
@@ -509,15 +509,12 @@ def test_a_task_takes_its_share_of_the_threads(monkeypatch, worker, threads, exp
         class state:
             nthreads, executing_count = worker or (0, 0)
 
-    seen = []
     # outside of a task dask.distributed refuses by itself
     if worker is not None:
         monkeypatch.setattr("distributed.get_worker", lambda: Worker)
-    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 16)
-    monkeypatch.setattr(numba, "get_num_threads", lambda: 16)
-    monkeypatch.setattr(numba, "set_num_threads", seen.append)
-    assert _dask.limited(sum, threads, [1, 2]) == 3
-    assert seen == [expected, 16]
+    monkeypatch.setattr("confmax.kernels.blocks.most_threads", lambda: 16)
+    assert _dask.limited(n_threads, threads) == expected
+    assert n_threads() == 16
 
 
 def test_a_worker_that_dies_in_a_pass_changes_nothing(tmp_path):

@@ -10,7 +10,7 @@ from confmax.optimize.coordinate import Coordinate, breakpoints
 from confmax.oracle import CountingOracle, decide, make_oracle, make_table
 from confmax.rule import DecisionRule
 
-BACKENDS = ["numpy", "numba", "sparse", "torch", "parts"]
+BACKENDS = ["numpy", "array", "sparse", "torch", "parts"]
 
 
 def gains_of(K, M, seed=0, power=0):
@@ -81,7 +81,7 @@ def test_every_oracle_answers_as_the_reference_does_to_the_matrices(backend, K, 
     settings = {"confusion": "blend", "model_share": share} if share == 0.25 else {"confusion": share}
     table = table_for(backend, P, y, weight, tmp_path)
     oracle = make_oracle(table, **settings, **({"backend": "numpy"} if backend == "numpy" else {}))
-    assert type(oracle).__name__ == {"numpy": "NumpyOracle", "numba": "NumbaOracle", "sparse": "SparseOracle",
+    assert type(oracle).__name__ == {"numpy": "NumpyOracle", "array": "ArrayOracle", "sparse": "SparseOracle",
                                      "torch": "TorchOracle", "parts": "PartsOracle"}[backend]  # fmt: skip
     expected = make_oracle(make_table(P, y, weight), **settings, backend="numpy").maximize(
         Gains.from_matrix(gains.matrices()), matrix=True

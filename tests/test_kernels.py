@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confmax import DecisionRule
+from confmax import DecisionRule, kernels
 from confmax.confusion import Gains
 from confmax.kernels import blocks as _blocks
-from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block
-from confmax.kernels.simd import BYTES
+from confmax.kernels.blocks import MANY, block_rows, chunk_rows
 from confmax.oracle import decide, make_oracle, make_table
-from confmax.oracle import decide as reference
+from confmax.oracle.numpy import decide as reference
 from confmax.tables import checked_probabilities
-from confmax.tables.array.oracle import FEW, SOME
 
+FEW, SOME = 4, 48  # classes where a path of the scan ends (`scan.h`)
 CLASSES = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, SOME - 1, SOME, 64, 100, MANY, MANY + 1, 161, 300]
 TYPES = [np.float32, np.float64]
 
@@ -33,12 +32,10 @@ def test_a_block_is_the_transpose(K, dtype):
     rng = np.random.default_rng(K)
     for rows in (1, 3, 8, 11, block_rows(K) - 1, block_rows(K)):
         P = rng.random((rows, K)).astype(dtype)
-        block = new_block(K, block_rows(K), P)
-        block[:] = 7.0
-        load_block(P, block)
+        block = np.full((K, rows + 5), 7.0, dtype)
+        kernels.native.turn(P, block)
         np.testing.assert_array_equal(block[:, :rows], P.T)
         assert not block[:, rows:].any()
-        assert block.shape[1] % (BYTES // P.itemsize) == BYTES // P.itemsize // 2
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -81,7 +78,7 @@ def test_statistics_equal_the_reference(K, share, weighted):
     alone = np.zeros((2, K))
     alone[[0, 1], [0, K - 1]] = 1.0
     gains = Gains.concatenate([gains, Gains.reduced(alone, -0.3 * alone)])
-    slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "numba"))
+    slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "array"))
     expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
     for name in ("rows", "diagonal", "columns", "matrix"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
@@ -102,7 +99,7 @@ def test_rows_that_fill_no_group_of_four(n, share, weighted):
     for k in range(7):
         alone = np.eye(7)[k]
         gains = Gains.reduced(np.stack([alone, 2 * alone]), np.stack([-0.2 * alone, -0.5 * alone]))
-        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "numba"))
+        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "array"))
         expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
         for name in ("diagonal", "columns", "matrix"):
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
@@ -113,7 +110,7 @@ def test_more_decisions_than_classes_add_nothing_to_the_diagonal():
     table = make_table(tenths(rng, 900, 3, np.float32), rng.integers(0, 3, 900))
     gains = Gains.from_matrix(rng.random((5, 3, 7)))
     for share in (1.0, 0.4):
-        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "numba"))
+        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "array"))
         expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
         for name in ("diagonal", "columns", "matrix"):
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
@@ -159,7 +156,7 @@ def test_the_same_bytes_for_any_number_of_threads(monkeypatch):
     gains = Gains.reduced(rng.random((3, 6)))
     answers = []
     for threads in (1, 2, 8):
-        monkeypatch.setattr(_blocks.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_blocks, "most_threads", lambda threads=threads: threads)
         monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
         found = []
         for w in (None, weight):

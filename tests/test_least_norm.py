@@ -1,10 +1,18 @@
-"""The least-norm point against its optimality conditions, on easy and on degenerate points."""
+"""The least-norm point and the best mean of recalls against their optimality conditions, on easy and degenerate points.
+
+Both forms are tested, the kernels and NumPy.
+"""
+
+from contextlib import nullcontext
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confmax.optimize.masters.least_norm import least_norm
+from confmax.optimize.masters.recall_means import best_mix_of_recalls
+from tests.helpers import by_numpy
 
 
 @settings(deadline=None, max_examples=200)
@@ -20,14 +28,56 @@ def test_no_point_of_the_hull_is_nearer_to_the_origin(seed, A, S, near, shift):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(A, S)) + shift
     points = np.vstack([points, points + near * rng.normal(size=(A, S))]) if near else points
-    u = least_norm(points, rng.random(len(points)) * (rng.random(len(points)) < 0.5))
-    assert (u >= 0).all()
-    assert abs(u.sum() - 1) < 1e-12
-    z = u @ points
-    assert (points @ z - z @ z).min() >= -1e-7 * (1 + np.abs(points).max() ** 2)
+    start = rng.random(len(points)) * (rng.random(len(points)) < 0.5)
+    u = least_norm(points, start)
+    with by_numpy():
+        v = least_norm(points, start)
+    for shares in (u, v):
+        assert (shares >= 0).all()
+        assert abs(shares.sum() - 1) < 1e-12
+        z = shares @ points
+        assert (points @ z - z @ z).min() >= -1e-7 * (1 + np.abs(points).max() ** 2)
+    assert np.linalg.norm(u @ points) == pytest.approx(np.linalg.norm(v @ points), abs=1e-9)
 
 
-def test_two_points_and_a_segment():
+@pytest.mark.parametrize("form", [nullcontext, by_numpy])
+def test_two_points_and_a_segment(form):
+    with form():
+        check_segments()
+
+
+def check_segments():
     np.testing.assert_allclose(least_norm(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 0.0])), [0.5, 0.5])
     np.testing.assert_allclose(least_norm(np.array([[2.0, 1.0], [1.0, 1.0]]), np.array([1.0, 0.0])), [0.0, 1.0])
     np.testing.assert_allclose(least_norm(np.array([[-1.0], [3.0]]), np.array([0.5, 0.5])), [0.75, 0.25])
+
+
+@pytest.mark.parametrize("form", [nullcontext, by_numpy])
+@pytest.mark.parametrize("K", [1, 2, 9, 40])
+@pytest.mark.parametrize(
+    ("p", "of_misses"), [(0, False), (-1, False), (-2.5, False), (0.5, False), (2, True), (3, True)]
+)
+def test_no_mixture_has_a_larger_mean_of_recalls(p, of_misses, K, form):
+    """The mean is concave: a mixture is the best iff no point lies further up the slope there."""
+    for seed, A in enumerate((1, 2, 5, 30, 90)):
+        rng = np.random.default_rng(seed)
+        recalls = rng.random((A, K)) * (rng.random((A, K)) < 0.9)
+        recalls[A // 2 :] = recalls[0] + 1e-11 * rng.random((A - A // 2, K)) if seed % 2 else recalls[A // 2 :]
+        recalls[0] += 0.01  # no recall is zero everywhere
+        start = rng.random(A) * (rng.random(A) < 0.5)
+        start[0] += 0.1
+        with form():
+            mix = best_mix_of_recalls(recalls, start / start.sum(), float(p), of_misses=of_misses)
+        T = mix @ recalls
+        slope = (1 - T) ** (p - 1) if of_misses else T ** (p - 1.0)
+        assert (mix >= 0).all() and abs(mix.sum() - 1) < 1e-12
+        assert ((recalls - T) @ slope).max() <= 1e-7 * np.abs(slope * T).sum()
+
+
+def test_a_recall_that_is_zero_everywhere():
+    recalls, start = np.array([[0.5, 0.0], [1.0, 0.0]]), np.array([1.0, 0.0])
+    for form in (nullcontext, by_numpy):
+        with form():
+            assert best_mix_of_recalls(recalls, start, 0.0, of_misses=False).tolist() == [0.75, 0.25]
+            assert best_mix_of_recalls(recalls, start, 2.0, of_misses=True) == pytest.approx([0.0, 1.0])
+    assert start.tolist() == [1.0, 0.0]

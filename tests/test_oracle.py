@@ -134,7 +134,7 @@ def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
     gains = Gains.reduced(rng.random((4, 5)))
     answers = []
     for threads in (1, 2, 8):
-        monkeypatch.setattr(_blocks.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_blocks, "most_threads", lambda threads=threads: threads)
         monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
         answers.append(make_oracle(table, "labels").maximize(gains, matrix=True))
     for other in answers[1:]:
@@ -178,7 +178,7 @@ def test_refusals():
     table = make_table([[0.5, 0.5]])
     with pytest.raises(ValueError, match="confusion is 'model', 'labels' or 'blend'; got 'truth'"):
         make_oracle(table, "truth")
-    with pytest.raises(ValueError, match="backend is one of numpy, numba, sparse, torch, parts; got 'cuda'"):
+    with pytest.raises(ValueError, match="backend is one of numpy, array, sparse, torch, parts, numba; got 'cuda'"):
         make_oracle(table, backend="cuda")
     with pytest.raises(ValueError, match="confusion='labels' needs y"):
         make_oracle(table, "labels")

@@ -3,14 +3,16 @@
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import confmax
+from confmax import kernels
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.blend import model_share
 from confmax.checks import check_oracle
@@ -18,10 +20,15 @@ from confmax.confusion import Gains
 from confmax.optimize import FrankWolfe, choose
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
-from confmax.tables import checked_probabilities
+from confmax.tables import checked_probabilities, memory
 from confmax.tables.memory import TransferredDecisions
+from confmax.tables.sparse import by_numpy
+from confmax.tables.sparse import kind as sparse_kind
+from confmax.tables.sparse import oracle as sparse_oracle
+from confmax.tables.sparse import rows as sparse_rows
 from confmax.tables.sparse.oracle import SparseOracle
-from confmax.tables.sparse.rows import largest_first
+from confmax.tables.sparse.rows import decide as decide_rows
+from confmax.tables.sparse.rows import largest_first, probability_of
 
 MODES = ["model", "labels", "blend"]
 
@@ -56,10 +63,20 @@ def metric_of(name):
     return confmax.metrics.get("linear", gain=np.random.default_rng(0).normal(size=(6, 8)))
 
 
+@pytest.fixture(params=["compiled", "numpy"])
+def form(request, monkeypatch):
+    """Run a test with the compiled kernels and without."""
+    if request.param == "numpy":
+        monkeypatch.setattr(kernels, "native", None)
+    elif kernels.native is None:
+        pytest.skip("there is no compiled module")
+
+
 # --- the oracle ------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+# the fixture changes nothing from one example to the next
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 1100),
@@ -68,28 +85,29 @@ def metric_of(name):
     digits=st.sampled_from([1, None]),
     dtype=st.sampled_from([np.float32, np.float64]),
     index=st.sampled_from([np.int32, np.int64]),
-    form=st.sampled_from(["both signs", "weights", "one class", "constant", "power 1", "power 2", "full", "wide"]),
+    gain=st.sampled_from(["both signs", "weights", "one class", "constant", "power 1", "power 2", "full", "wide"]),
     weighted=st.booleans(),
     share=st.sampled_from([1.0, 0.0, 0.3]),
 )
+@pytest.mark.usefixtures("form")
 def test_answers_are_those_of_the_reference_on_the_dense_table(
-    seed, n, K, k, digits, dtype, index, form, weighted, share
+    seed, n, K, k, digits, dtype, index, gain, weighted, share
 ):
     """Whatever the gain, also where many scores tie or absent classes win: decisions alike, sums to 1e-12."""
     P, y, weight = top_k(seed, n, K, min(k, K), dtype, digits)
     rng = np.random.default_rng(seed)
     a, b = np.round(rng.normal(size=(4, K)), 1), np.round(rng.normal(size=(4, K)) * 0.3, 1)
-    if form in ("full", "wide"):
-        gains = Gains.from_matrix(np.round(rng.normal(size=(4, K, K + (form == "wide"))), 1))
-    elif form == "one class":
+    if gain in ("full", "wide"):
+        gains = Gains.from_matrix(np.round(rng.normal(size=(4, K, K + (gain == "wide"))), 1))
+    elif gain == "one class":
         only = np.eye(K)[rng.integers(0, K, 4)]
         gains = Gains.reduced(a * only, b * only)
-    elif form == "weights":
+    elif gain == "weights":
         gains = Gains.reduced(np.abs(a))
-    elif form == "constant":
+    elif gain == "constant":
         gains = Gains.constant(K, rng.integers(0, K, 4))
     else:
-        gains = Gains.reduced(a, b, power=int(form[-1]) if form.startswith("power") else 0)
+        gains = Gains.reduced(a, b, power=int(gain[-1]) if gain.startswith("power") else 0)
     csr = with_zeros(P, seed, index)
     given_weight = weight if weighted else None
     sparse = make_oracle(make_table(csr, y, given_weight, range(K)), "blend", model_share=share)
@@ -105,11 +123,98 @@ def test_answers_are_those_of_the_reference_on_the_dense_table(
             np.testing.assert_allclose(getattr(got, name), getattr(expected, name), rtol=0, atol=1e-12)
 
 
+@pytest.mark.usefixtures("form")
 def test_the_oracle_passes_the_conformance_checks_on_tables_with_zeros():
     def make(table, share):
         return SparseOracle(make_table(with_zeros(table.proba), table.labels, table.weight, table.classes), share)
 
     check_oracle(make)
+
+
+def random_rows(seed, n, K, most, dtype):
+    """Return a csr_array of rows that store 1 to ``most`` entries, some of them zero, sums a little off one."""
+    rng = np.random.default_rng(seed)
+    stored = rng.integers(1, most + 1, n)
+    columns = np.concatenate([np.sort(rng.choice(K, size, replace=False)) for size in stored])
+    p = np.concatenate([rng.dirichlet(np.ones(size)) * rng.uniform(0.9995, 1.0005) for size in stored])
+    return sp.csr_array((p.astype(dtype), columns, np.append(0, np.cumsum(stored))), shape=(n, K))
+
+
+def random_gains(seed, K):
+    """Return batches of all kinds of gains: ties, absent classes that win, more decisions than classes, one class."""
+    rng = np.random.default_rng(seed)
+    a, b = np.round(rng.normal(size=(2, 3, K)), 1)
+    only = np.eye(K)[rng.integers(0, K, 2 * K)]
+    return [
+        Gains.reduced(a, b),
+        Gains.reduced(np.abs(a), 0.1 * rng.random(K + 2)),
+        Gains.reduced(-np.abs(a), np.round(rng.random(K), 1)),
+        Gains.from_matrix(np.round(rng.normal(size=(2, K, K + 1)), 1)),
+        Gains.reduced(only * np.round(rng.normal(size=K), 1), only * np.round(rng.normal(size=K), 1)),
+        Gains.reduced(a[:1] * np.where(np.arange(K) == 1, 1e-35, 1.0)),
+    ]
+
+
+@pytest.mark.skipif(kernels.native is None, reason="there is no compiled module")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "n, K, most", [(1, 2, 2), (514, 3, 3), (700, 4, 4), (333, 17, 17), (600, 129, 90), (1500, 8, 5)]
+)
+def test_kernels_and_their_numpy_forms_agree(monkeypatch, n, K, most, dtype):
+    """Checked probabilities and decisions are the same bits, statistics the same to 1e-12."""
+    # small parts, so that every path has several
+    monkeypatch.setattr(sparse_rows, "ROWS", 100)
+    monkeypatch.setattr(sparse_oracle, "PART_ROWS", 100)
+    monkeypatch.setattr(by_numpy, "PAIRS", 100)
+    monkeypatch.setattr(memory, "MOST_DECISIONS", 2 * n)
+    monkeypatch.setattr(sparse_kind, "PART_ENTRIES", n // 2)
+    rng = np.random.default_rng(n)
+    given_rows, y, weight = random_rows(n, n, K, most, dtype), rng.integers(0, K, n), rng.random(n)
+    made, found = rng.integers(0, K + 1, n), {}
+    for native in (kernels.native, None):
+        monkeypatch.setattr(kernels, "native", native)
+        table = make_table(given_rows, y, None, range(K))
+        exact, close = [table.proba.data, table.probability_of(made)], []
+        for gains in random_gains(n, K):
+            exact += [decide(table.proba, gains)]
+            for share, weights in ((1.0, None), (0.0, weight), (0.4, weight), (0.0, None)):
+                oracle = make_oracle(replace(table, weight=weights), "blend", model_share=share)
+                for matrix in (False, True)[: 1 + (K < 20)]:
+                    answer = oracle.maximize(gains, matrix=matrix)
+                    close += [answer.rows, answer.diagonal, answer.columns, *([answer.matrix] if matrix else [])]
+        found[native] = exact, close
+    (exact, close), (other_exact, other_close) = found.values()
+    for one, other in zip(exact, other_exact, strict=True):
+        np.testing.assert_array_equal(other, one)
+    for one, other in zip(close, other_close, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("row_type", [np.int32, np.int64])
+@pytest.mark.parametrize("type_", [np.int32, np.int64])
+@pytest.mark.usefixtures("form")
+def test_indices_may_be_of_two_types(type_, row_type):
+    """scipy.sparse gives both the same type, and int64 only where int32 is too small."""
+    table = make_table(random_rows(0, 900, 9, 6, np.float32), np.arange(900) % 9)
+    other = table.proba.copy()
+    other.indices, other.indptr = other.indices.astype(type_), other.indptr.astype(row_type)
+    for gains in random_gains(0, 9):
+        decisions = decide_rows(other, gains)
+        np.testing.assert_array_equal(decisions, decide_rows(table.proba, gains))
+        answers = [SparseOracle(replace(table, proba=proba), 0.3).maximize(gains) for proba in (table.proba, other)]
+        assert answers[0].diagonal.tobytes() == answers[1].diagonal.tobytes()
+        expected = table.proba.toarray()[np.arange(900), np.minimum(decisions[0], 8)] * (decisions[0] < 9)
+        for made in (decisions[0], decisions[0].astype(np.int64)):
+            np.testing.assert_array_equal(probability_of(other, made), expected)
+
+
+@pytest.mark.usefixtures("form")
+def test_arrays_of_any_layout_are_read():
+    csr = checked_probabilities(random_rows(1, 50, 9, 6, np.float64))
+    other = csr.copy()
+    other.data, other.indices = np.repeat(csr.data, 2)[::2], np.repeat(csr.indices.astype(np.uint16), 3)[::3]
+    np.testing.assert_array_equal(checked_probabilities(other).toarray(), csr.toarray())
 
 
 @settings(deadline=None, max_examples=60)
@@ -129,7 +234,7 @@ def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
     gains = Gains.concatenate([Gains.reduced(np.random.default_rng(0).random((3, 6))), Gains.reduced(np.eye(6))])
     answers = []
     for threads in (1, 2, 8):
-        monkeypatch.setattr(_blocks.numba, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_blocks, "most_threads", lambda threads=threads: threads)
         monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
         oracle = make_oracle(make_table(sp.csr_array(P), y, weight), "blend", model_share=0.4)
         parts = [oracle.maximize(gains, matrix=matrix) for matrix in (False, True)]
@@ -241,6 +346,7 @@ def test_a_rule_is_evaluated_on_a_sparse_table():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
+@pytest.mark.usefixtures("form")
 def test_decisions_on_other_probabilities_are_counted(share):
     P, y, weight = top_k(14, 300, 4, 2)
     other, *_ = top_k(15, 300, 4, 3)
@@ -279,6 +385,7 @@ def test_every_format_is_read(form, kind):
     assert table.backend == "sparse"
 
 
+@pytest.mark.usefixtures("form")
 def test_unsorted_and_double_entries_are_put_right_and_the_callers_table_left_alone():
     data, indices = np.array([0.3, 0.5, 0.2, 0.25, 0.5, 0.25]), np.array([2, 0, 1, 3, 1, 3])
     csr = sp.csr_array((data.copy(), indices.copy(), [0, 3, 6]), shape=(2, 4))
@@ -290,6 +397,7 @@ def test_unsorted_and_double_entries_are_put_right_and_the_callers_table_left_al
     np.testing.assert_array_equal(csr.indices, indices)
 
 
+@pytest.mark.usefixtures("form")
 def test_a_table_in_order_is_not_copied():
     P, *_ = top_k(21, 50, 5, 2)
     csr = sp.csr_matrix(P)
@@ -299,6 +407,7 @@ def test_a_table_in_order_is_not_copied():
     assert checked_probabilities(checked).data is checked.data or np.shares_memory(checked.data, csr.data)
 
 
+@pytest.mark.usefixtures("form")
 def test_rows_are_renormalised_as_dense_ones():
     P, *_ = top_k(22, 200, 6, 3)
     off = P * np.linspace(0.9995, 1.0005, 200)[:, None]
@@ -339,12 +448,14 @@ def broken(row, column, value):
         (GOOD + 0j, "complex"),
     ],
 )
+@pytest.mark.usefixtures("form")
 def test_bad_tables(P, sentence):
-    for kind in (sp.csr_array, sp.coo_matrix):
+    for make in (sp.csr_array, sp.coo_matrix):
         with pytest.raises(ValueError, match=sentence):
-            confmax.maximize("accuracy", kind(P))
+            confmax.maximize("accuracy", make(P))
 
 
+@pytest.mark.usefixtures("form")
 def test_broken_tables():
     csr = sp.csr_array(GOOD)
     csr.indices = csr.indices.copy()
@@ -429,8 +540,8 @@ def test_what_is_dense_is_refused_where_it_would_be_large():
     calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
     with pytest.raises(ValueError, match="the calibration of this rule needs a dense table"):
         calibrated.predict(csr)
-    with pytest.raises(ValueError, match="backend='numba' needs a dense table"):
-        make_oracle(make_table(csr), backend="numba")
+    with pytest.raises(ValueError, match="backend='array' needs a dense table"):
+        make_oracle(make_table(csr), backend="array")
 
 
 def test_two_classes_are_searched_by_threshold_however_many_rows():

@@ -219,7 +219,7 @@ def test_nobody_decides_by_the_name_or_the_parameters_of_a_metric():
 
 def test_import_is_light_and_needs_no_extra():
     """What takes long waits for the first use; every public name is there for all that."""
-    others = ("click", "rich", "pyarrow", "pandas", "polars", "torch", "autograd", "numba", "scipy", "sklearn")
+    others = ("click", "rich", "pyarrow", "pandas", "polars", "torch", "autograd", "scipy", "sklearn")
     code = f"import sys, confmax; print([name for name in {others} if name in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"

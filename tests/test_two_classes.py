@@ -11,6 +11,7 @@ from confmax.confusion import Confusion
 from confmax.optimize import BruteForce, CoordinateSearch, ThresholdSearch
 from confmax.optimize.threshold import all_cuts
 from confmax.oracle import make_oracle, make_table
+from tests.helpers import by_numpy
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*duplicates:UserWarning", "ignore:.*has no weight in class")
 
@@ -124,6 +125,8 @@ def test_the_chain_is_that_of_scipy(seed):
     points = np.cumsum(np.vstack([[0, 0], rng.integers(0, 4, (n, 2))]), axis=0).astype(float)
     points[-1] += 1
     chain = _upper_chain(points[:, 0], points[:, 1])
+    with by_numpy():
+        np.testing.assert_array_equal(_upper_chain(points[:, 0], points[:, 1]), chain)
     try:
         corners = set(map(tuple, points[ConvexHull(points).vertices]))
     except QhullError:

@@ -162,7 +162,7 @@ def check_oracle(make: str | Callable[[Table, float], Oracle], *, seed: int = 0,
     Examples
     --------
     >>> from confmax.checks import check_oracle
-    >>> check_oracle("numba")
+    >>> check_oracle("array")
     """
     if isinstance(make, str):
         if make not in BACKENDS:

@@ -14,18 +14,17 @@ from .66 to .57 under vector scaling (`benchmarks/RESULTS.md`, section calibrati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
 
+from confmax import kernels
 from confmax.confusion import Array
 from confmax.kernels.blocks import run_parts
-from confmax.kernels.softmax import ROWS, log_all, softmax_rows, weighted_sum
+from confmax.kernels.softmax import few_at_a_time, softmax_rows, write_logs
 
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
 FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -42,99 +41,6 @@ NO_SECOND, BLOCKS, FULL = 0, 1, 2  # second derivatives: none, of each class by 
 
 
 # --- sums over rows ---------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _next_rows(use, low, stop, rows):  # type: ignore[no-untyped-def]
-    """List the next rows from low that are used, as many as rows (R,) holds; return their number and where to go on."""
-    n = 0
-    while low < stop and n < rows.shape[0]:
-        if use[low]:
-            rows[n] = low
-            n += 1
-        low += 1
-    return n, low
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _losses(z, y, use, start, stop, a, b, out):  # type: ignore[no-untyped-def]
-    q, log_total, rows = np.empty((ROWS, z.shape[1])), np.empty(ROWS), np.empty(ROWS, np.int64)
-    low = start
-    while low < stop:
-        n, low = _next_rows(use, low, stop, rows)
-        softmax_rows(z, rows, n, a, b, q, log_total)
-        for r in range(n):
-            i = rows[r]
-            out[i] = log_total[r] - (a[y[i]] * z[i, y[i]] + b[y[i]])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _power_sums(z, y, w, start, stop, power, zero, out):  # type: ignore[no-untyped-def]
-    """Add loss, first and second derivative by the common power (3,)."""
-    K = z.shape[1]
-    q, log_total, rows, a = np.empty((ROWS, K)), np.empty(ROWS), np.empty(ROWS, np.int64), np.full(K, power)
-    low = start
-    while low < stop:
-        n, low = _next_rows(w, low, stop, rows)
-        softmax_rows(z, rows, n, a, zero, q, log_total)
-        for r in range(n):
-            i = rows[r]
-            mean = weighted_sum(q[r], z[i], 0.0, 1)
-            out[0] += w[i] * (log_total[r] - power * z[i, y[i]])
-            out[1] += w[i] * (mean - z[i, y[i]])
-            out[2] += w[i] * weighted_sum(q[r], z[i], mean, 2)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _vector_sums(z, y, w, start, stop, a, b, order, loss, gradient, second):  # type: ignore[no-untyped-def]
-    """Add loss (1,), gradient (2K,) and second derivatives: none, (2K, 2K) above the diagonal, or blocks (3, K)."""
-    K = z.shape[1]
-    q, log_total, rows = np.empty((ROWS, K)), np.empty(ROWS), np.empty(ROWS, np.int64)
-    # the derivatives of the scores by a and b, times the probabilities; without weight for rows that fill a block
-    u, v = np.zeros((ROWS, 2 * K)), np.zeros((ROWS, 2 * K))
-    low = start
-    while low < stop:
-        n, low = _next_rows(w, low, stop, rows)
-        softmax_rows(z, rows, n, a, b, q, log_total)
-        for r in range(n):
-            i = rows[r]
-            wi, yi, row = w[i], y[i], z[i]
-            loss[0] += wi * (log_total[r] - a[yi] * row[yi] - b[yi])
-            for k in range(K):
-                u[r, k] = q[r, k] * row[k]
-                u[r, K + k] = q[r, k]
-            for c in range(2 * K):
-                v[r, c] = wi * u[r, c]
-                gradient[c] += v[r, c]
-            gradient[yi] -= wi * row[yi]
-            gradient[K + yi] -= wi
-            if order == 2:
-                for k in range(K):
-                    second[k, k] += v[r, k] * row[k]
-                    second[k, K + k] += v[r, k]
-                    second[K + k, K + k] += v[r, K + k]
-            elif order == 1:
-                for k in range(K):
-                    spread = v[r, K + k] * (1.0 - q[r, k])
-                    second[0, k] += spread * row[k] * row[k]
-                    second[1, k] += spread * row[k]
-                    second[2, k] += spread
-        if order == 2:
-            u[n:], v[n:] = 0.0, 0.0
-            _subtract_products(v, u, n, second)
-
-
-@njit(cache=True, nogil=True)
-def _subtract_products(v, u, n, second):  # type: ignore[no-untyped-def]
-    """Subtract ``v^T u`` of the first n rows (R, d), R a multiple of four, above the diagonal; four rows in turn."""
-    d = u.shape[1]
-    for r in range(0, n, 4):
-        u0, u1, u2, u3 = u[r], u[r + 1], u[r + 2], u[r + 3]
-        for k in range(d):
-            v0, v1, v2, v3 = v[r, k], v[r + 1, k], v[r + 2, k], v[r + 3, k]
-            row = second[k]
-            for c in range(k, d):
-                row[c] -= (v0 * u0[c] + v1 * u1[c]) + (v2 * u2[c] + v3 * u3[c])
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,21 +65,58 @@ class Sample:
 def _in_parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
     """Return what ``work(start, stop)`` makes of the parts of n rows, whose ends depend on this number alone."""
     edges = np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64)
-    return run_parts(lambda part: work(edges[part], edges[part + 1]), len(edges) - 1)
+    return run_parts(lambda part: work(int(edges[part]), int(edges[part + 1])), len(edges) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Softmax:
+    """Some rows (n,), their labels and weights (n,), logarithms x, softmax q (n, K) and logarithms of normalisers."""
+
+    rows: NDArray[np.intp]
+    y: NDArray[np.int64]
+    w: Array
+    x: Array
+    q: Array
+    log_total: Array
+
+    @property
+    def truth(self) -> Array:
+        return np.asarray(self.x[np.arange(len(self.y)), self.y])
+
+    def losses(self, a: Array, b: Array) -> Array:
+        return np.asarray(self.log_total - (a[self.y] * self.truth + b[self.y]))
+
+
+def _softmaxes(
+    rows: Sample, use: NDArray[Any], start: int, stop: int, a: Array | float, b: Array | float
+) -> Iterator[_Softmax]:
+    """Yield the softmax of the rows that are used, in NumPy, a few at a time."""
+    for part in few_at_a_time(start, stop, rows.z.shape[1]):
+        i = part.start + np.flatnonzero(use[part])
+        x = rows.z[i].astype(np.float64)
+        yield _Softmax(i, rows.labels[i], rows.weight[i], x, *softmax_rows(a * x + b))
 
 
 def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
     """Return ``log(proba + floor)`` (n, K) in the table's dtype."""
     # rows in their order, whatever that of the table: a part of them is one vector then
     out = np.empty(proba.shape, proba.dtype)
-    _in_parts(len(out), lambda low, high: log_all(proba[low:high].reshape(-1), floor, out[low:high].reshape(-1)))
+    _in_parts(len(out), lambda low, high: write_logs(proba[low:high].reshape(-1), floor, out[low:high].reshape(-1)))
     return out
 
 
 def row_losses(rows: Sample, theta: Array, use: NDArray[np.bool_]) -> Array:
     """Return the log loss in nats of the rows to ``use``, under parameters ``theta = (a, b)`` (2, K)."""
     out, (a, b) = np.empty(len(rows.z)), theta
-    _in_parts(len(out), lambda start, stop: _losses(rows.z, rows.labels, use, start, stop, a, b, out))
+
+    def work(start: int, stop: int) -> None:
+        if kernels.native is not None:
+            kernels.native.row_losses(rows.z, rows.labels, use, start, stop, a, b, out)
+            return
+        for part in _softmaxes(rows, use, start, stop, a, b):
+            out[part.rows] = part.losses(a, b)
+
+    _in_parts(len(out), work)
     return out[use]
 
 
@@ -190,13 +133,21 @@ def one_power(power: float, K: int) -> Array:
 # --- what is left out -------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _times(vectors, start, stop, matrix, out):  # type: ignore[no-untyped-def]
-    # not a library's product, whose last digits depend on the number of threads
-    for r in range(start, stop):
-        for i in range(matrix.shape[0]):
-            for j in range(matrix.shape[1]):
-                out[r, j] += vectors[r, i] * matrix[i, j]
+def _times(vectors: Array, matrix: Array) -> Array:
+    """Return the product of rows (n, d) and a matrix (d, M)."""
+    out = np.zeros((len(vectors), matrix.shape[1]))
+
+    def work(start: int, stop: int) -> None:
+        if kernels.native is not None:
+            kernels.native.times(vectors, start, stop, matrix, out)
+            return
+        # not a library's product, whose last digits depend on the number of threads
+        for part in few_at_a_time(start, stop, matrix.shape[1]):
+            for i in range(len(matrix)):
+                out[part] += vectors[part, i, None] * matrix[i]
+
+    _in_parts(len(out), work)
+    return out
 
 
 def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, common: bool) -> Array | None:
@@ -224,29 +175,48 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
     n, K = rows.z.shape
     if K > NEWTON_CLASSES:
         return None
-    y, w, (a, b) = rows.labels, rows.weight, theta
+    if common:
+        inverse = np.array([[1.0 / _power_derivatives(rows, float(theta[0, 0]))[2]]])
+    else:
+        free = np.append(theta[0] > 0, np.ones(K, dtype=np.bool_))  # a power that the fit holds at zero stays there
+        inverse = np.zeros((2 * K, 2 * K))
+        hessian = derivatives(rows, theta, FULL)[2]
+        inverse[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
+    if kernels.native is None:
+        return _without_groups(rows, theta, group, inverse)
+    # most rows have no copies: the kernel takes a row by itself through all steps
+    out, (a, b), alone = np.empty(n), theta, np.bincount(group)[group] == 1
+    _in_parts(
+        n,
+        lambda start, stop: kernels.native.leave_out(
+            rows.z, rows.labels, rows.weight, alone, start, stop, a, b, inverse, TINY, MOST_SHARE, out
+        ),
+    )
+    copies = np.flatnonzero(~alone)
+    if len(copies):
+        part = Sample(rows.z[copies], rows.labels[copies], rows.weight[copies])
+        out[copies] = _without_groups(part, theta, np.unique(group[copies], return_inverse=True)[1], inverse)
+    return out
+
+
+def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse: Array) -> Array:
+    """Return the log loss (n,) of rows one Newton step away from their groups, by the ``inverse`` Hessian (d, d)."""
+    n, K = rows.z.shape
+    y, w, (a, b), common = rows.labels, rows.weight, theta, len(inverse) == 1
 
     def slopes(start: int, stop: int) -> Array:
         x = rows.z[start:stop].astype(np.float64)
-        q = softmax(x * a + b, axis=1)
+        q = softmax_rows(x * a + b)[0]
         # probabilities less labels: the derivative of the loss by the scores
         q[np.arange(len(q)), y[start:stop]] -= 1.0
         by = (q * x).sum(axis=1, keepdims=True) if common else np.concatenate([q * x, q], axis=1)
         return np.asarray(by * w[start:stop, None])
 
     slope = np.concatenate(_in_parts(n, slopes))
-    if common:
-        inverse = np.array([[1.0 / _power_derivatives(rows, float(a[0]))[2]]])
-    else:
-        free = np.append(a > 0, np.ones(K, dtype=np.bool_))  # a power that the fit holds at zero stays there
-        inverse = np.zeros((2 * K, 2 * K))
-        hessian = derivatives(rows, theta, FULL)[2]
-        inverse[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
     order = np.argsort(group, kind="stable")
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     slope = np.add.reduceat(slope[order], firsts, axis=0)
-    step = np.zeros_like(slope)
-    _in_parts(len(slope), lambda start, stop: _times(slope, start, stop, inverse, step))
+    step = _times(slope, inverse)
 
     def along(start: int, stop: int) -> tuple[Array, Array]:
         x, moved = rows.z[start:stop].astype(np.float64), step[group[start:stop]]
@@ -254,7 +224,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
 
     def bends(start: int, stop: int) -> Array:
         score, change = along(start, stop)
-        q = softmax(score, axis=1)
+        q = softmax_rows(score)[0]
         mean = (q * change).sum(axis=1, keepdims=True)
         return np.asarray(w[start:stop] * (q * (change - mean) ** 2).sum(axis=1))
 
@@ -265,7 +235,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
     def losses(start: int, stop: int) -> Array:
         score, change = along(start, stop)
         score += change * longer[group[start:stop], None]
-        return np.asarray(-log_softmax(score, axis=1)[np.arange(len(score)), y[start:stop]])
+        return np.asarray(softmax_rows(score)[1] - score[np.arange(len(score)), y[start:stop]])
 
     return np.concatenate(_in_parts(n, losses))
 
@@ -300,11 +270,17 @@ def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
 
 def _power_derivatives(rows: Sample, power: float) -> tuple[float, float, float]:
     """Return the penalised loss, and its first and second derivative by the common power."""
-    zero = np.zeros(rows.z.shape[1])
 
     def sums(start: int, stop: int) -> Array:
         out = np.zeros(3)
-        _power_sums(rows.z, rows.labels, rows.weight, start, stop, power, zero, out)
+        if kernels.native is not None:
+            kernels.native.power_sums(rows.z, rows.labels, rows.weight, start, stop, float(power), out)
+            return out
+        for part in _softmaxes(rows, rows.weight, start, stop, power, 0.0):
+            mean = (part.q * part.x).sum(axis=1)
+            spread = (part.q * (part.x - mean[:, None]) ** 2).sum(axis=1)
+            terms = np.array([part.log_total - power * part.truth, mean - part.truth, spread])
+            out += (part.w * terms).sum(axis=1)
         return out
 
     loss, slope, bend = np.sum(_in_parts(len(rows.z), sums), axis=0)
@@ -316,11 +292,17 @@ def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, A
     """Return penalised loss, gradient (2K,) and second derivatives of an ``order`` at ``theta`` (2, K) or (2K,)."""
     K = rows.z.shape[1]
     theta = theta.reshape(-1)
+    a, b = theta[:K], theta[K:]
     shape = {NO_SECOND: (0, 0), BLOCKS: (3, K), FULL: (2 * K, 2 * K)}[order]
 
     def sums(start: int, stop: int) -> tuple[Array, Array, Array]:
         out = np.zeros(1), np.zeros(2 * K), np.zeros(shape)
-        _vector_sums(rows.z, rows.labels, rows.weight, start, stop, theta[:K], theta[K:], order, *out)
+        if kernels.native is not None:
+            kernels.native.vector_sums(rows.z, rows.labels, rows.weight, start, stop, a, b, order, *out)
+            return out
+        for part in _softmaxes(rows, rows.weight, start, stop, a, b):
+            out[0][0] += (part.w * part.losses(a, b)).sum()
+            _add_slopes(part, order, *out[1:])
         return out
 
     # one part after the other: the order of a sum is a part of the result
@@ -331,6 +313,23 @@ def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, A
     elif order == BLOCKS:
         second[[0, 2]] += PRECISION
     return float(loss[0]) + 0.5 * PRECISION * float((away * away).sum()), gradient + PRECISION * away, second
+
+
+def _add_slopes(part: _Softmax, order: int, gradient: Array, second: Array) -> None:
+    """Add the gradient (2K,) and second derivatives of an order, in NumPy."""
+    w, q, x, K = part.w[:, None], part.q, part.x, part.q.shape[1]
+    u = np.concatenate([q * x, q], axis=1)
+    gradient += (w * u).sum(axis=0)
+    gradient[:K] -= np.bincount(part.y, part.w * part.truth, K)
+    gradient[K:] -= np.bincount(part.y, part.w, K)
+    if order == FULL:
+        k, v = np.arange(K), w * u
+        second -= v.T @ u
+        second[k, k] += (v[:, :K] * x).sum(axis=0)
+        second[np.arange(2 * K), np.append(K + k, K + k)] += v.sum(axis=0)
+    elif order == BLOCKS:
+        spread = w * q * (1.0 - q)
+        second += [(spread * x * x).sum(axis=0), (spread * x).sum(axis=0), spread.sum(axis=0)]
 
 
 def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:

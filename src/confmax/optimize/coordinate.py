@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
-from confmax.kernels.blocks import run_parts
+from confmax.kernels.blocks import block_rows, over_rows
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_whole
@@ -236,11 +236,7 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     table = oracle.read_rows("the search of one coefficient")
     scores, a, b = _score_parts(table, gain)
     j = coordinate.decision
-    best = np.empty(table.n_rows, scores.dtype)
-    rival = np.empty(table.n_rows, np.int32)
-    run_parts(
-        lambda part: _rivals(scores, a, b, j, part * ROWS, (part + 1) * ROWS, best, rival), -(-table.n_rows // ROWS)
-    )
+    best, rival = _rivals(scores, a, b, j)
     points, slack = _row_breakpoints(coordinate.kind, scores[:, j], a[j], b[j], best, j > rival)
     order = np.argsort(points, kind="stable")
     points, slack = points[order], slack[order]
@@ -343,7 +339,7 @@ def _confusions(
     labels = np.empty(0, np.int64) if table.labels is None else table.labels
     weight = np.empty(0) if table.weight is None else table.weight
     total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
-    rows = (table.proba, oracle.model_share, labels, weight)
+    rows = (table.proba, oracle.model_share, labels, weight, rival, j, total)
     K, M = table.n_classes, n_decisions
     shapes = ((K,), (M,), (K, M) if matrix else (0, 0))
     sums = tuple(np.zeros(shape) for shape in shapes)
@@ -351,71 +347,74 @@ def _confusions(
     for first in range(0, len(stops), size):
         here = stops[first : first + size]
         out = tuple(np.empty((len(here), *shape)) for shape in shapes)
-        _walk(rows, rival, j, order, done, here, total, sums, out)
+        if kernels.native is None:
+            _walk_by_numpy(rows, order, done, here, sums, out)
+        else:
+            kernels.native.walk(*rows, order, done, here, *sums, *out)
         done = int(here[-1])
         diagonal, columns, full = out
         yield Confusion(oracle.rows, diagonal, columns, full if matrix else None)
 
 
-@njit(cache=True, nogil=True)
-def _rivals(scores, a, b, j, start, stop, best, rival):  # type: ignore[no-untyped-def]
+def _rivals(scores: NDArray[Any], a: NDArray[Any], b: NDArray[Any], j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Return the best score (n,) of every row without decision j, and whose it is; ties go to the largest index."""
     n, M = scores.shape
-    for r in range(start, min(stop, n)):
-        k = 1 if j == 0 else 0
-        top = a[k] * scores[r, k] + b[k]
-        winner = k
-        for m in range(k + 1, M):
-            if m != j:
-                score = a[m] * scores[r, m] + b[m]
-                if score >= top:
-                    top = score
-                    winner = m
-        best[r] = top
-        rival[r] = winner
+    best, rival = np.empty(n, scores.dtype), np.empty(n, np.int32)
+    others, size = np.delete(np.arange(M), j)[::-1], block_rows(M)
+
+    def by_numpy(_: int, start: int, stop: int) -> None:
+        offered = scores[start:stop, others] * a[others] + b[others]
+        # numpy.argmax takes the first of equal scores
+        first = offered.argmax(axis=1)
+        rival[start:stop], best[start:stop] = others[first], np.take_along_axis(offered, first[:, None], axis=1)[:, 0]
+
+    def compiled(_: int, start: int, stop: int) -> None:
+        kernels.native.rivals(scores, start, stop, size, a, b, j, best, rival)
+
+    over_rows(by_numpy if kernels.native is None else compiled, n, ROWS)
+    return best, rival
 
 
-@njit(cache=True, nogil=True)
-def _give(proba, share, labels, r, w, k, diagonal, columns, matrix):  # type: ignore[no-untyped-def]
-    """Add weight w of row r to decision k."""
-    columns[k] += w
-    if share < 1.0:
-        y = labels[r]
-        if y == k:
-            diagonal[k] += w * (1.0 - share)
-        if matrix.size > 0:
-            matrix[y, k] += w * (1.0 - share)
-    if share > 0.0:
-        if k < diagonal.shape[0]:
-            diagonal[k] += w * share * proba[r, k]
-        if matrix.size > 0:
-            for i in range(proba.shape[1]):
-                matrix[i, k] += w * share * proba[r, i]
-
-
-@njit(cache=True, nogil=True)
-def _walk(rows, rival, j, order, done, stops, total, sums, out):  # type: ignore[no-untyped-def]
+def _walk_by_numpy(rows: Any, order: NDArray[np.intp], done: int, stops: NDArray[np.intp], sums: Any, out: Any) -> None:
     """Write the shares at each of ``stops``, and carry on from ``done``; below zero nothing is decided yet."""
-    # as arguments of their own: tuples of arrays in the innermost call take a quarter more time
-    proba, share, labels, weight = rows
-    diagonal, columns, matrix = sums
-    diagonals, every_column, matrices = out
+    proba, *_, rival, j, total = rows
+    size = max(1, CELLS // proba.shape[1])
     if done < 0:
         done = 0
-        for r in range(rival.shape[0]):
-            w = weight[r] if weight.size > 0 else 1.0
-            _give(proba, share, labels, r, w, rival[r], diagonal, columns, matrix)
-    for t in range(stops.shape[0]):
-        for place in range(done, stops[t]):
-            r = order[place]
-            w = weight[r] if weight.size > 0 else 1.0
-            _give(proba, share, labels, r, -w, rival[r], diagonal, columns, matrix)
-            _give(proba, share, labels, r, w, j, diagonal, columns, matrix)
-        done = stops[t]
+        for low in range(0, len(proba), size):
+            r = np.arange(low, min(low + size, len(proba)))
+            _give(rows, r, rival[r], 1.0, np.zeros_like(r), [part[None] for part in sums])
+    for part in out:
+        part[:] = 0.0
+    for low in range(done, stops[-1], size):
+        r = order[low : min(low + size, stops[-1])]
+        stop = np.searchsorted(stops, np.arange(low, low + len(r)), side="right")
+        _give(rows, r, rival[r], -1.0, stop, out)
+        _give(rows, r, np.full(len(r), j), 1.0, stop, out)
+    for part, before in zip(out, sums, strict=True):
+        np.cumsum(part, axis=0, out=part)
+        part += before
+        before[:] = part[-1]
         # differences of sums may end a rounding below zero
-        for k in range(diagonal.shape[0]):
-            diagonals[t, k] = max(diagonal[k] / total, 0.0)
-        for k in range(columns.shape[0]):
-            every_column[t, k] = max(columns[k] / total, 0.0)
-        for i in range(matrix.shape[0]):
-            for k in range(matrix.shape[1]):
-                matrices[t, i, k] = max(matrix[i, k] / total, 0.0)
+        np.maximum(part / total, 0.0, out=part)
+
+
+def _give(rows: Any, r: NDArray[np.intp], k: NDArray[Any], sign: float, stop: NDArray[np.intp], out: Any) -> None:
+    """Add rows r, times ``sign``, to decisions k in the statistics at places ``stop``; all are as long as r."""
+    proba, share, labels, weight, *_ = rows
+    diagonal, columns, matrix = out
+    K, M = diagonal.shape[1], columns.shape[1]
+    w = np.full(len(r), sign) if weight.size == 0 else sign * weight[r]
+    truth = share * proba[r].astype(np.float64)
+    if share < 1.0:
+        truth[np.arange(len(r)), labels[r]] += 1.0 - share
+    truth *= w[:, None]
+    _add(columns, stop * M + k, w)
+    hit = np.flatnonzero(k < K)
+    _add(diagonal, stop[hit] * K + k[hit], truth[hit, k[hit]])
+    if matrix.size:
+        _add(matrix, ((stop[:, None] * K + np.arange(K)) * M + k[:, None]).ravel(), truth.ravel())
+
+
+def _add(to: Array, cell: NDArray[np.intp], values: Array) -> None:
+    to += np.bincount(cell, values, to.size).reshape(to.shape)

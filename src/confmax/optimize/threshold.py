@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
+from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE
@@ -265,18 +266,18 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     return int(edges[0, k]), int(edges[1, k]), float(found[k])
 
 
-@njit(cache=True, nogil=True)
-def _upper_chain(x, y):  # type: ignore[no-untyped-def]
+def _upper_chain(x: Array, y: Array) -> NDArray[np.int64]:
     """Return the corners of the upper hull of points (T,) whose x does not fall, in their order."""
     kept = np.empty(len(x), np.int64)
-    size = 0
-    for t in range(len(x)):
+    if kernels.native is not None:
+        return kept[: kernels.native.upper_chain(np.ascontiguousarray(x), np.ascontiguousarray(y), kept)]
+    xs, ys, corners = x.tolist(), y.tolist(), list[int]()
+    for t in range(len(xs)):
         # drop corners that lie on or below the line from the one before them to the new point
-        while size >= 2:
-            a, b = kept[size - 2], kept[size - 1]
-            if (x[b] - x[a]) * (y[t] - y[a]) < (y[b] - y[a]) * (x[t] - x[a]):
+        while len(corners) >= 2:
+            a, b = corners[-2], corners[-1]
+            if (xs[b] - xs[a]) * (ys[t] - ys[a]) < (ys[b] - ys[a]) * (xs[t] - xs[a]):
                 break
-            size -= 1
-        kept[size] = t
-        size += 1
-    return kept[:size]
+            corners.pop()
+        corners.append(t)
+    return np.array(corners, np.int64)

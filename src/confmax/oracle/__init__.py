@@ -16,10 +16,12 @@ __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_orac
 # the code of a kind is loaded with its first table: nobody waits for torch who has no tensors
 BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "numpy": NumpyOracle,
-    "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
+    "array": lambda table, model_share: storage_named("array").oracle(table, model_share),
     "sparse": lambda table, model_share: storage_named("sparse").oracle(table, model_share),
     "torch": lambda table, model_share: storage_named("torch").oracle(table, model_share),
     "parts": lambda table, model_share: in_parts(table).oracle(model_share),
+    # what "array" was called before its scans were compiled in advance
+    "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
 }
 
 
@@ -34,8 +36,8 @@ def make_oracle(
         From `make_table`.
     confusion : {"model", "labels", "blend"}
         ``C[i, j] = mean(p_i h_j)``, for which the oracle is exact; ``mean(1[y = i] h_j)``; or an average of both.
-    backend : {"numba", "numpy", "sparse", "torch", "parts"} or None
-        The compiled scan, the slow reference, the scan of the stored entries of a sparse table, of a tensor on its
+    backend : {"array", "numpy", "sparse", "torch", "parts"} or None
+        The scan of an array, the slow reference, the scan of the stored entries of a sparse table, of a tensor on its
         device, or of a table in parts; None: the one for this kind of table.
     model_share : float or None
         Weight of the model in the blend, from 0 to 1.

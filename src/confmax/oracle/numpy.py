@@ -10,36 +10,18 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Confusion, Gains
 from confmax.tables import Table
-from confmax.tables.precision import decided, features, gain_coefficients
+from confmax.tables.array.oracle import decide_by_numpy
+from confmax.tables.precision import decided
 from confmax.tables.table import MemoryTable, TableOracle
 
 
-def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
+def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
 
-    def by(part: Gains, wide: bool) -> NDArray[np.int32]:
-        return _decide(proba.astype(np.float64) if wide else proba, part)
+    def by(part: Gains, wide: bool) -> NDArray[np.int64]:
+        return decide_by_numpy(proba.astype(np.float64) if wide else proba, part)
 
     return np.asarray(decided(gains, proba.dtype, by))
-
-
-def _decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int32]:
-    first, second = gain_coefficients(gains, proba.dtype)
-    x = features(proba, gains.power)
-    decisions = []
-    for g in range(len(gains)):
-        if second is not None:
-            # decisions beyond the classes have an offset alone
-            scores = np.tile(second[g], (len(x), 1))
-            # two operations, never fused: compiled scans round in the same two places
-            scores[:, : x.shape[1]] += x * first[g]
-        else:
-            scores = proba[:, :1] * first[g, 0]
-            for i in range(1, proba.shape[1]):
-                scores = scores + proba[:, i : i + 1] * first[g, i]
-        # numpy.argmax takes the first of equal scores, and ties belong to the largest index
-        decisions.append(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
-    return np.array(decisions, dtype=np.int32)
 
 
 class NumpyOracle(TableOracle):

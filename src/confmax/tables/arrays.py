@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from confmax import kernels
 from confmax.confusion import Array
-from confmax.kernels.blocks import MANY, block_rows, chunk_rows, load_block, new_block, over_rows
-from confmax.kernels.simd import BYTES, LANES, sum_of, sum_rows
-from confmax.tables.fingerprints import column_factors, hash_rows
+from confmax.kernels.blocks import LANES, MANY, block_rows, chunk_rows, over_rows
+from confmax.tables.fingerprints import column_factors, row_hashes
 from confmax.tables.kinds import refuse_name
 from confmax.tables.labels import refuse_masked, vector
 
@@ -141,113 +140,27 @@ def refuse_entries(values: NDArray[Any], place: Callable[[int], tuple[int, int]]
             raise ValueError(f"row {row}, column {column} of proba {what} ({values[k]}); {way_out}")
 
 
-# --- the compiled pass that checks every row, adds up every column, and hashes every row ------------------------------
+# --- one pass that checks every row, adds up every column, and hashes every row ---------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def row_sums(rows, block, sums, least):  # type: ignore[no-untyped-def]
-    """Write the sums of rows (R, K) and keep the least entries seen; the block holds them where K is small."""
-    if rows.shape[1] <= MANY:
-        for r in range(0, sums.shape[0], BYTES // block.itemsize):
-            sum_rows(block, r, sums, least)
-        return
-    # whole vectors first: what is left over is fewer numbers than a vector has
-    whole = rows.shape[1] - rows.shape[1] % LANES
-    for r in range(rows.shape[0]):
-        low, total = least[r], sum_of(rows[r, :whole])
-        for j in range(whole, rows.shape[1]):
-            total += rows[r, j]
-        for j in range(rows.shape[1]):
-            low = rows[r, j] if rows[r, j] < low else low
-        sums[r], least[r] = total, low
-
-
-@njit(cache=True, nogil=True)
-def keep_worst(n_rows, sums, worst, whole):  # type: ignore[no-untyped-def]
-    """Keep how far sums are from one, place by place, so that no row waits for another; NaN stays in ``whole``."""
-    for r in range(sums.shape[0]):
-        if r >= n_rows:
-            # the block ends in rows of zeros, which are no rows of the table
-            sums[r] = 1.0
-        off = abs(sums[r] - 1.0)
-        worst[r] = off if off > worst[r] else worst[r]
-        whole[r] += off
-
-
-@njit(cache=True, nogil=True)
-def judge(least, worst, whole, limits, broken):  # type: ignore[no-untyped-def]
-    """Write which demands some row does not meet; limits are what sums may be off by to be near one, and one."""
-    for r in range(least.shape[0]):
-        # no comparison with NaN is true, so the negation catches NaN and infinity together
-        broken[FINITE] |= not (whole[r] < np.inf)
-        broken[POSITIVE] |= least[r] < 0
-        broken[CLOSE] |= worst[r] > limits[0]
-        broken[EXACT] |= worst[r] > limits[1]
-
-
-@njit(cache=True, nogil=True)
-def _add_columns(rows, block, size, totals):  # type: ignore[no-untyped-def]
-    if rows.shape[1] <= MANY:
-        for j in range(block.shape[0]):
-            totals[j] += sum_of(block[j, :size])
-        return
-    for r in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            totals[j] += rows[r, j]
-
-
-@njit(cache=True, nogil=True)
-def _check(proba, start, stop, size, limits, factors, totals, broken, hashes):  # type: ignore[no-untyped-def]
-    K = proba.shape[1]
-    block = new_block(K if K <= MANY else 0, size, proba)
-    sums, least, worst, whole = np.empty(size), np.ones(size, proba.dtype), np.zeros(size), np.zeros(size)
-    words, narrow = np.empty(size, np.uint64), np.empty(max(size, K), np.float32)
-    for low in range(start, stop, size):
-        high = min(low + size, stop)
-        rows = proba[low:high]
-        if K <= MANY:
-            load_block(rows, block)
-        row_sums(rows, block, sums, least)
-        _add_columns(rows, block, size, totals)
-        if hashes.shape[0] > 0:
-            hash_rows(rows, block, factors, narrow, words)
-            hashes[low:high] = words[: high - low]
-        keep_worst(high - low, sums, worst, whole)
-    judge(least, worst, whole, limits, broken)
-
-
-@njit(cache=True, nogil=True)
-def _normalise(proba, start, stop, size, rounding, out):  # type: ignore[no-untyped-def]
-    K = proba.shape[1]
-    block = new_block(K if K <= MANY else 0, size, proba)
-    sums, least = np.empty(size), np.empty(size, proba.dtype)
-    for low in range(start, stop, size):
-        rows = proba[low : min(low + size, stop)]
-        if K <= MANY:
-            load_block(rows, block)
-        row_sums(rows, block, sums, least)
-        for r in range(rows.shape[0]):
-            # rows that sum to one within rounding stay as they are, so that a second check changes nothing
-            if abs(sums[r] - 1.0) > rounding:
-                for j in range(K):
-                    out[low + r, j] = rows[r, j] / sums[r]
-            else:
-                out[low + r] = rows[r]
-
-
-@njit(cache=True, nogil=True)
-def _gather(proba, chosen, start, stop, out):  # type: ignore[no-untyped-def]
-    for r in range(start, stop):
-        for j in range(proba.shape[1]):
-            out[r, j] = proba[chosen[r], j]
-
-
-@njit(cache=True, nogil=True)
-def _weighted(proba, start, stop, weight, totals):  # type: ignore[no-untyped-def]
-    for r in range(start, stop):
-        w = weight[r]
-        for j in range(proba.shape[1]):
-            totals[j] += w * proba[r, j]
+def row_sums(P: NDArray[Any]) -> Array:
+    """Return the sums of rows (n,) in float64, added in the order of the compiled check."""
+    n, K = P.shape
+    if K <= MANY:
+        sums = np.zeros(n)
+        for column in P.T:
+            sums += column
+        return sums
+    # long rows are added along themselves, by interleaved sums whose halves are added to each other
+    whole, lanes = K - K % LANES, np.zeros((n, LANES))
+    for j in range(0, whole, LANES):
+        lanes += P[:, j : j + LANES]
+    while lanes.shape[1] > 1:
+        lanes = lanes[:, : lanes.shape[1] // 2] + lanes[:, lanes.shape[1] // 2 :]
+    sums = lanes[:, 0]
+    for j in range(whole, K):
+        sums += P[:, j]
+    return sums
 
 
 def check_rows(
@@ -265,14 +178,22 @@ def check_rows(
         Takes the rows' hashes (`confmax.tables.fingerprints`).
     """
     n, K = P.shape
+    if kernels.native is None:
+        if hashes is not None:
+            hashes[:] = row_hashes(P)
+        # infinite entries of both signs add up to NaN, which `refuse_rows` explains
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(row_sums(P) - 1.0)
+            demands = [not np.isfinite(off).all(), (P < 0).any(), *((off > limit).any() for limit in limits)]
+            return P.sum(axis=0, dtype=np.float64), np.array(demands)
     factors, allowed, chunk = column_factors(K), np.array(limits), chunk_rows(K, n)
-    parts = -(-n // chunk)
+    parts, size = -(-n // chunk), block_rows(K)
     totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
     written = np.empty(0, dtype=np.uint64) if hashes is None else hashes
 
     def work(part: int, start: int, stop: int) -> None:
         # each part has a line of its own in the sums: their order, and so the result, is the same for any threads
-        _check(P, start, stop, block_rows(K), allowed, factors, totals[part], broken[part], written)
+        kernels.native.check(P, start, stop, size, allowed, factors, totals[part], broken[part], written)
 
     over_rows(work, n, chunk)
     return totals.sum(axis=0), np.asarray(broken.any(axis=0))
@@ -281,22 +202,30 @@ def check_rows(
 def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:
     """Return a copy whose rows are divided by their sums, except those that sum to one within rounding."""
     n, K = P.shape
-    out = np.empty_like(P)
-    over_rows(lambda _, start, stop: _normalise(P, start, stop, block_rows(K), rounding, out), n, chunk_rows(K, n))
+    if kernels.native is None:
+        # rows that sum to one within rounding stay as they are, so that a second check changes nothing
+        sums = row_sums(P)
+        return np.asarray(P / np.where(np.abs(sums - 1.0) > rounding, sums, 1.0)[:, None]).astype(P.dtype)
+    out, size = np.empty_like(P), block_rows(K)
+    over_rows(lambda _, low, high: kernels.native.normalise(P, low, high, size, rounding, out), n, chunk_rows(K, n))
     return out
 
 
 def weighted_totals(P: NDArray[Any], weight: Array) -> Array:
     """Return the weighted column sums (K,)."""
     n, K = P.shape
+    if kernels.native is None:
+        return np.asarray((weight[:, None] * P).sum(axis=0))
     chunk = chunk_rows(K, n)
     totals = np.zeros((-(-n // chunk), K))
-    over_rows(lambda part, start, stop: _weighted(P, start, stop, weight, totals[part]), n, chunk)
+    over_rows(lambda part, start, stop: kernels.native.weigh(P, start, stop, weight, totals[part]), n, chunk)
     return np.asarray(totals.sum(axis=0))
 
 
 def gathered(P: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
     """Return the chosen rows (m, K), which lie far apart: every thread waits for its own."""
+    if kernels.native is None:
+        return P[chosen]
     out = np.empty((len(chosen), P.shape[1]), P.dtype)
-    over_rows(lambda _, start, stop: _gather(P, chosen, start, stop, out), len(chosen), 1 << 12)
+    over_rows(lambda _, start, stop: kernels.native.gather(P, chosen, start, stop, out), len(chosen), 1 << 12)
     return out

@@ -14,8 +14,8 @@ not share a draw.
 Folds must not depend on the order in which the columns are given. They are made of the same words, each mixed by
 itself: ``mixed(sum_j mixed(w_j))``, the *unordered* hash.
 
-This module defines the hash in NumPy, and in the compiled form that scans of a table use. `tensor/hashes.py` has it for
-tensors. The tests compare all of them with whole numbers in Python.
+This module defines the hash in NumPy. The compiled kernels have the form that scans of a table use, and
+`tensor/hashes.py` that of tensors. The tests compare all of them with whole numbers in Python.
 """
 
 from __future__ import annotations
@@ -23,30 +23,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from confmax.kernels.blocks import MANY, over_rows
+from confmax import kernels
+from confmax.kernels.blocks import over_rows
 
 ROWS = 1 << 16  # of a part
 GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of splitmix64's finaliser
 
 
-def _scrambled(word: Any) -> Any:
-    z = word * np.uint64(GOLDEN)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
-    return z ^ (z >> np.uint64(31))
-
-
-# for one word in a kernel; the same lines serve both, so that they cannot drift apart
-mix = njit(cache=True, nogil=True)(_scrambled)
-
-
 def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Scramble 64-bit words, one to one: splitmix64's output for the state ``word * GOLDEN``."""
-    return np.asarray(_scrambled(words))
+    z = words * np.uint64(GOLDEN)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
+    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def column_factors(columns: int | NDArray[Any]) -> NDArray[np.uint64]:
@@ -69,8 +61,12 @@ def unordered_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
     """Return the hash of the entries of every row (n,), whatever their order, of an array or csr_array (n, K)."""
     if not isinstance(proba, np.ndarray):
         return mixed(_sums_of_rows(mixed(_words(proba.data)), proba.indptr))
-    sums = np.empty(len(proba), dtype=np.uint64)
-    over_rows(lambda _, start, stop: _unordered(proba, start, stop, sums), len(proba), ROWS)
+    sums = np.zeros(len(proba), dtype=np.uint64)
+    if kernels.native is None:
+        for column in proba.T:
+            sums += mixed(_words(column))
+        return mixed(sums)
+    over_rows(lambda _, start, stop: kernels.native.hash_unordered(proba, start, stop, sums), len(proba), ROWS)
     return sums
 
 
@@ -97,59 +93,3 @@ def _words(values: NDArray[Any]) -> NDArray[np.uint64]:
     with np.errstate(over="ignore", under="ignore"):
         bits = values.astype(np.float32).view(np.uint32) << np.uint32(1)
     return np.asarray(bits ^ (bits >> np.uint32(16))).astype(np.uint64)
-
-
-# --- compiled ---------------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def hash_rows(rows, block, factors, narrow, hashes):  # type: ignore[no-untyped-def]
-    """Write the hashes of rows (R, K); the block holds them class-major where K is small.
-
-    ``narrow`` is float32 scratch, for K entries and for as many as there are hashes; ``hashes`` may be longer than
-    there are rows. The loops stand here in full: as functions of their own they are not vectorised.
-    """
-    bits, K, n_rows = narrow.view(np.uint32), rows.shape[1], hashes.shape[0]
-    for r in range(n_rows):
-        hashes[r] = np.uint64(0)
-    if K > MANY:
-        for r in range(rows.shape[0]):
-            for j in range(K):
-                narrow[j] = rows[r, j]
-            total = np.uint64(0)
-            for j in range(K):
-                c = np.uint32(bits[j] << np.uint32(1))
-                total += np.uint64(c ^ (c >> np.uint32(16))) * factors[j]
-            hashes[r] = total
-    elif block.itemsize == 4:
-        seen = block.view(np.uint32)
-        for j in range(K):
-            factor = factors[j]
-            for r in range(n_rows):
-                c = np.uint32(seen[j, r] << np.uint32(1))
-                hashes[r] += np.uint64(c ^ (c >> np.uint32(16))) * factor
-    else:
-        for j in range(K):
-            factor = factors[j]
-            for r in range(n_rows):
-                narrow[r] = block[j, r]
-            for r in range(n_rows):
-                c = np.uint32(bits[r] << np.uint32(1))
-                hashes[r] += np.uint64(c ^ (c >> np.uint32(16))) * factor
-    for r in range(n_rows):
-        hashes[r] = mix(hashes[r])
-
-
-@njit(cache=True, nogil=True)
-def _unordered(proba, start, stop, hashes):  # type: ignore[no-untyped-def]
-    K = proba.shape[1]
-    narrow = np.empty(K, np.float32)
-    bits = narrow.view(np.uint32)
-    for r in range(start, stop):
-        for j in range(K):
-            narrow[j] = proba[r, j]
-        total = np.uint64(0)
-        for j in range(K):
-            c = np.uint32(bits[j] << np.uint32(1))
-            total += mix(np.uint64(c ^ (c >> np.uint32(16))))
-        hashes[r] = mix(total)

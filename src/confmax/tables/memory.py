@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -17,6 +18,7 @@ from confmax.tables.kinds import Kind, Rule, calibrated_rows, host_array, known
 from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
+MOST_DECISIONS = 1 << 24  # that are in memory before they are counted
 DUPLICATE_SHARE = 0.1
 DUPLICATE_PARTS = 256  # a table of more rows than this squared is judged by the rows whose keys fall in one part
 
@@ -99,8 +101,12 @@ class MemoryKind(Kind, Storage):
 
     def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
         """Return the confusions (batch of B) of decisions on a table, by the truth that an oracle counts with."""
-        decisions = self.decide(table.proba, gains)
-        return Confusion.stack([_tally(oracle, each, gains.n_decisions, matrix=matrix) for each in decisions])
+        answers, most = [], max(1, MOST_DECISIONS // table.n_rows)
+        for low in range(0, len(gains), most):
+            decisions = self.decide(table.proba, gains[low : low + most])
+            answers += [_tally(oracle, decision, gains.n_decisions, matrix=matrix) for decision in decisions]
+        # the row sums are the oracle's, the same for every answer
+        return replace(Confusion.stack(answers), rows=oracle.rows)
 
     @final
     def transformed(self, calibrator: Calibrator, proba: Any) -> Checked:
@@ -202,28 +208,28 @@ class TransferredDecisions:
         return self.table.counted_by(self.oracle, gains, matrix=matrix)
 
 
-def _tally(oracle: Oracle, decision: NDArray[np.int32], n_decisions: int, *, matrix: bool) -> Confusion:
+def _tally(oracle: Oracle, decision: NDArray[Any], n_decisions: int, *, matrix: bool) -> Confusion:
     """Return the confusion of given decisions (n,)."""
-    table = oracle.table.in_memory()
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    total, K = weight.sum(), table.n_classes
-    columns = np.bincount(decision, weights=weight, minlength=n_decisions) / total
-    share, diagonal = oracle.model_share, np.zeros(K)
+    table, share = oracle.table.in_memory(), oracle.model_share
+    weight, total, K = table.weight, table.weight_total, table.n_classes
+    columns = np.bincount(decision, weight, n_decisions) / total
+    diagonal = np.zeros(K)
     full = np.zeros((K, n_decisions)) if matrix else None
     if share > 0.0:
-        hit = np.bincount(decision, weights=weight * table.probability_of(decision), minlength=n_decisions)
-        diagonal += share * hit[:K] / total
+        hit = table.probability_of(decision)
+        diagonal += share * np.bincount(decision, hit if weight is None else weight * hit, n_decisions)[:K] / total
         if full is not None:
-            # of very many classes only those that are decided take a product with the table
-            for j in np.unique(decision):
-                chosen = decision == j
-                full[:, j] = share * (weight[chosen] @ table.proba[chosen]) / total
+            full += share * table.storage.sums_by_decision(table.proba, weight, decision, n_decisions) / total
     if share < 1.0:
-        assert table.labels is not None
-        right = decision == table.labels
-        diagonal += (1.0 - share) * np.bincount(table.labels, weights=weight * right, minlength=K) / total
+        labels = table.labels
+        assert labels is not None
+        right = decision == labels
+        met = np.bincount(labels[right], None if weight is None else weight[right], K)
+        diagonal += (1.0 - share) * met / total
         if full is not None:
-            np.add.at(full, (table.labels, decision), (1.0 - share) * weight / total)
+            # one number for each pair: adding to the cells of a matrix is many times slower
+            pairs = np.bincount(labels * n_decisions + decision, weight, full.size)
+            full += (1.0 - share) * pairs.reshape(full.shape) / total
     return Confusion(oracle.rows, diagonal, columns, full)
 
 

@@ -68,7 +68,7 @@ class Table(Protocol):
     >>> from confmax.oracle import make_table
     >>> table = make_table([[0.75, 0.25], [0.5, 0.5]], ["no", "yes"])
     >>> table.backend, table.n_rows, table.mean_probability()
-    ('numba', 2, array([0.625, 0.375]))
+    ('array', 2, array([0.625, 0.375]))
     """
 
     classes: tuple[Any, ...]
@@ -234,6 +234,15 @@ class Storage(ABC):
     @abstractmethod
     def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
+
+    def sums_by_decision(self, proba: Any, weight: Array | None, decision: NDArray[Any], n_decisions: int) -> Array:
+        """Return the sums of the rows of every decision (K, M), by ``weight`` (n,), in float64."""
+        out = np.zeros((proba.shape[1], n_decisions))
+        # of very many decisions only those that are made take a product with the table
+        for j in np.unique(decision):
+            chosen = np.flatnonzero(decision == j)
+            out[:, j] = (np.ones(len(chosen)) if weight is None else weight[chosen]) @ self.rows(proba, chosen)
+        return out
 
     @abstractmethod
     def decide(self, proba: Any, gains: Gains) -> NDArray[Any]:

@@ -13,11 +13,9 @@ exact.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from numba import njit
 
+from confmax import kernels
 from confmax.confusion import Array
 
 STEPS = 60  # of the interior-point method
@@ -27,115 +25,8 @@ CLOSED = 1e-15
 TOLERANCE = 1e-13
 DEPENDENT = 1e-11  # a column of length one that is nearer to the span of the others adds nothing
 
-# Plain loops over elements: array expressions and views take seconds to compile on first use.
 
-
-@njit(cache=True, nogil=True)
-def _enter(columns, entering, basis, triangle, s):  # type: ignore[no-untyped-def]
-    # basis (cap, d): orthonormal rows; triangle (cap, cap): triangle[:, t] are column t's coefficients
-    d = columns.shape[1]
-    for i in range(d):
-        basis[s, i] = columns[entering, i]
-    for t in range(s):
-        triangle[t, s] = 0.0
-    for _ in range(2):
-        for t in range(s):
-            along = 0.0
-            for i in range(d):
-                along += basis[t, i] * basis[s, i]
-            triangle[t, s] += along
-            for i in range(d):
-                basis[s, i] -= along * basis[t, i]
-    length = 0.0
-    for i in range(d):
-        length += basis[s, i] * basis[s, i]
-    length = math.sqrt(length)
-    if length < DEPENDENT:
-        return False
-    triangle[s, s] = length
-    for i in range(d):
-        basis[s, i] /= length
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _leave(basis, triangle, place, s):  # type: ignore[no-untyped-def]
-    # columns behind move up by one; rotations of neighbouring rows make the rest triangular again
-    for t in range(place, s - 1):
-        for i in range(t + 2):
-            triangle[i, t] = triangle[i, t + 1]
-        c, w = triangle[t, t], triangle[t + 1, t]
-        length = math.hypot(c, w)
-        if length > 0.0:
-            c, w = c / length, w / length
-            for k in range(t + 1, s - 1):
-                # the columns that have not moved yet still stand one place behind
-                upper, lower = triangle[t, k + 1], triangle[t + 1, k + 1]
-                triangle[t, k + 1], triangle[t + 1, k + 1] = c * upper + w * lower, c * lower - w * upper
-            for i in range(basis.shape[1]):
-                upper, lower = basis[t, i], basis[t + 1, i]
-                basis[t, i], basis[t + 1, i] = c * upper + w * lower, c * lower - w * upper
-        triangle[t, t] = length
-        triangle[t + 1, t] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def _solve(basis, triangle, s, best):  # type: ignore[no-untyped-def]
-    # least squares with the target (0, ..., 0, 1)
-    last = basis.shape[1] - 1
-    for t in range(s - 1, -1, -1):
-        value = basis[t, last]
-        for k in range(t + 1, s):
-            value -= triangle[t, k] * best[k]
-        best[t] = value / triangle[t, t]
-
-
-@njit(cache=True, nogil=True)
-def _settle(x, used, s, basis, triangle, best):  # type: ignore[no-untyped-def]
-    """Minimise over the columns in use, in place; columns whose share would turn negative leave on the way."""
-    while s > 0:
-        _solve(basis, triangle, s, best)
-        step, leaving = 1.0, -1
-        for t in range(s):
-            if best[t] <= 0.0:
-                ratio = x[used[t]] / (x[used[t]] - best[t]) if x[used[t]] > 0.0 else 0.0
-                if leaving < 0 or ratio < step:
-                    step, leaving = ratio, t
-        for t in range(s):
-            x[used[t]] += step * (best[t] - x[used[t]])
-        if leaving < 0:
-            return s
-        for t in range(s - 1, -1, -1):
-            if t == leaving or (best[t] <= 0.0 and x[used[t]] <= TOLERANCE):
-                x[used[t]] = 0.0
-                _leave(basis, triangle, t, s)
-                for k in range(t, s - 1):
-                    used[k] = used[k + 1]
-                s -= 1
-    return s
-
-
-@njit(cache=True, nogil=True)
-def _slopes(columns, x, used, s, rest, slope):  # type: ignore[no-untyped-def]
-    # what each column would take off what is left of the target; nothing for those in use
-    A, d = columns.shape
-    for i in range(d):
-        rest[i] = 0.0
-    rest[d - 1] = 1.0
-    for t in range(s):
-        for i in range(d):
-            rest[i] -= x[used[t]] * columns[used[t], i]
-    for k in range(A):
-        total = 0.0
-        for i in range(d):
-            total += columns[k, i] * rest[i]
-        slope[k] = total
-    for t in range(s):
-        slope[used[t]] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def least_norm(points, start):  # type: ignore[no-untyped-def]
+def least_norm(points: Array, start: Array) -> Array:
     """Return shares ``u`` (A,), in the simplex, that minimise ``|u @ points|``.
 
     Parameters
@@ -145,49 +36,89 @@ def least_norm(points, start):  # type: ignore[no-untyped-def]
     start : ndarray (A,)
         Shares to begin with; which of them are positive matters.
     """
-    A, d = points.shape[0], points.shape[1] + 1
-    most = min(A, d)
-    columns, lengths, slope = np.empty((A, d)), np.empty(A), np.empty(A)
-    basis, triangle, best = np.empty((most, d)), np.zeros((most, most)), np.empty(most)
-    used, x, blocked = np.empty(most, np.int64), np.zeros(A), np.zeros(A, np.bool_)
-    s = np.int64(0)  # not a literal: every function below would be compiled for it, too
-    for k in range(A):
-        length = 1.0
-        for i in range(d - 1):
-            length += points[k, i] * points[k, i]
-        lengths[k] = math.sqrt(length)
-        for i in range(d - 1):
-            columns[k, i] = points[k, i] / lengths[k]
-        columns[k, d - 1] = 1.0 / lengths[k]
-        if start[k] > 0.0 and s < most and _enter(columns, k, basis, triangle, s):
-            used[s] = k
-            x[k] = start[k] * lengths[k]
-            s += 1
-    s = _settle(x, used, s, basis, triangle, best)
-    rest = np.empty(d)
+    if kernels.native is None:
+        with np.errstate(all="ignore"):
+            return _least_norm_by_numpy(points, start)
+    shares = np.empty(len(points))
+    kernels.native.least_norm(np.ascontiguousarray(points), np.ascontiguousarray(start), shares)
+    return shares
+
+
+class _ActiveSet:
+    """The columns in use (s of them), which are ``triangle.T @ basis``; columns (A, d) have length one."""
+
+    def __init__(self, columns: Array) -> None:
+        self.columns, self.x = columns, np.zeros(len(columns))
+        self.used: list[int] = []
+        self.basis, self.triangle = np.empty((0, columns.shape[1])), np.empty((0, 0))
+
+    def enter(self, k: int) -> bool:
+        """Append column k unless it depends on the others; return whether it is independent."""
+        s = len(self.used)
+        if s == min(self.columns.shape):
+            return False
+        rest, along = self.columns[k], np.zeros(s)
+        # once is not enough where columns nearly depend on each other
+        for _ in range(2):
+            more = self.basis @ rest
+            rest, along = rest - more @ self.basis, along + more
+        length = np.linalg.norm(rest)
+        if length < DEPENDENT:
+            return False
+        self.triangle = np.block([[self.triangle, along[:, None]], [np.zeros(s), length]])
+        self.basis = np.vstack([self.basis, rest / length])
+        self.used.append(k)
+        return True
+
+    def leave(self, place: int) -> None:
+        """Take the column at a place out; a rotation makes the rest triangular again."""
+        turned, self.triangle = np.linalg.qr(np.delete(self.triangle, place, axis=1))
+        self.basis = turned.T @ self.basis
+        self.x[self.used.pop(place)] = 0.0
+
+    def settle(self) -> None:
+        """Minimise over the columns in use; those whose share would turn negative leave on the way."""
+        while self.used:
+            # least squares with the target (0, ..., 0, 1)
+            best, now = np.linalg.solve(self.triangle, self.basis[:, -1]), self.x[self.used]
+            falling = best <= 0.0
+            steps = np.where(falling, np.where(now > 0.0, now / (now - best), 0.0), np.inf)
+            leaving = int(np.argmin(steps))
+            step = min(1.0, steps[leaving])
+            self.x[self.used] = now = now + step * (best - now)
+            if not falling.any():
+                return
+            falling &= now <= TOLERANCE
+            falling[leaving] = True
+            for place in np.flatnonzero(falling)[::-1]:
+                self.leave(int(place))
+
+
+def _least_norm_by_numpy(points: Array, start: Array) -> Array:
+    A = len(points)
+    columns = np.column_stack([points, np.ones(A)])
+    lengths = np.linalg.norm(columns, axis=1)
+    active, blocked = _ActiveSet(columns / lengths[:, None]), np.zeros(A, np.bool_)
+    for k in np.flatnonzero(start > 0.0):
+        if active.enter(int(k)):
+            active.x[k] = start[k] * lengths[k]
+    active.settle()
     for _ in range(10 * A):
-        _slopes(columns, x, used, s, rest, slope)
-        entering: int = np.int64(-1)  # type: ignore[assignment]
-        for k in range(A):
-            if not blocked[k] and slope[k] > TOLERANCE and (entering < 0 or slope[k] > slope[entering]):
-                entering = k
-        if entering < 0:
+        # what each column would take off what is left of the target
+        rest = -active.x @ active.columns
+        rest[-1] += 1.0
+        slope = active.columns @ rest
+        slope[active.used] = 0.0
+        slope[blocked] = 0.0
+        entering = int(np.argmax(slope))
+        if not slope[entering] > TOLERANCE:
             break
+        if active.enter(entering):
+            active.settle()
         # a point that rounding throws out again would be chosen for ever
-        if s == most or not _enter(columns, entering, basis, triangle, s):
-            blocked[entering] = True
-            continue
-        used[s] = entering
-        s = _settle(x, used, s + 1, basis, triangle, best)
-        if x[entering] <= 0.0:
-            blocked[entering] = True
-    total = 0.0
-    for k in range(A):
-        x[k] = max(x[k] / lengths[k], 0.0)
-        total += x[k]
-    for k in range(A):
-        x[k] /= total
-    return x
+        blocked[entering] = active.x[entering] <= 0.0
+    shares = np.maximum(active.x / lengths, 0.0)
+    return np.asarray(shares / shares.sum())
 
 
 def least_norm_within(points: Array, slack: Array) -> Array:

@@ -7,8 +7,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax import kernels
 from confmax.confusion import Array, Gains
-from confmax.tables.array.oracle import NumbaOracle, decide, decide_unchecked
+from confmax.tables.array.oracle import ArrayOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
 from confmax.tables.arrays import as_array, check_rows, gathered, normalised, refuse_rows, row_limits, weighted_totals
 from confmax.tables.columns import column_names, order_of
@@ -24,7 +25,7 @@ from confmax.tables.table import Calibrator, Checked, Oracle, Table
 class Arrays(MemoryKind):
     """Rows in a C-contiguous array of float32 or float64."""
 
-    backend = "numba"
+    backend = "array"
 
     def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
@@ -90,13 +91,13 @@ class Arrays(MemoryKind):
 
     def drawn(self, proba: NDArray[Any], gains: Gains, weights: Array, seed: int, keys: Any) -> NDArray[np.int64]:
         """Return the decision (n,) of every row by the atom that its key draws."""
-        if is_wide(gains, proba.dtype).any():
+        if kernels.native is None or is_wide(gains, proba.dtype).any():
             return super().drawn(proba, gains, weights, seed, keys)
         return decide_drawn(features(proba, gains.power), gains, weights, words=coefficients(seed), keys=keys)[0]
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
-        """Return the compiled scan."""
-        return NumbaOracle(table.dense("backend='numba'"), model_share)
+        """Return the scan."""
+        return ArrayOracle(table.dense("backend='array'"), model_share)
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""
@@ -111,9 +112,11 @@ class Arrays(MemoryKind):
 def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64] | None:
     """Return decisions (n,) on rows that are checked in the scan which decides them.
 
-    None where the check must speak first (other columns, rows that do not sum to one), and where one scan in the
-    table's dtype cannot decide (`is_wide`, and powers under a draw).
+    None where the check must speak first (other columns, rows that do not sum to one), where one scan in the table's
+    dtype cannot decide (`is_wide`, and powers under a draw), and without the kernels.
     """
+    if kernels.native is None:
+        return None
     P, gains = as_array(proba), rule.gains
     if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None

@@ -17,10 +17,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar, final
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.kernels.blocks import n_threads, on_threads
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.kinds import Kind, Rule, given_hashes, here
@@ -301,13 +301,13 @@ def limited(work: Callable[..., T], threads: int, *args: Any) -> T:
         worker = sys.modules["distributed"].get_worker()
         # tasks of one worker share its process: without a limit, each of them would take all cores
         threads = worker.state.nthreads // max(1, worker.state.executing_count)
-    with parts.on_threads(threads):
+    with on_threads(threads):
         return work(*args)
 
 
 def threads_for(n_parts: int) -> int:
     """Return how many threads a task has where all parts run side by side on this machine."""
-    return max(1, numba.get_num_threads() // max(1, n_parts))
+    return max(1, n_threads() // max(1, n_parts))
 
 
 def _sent(work: Callable[..., Any]) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.kernels.blocks import load_block
+from confmax import kernels
 from confmax.tables.labels import Coded
 from confmax.tables.partitioned.table import Heard, Part, naming
 
@@ -334,7 +334,10 @@ def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: di
         block = np.empty(rows.shape[::-1], kind)
         for k, column in enumerate(taken):
             block[k] = column[low : low + TURNED_ROWS]
-        load_block(block, rows)
+        if kernels.native is None:
+            rows[:] = block.T
+        else:
+            kernels.native.turn(block, rows)
     return out
 
 

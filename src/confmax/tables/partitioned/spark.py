@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar, final
 
+from confmax.kernels.blocks import on_threads
 from confmax.tables.columns import find, matched, warn
 from confmax.tables.kinds import Rule
 from confmax.tables.partitioned import table as parts
@@ -353,7 +354,7 @@ def cores_of_task() -> Iterator[int]:
     if context is None:
         yield 0
         return
-    with parts.on_threads(context.cpus()):
+    with on_threads(context.cpus()):
         yield context.partitionId()
 
 

@@ -20,13 +20,12 @@ from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar, final
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.array.oracle import NumbaOracle
+from confmax.tables.array.oracle import ArrayOracle
 from confmax.tables.arrays import as_array, checked_weight
 from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.fingerprints import column_factors
@@ -310,12 +309,12 @@ class PartsOracle(TableOracle):
 
 
 def _answers(table: MemoryTable, *, gains: Gains, share: float, matrix: bool) -> list[Array]:
-    return _times_weight(table, NumbaOracle(table, share).maximize(gains, matrix=matrix))
+    return _times_weight(table, ArrayOracle(table, share).maximize(gains, matrix=matrix))
 
 
 def _answers_on(table: MemoryTable, *, gains: Gains, share: float, matrix: bool, decides_on: Any) -> list[Array]:
     """Return the sums of what is decided under another calibrator, counted by this one's truth."""
-    oracle = NumbaOracle(table, share)
+    oracle = ArrayOracle(table, share)
     return _times_weight(table, table.calibrated(decides_on).counted_by(oracle, gains, matrix=matrix))
 
 
@@ -361,17 +360,6 @@ def naming(part: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(f"{part}: {error}") from None
-
-
-@contextmanager
-def on_threads(wanted: int) -> Iterator[None]:
-    """Give compiled scans of this task so many threads, as far as there are; others find the process as it was."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(max(1, min(wanted, numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
 
 
 # --- what is run on a part -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ def _recognises(values: Any) -> bool:
 
 
 def _load() -> Kind:
-    # only who passes a sparse table waits for its kernels
+    # only who passes a sparse table waits for scipy.sparse
     from confmax.tables.sparse.kind import SPARSE
 
     return SPARSE

@@ -12,13 +12,13 @@ from confmax.confusion import Array, Gains
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
 from confmax.tables.memory import MemoryKind
-from confmax.tables.sparse import kernels
 from confmax.tables.sparse.oracle import SparseOracle
-from confmax.tables.sparse.rows import arrays_of, canonical, decide, divided
+from confmax.tables.sparse.rows import canonical, decide, divided, probability_of
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
 
 DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
 DENSE_FACTOR = 4  # and one whose cells are at most so many times its stored entries
+PART_ENTRIES = 1 << 22  # that are added up together
 MOST_CELLS = 100_000_000  # of the probabilities of decisions
 
 
@@ -85,9 +85,20 @@ class SparseRows(MemoryKind):
 
     def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
-        hit = np.empty(proba.shape[0], proba.dtype)
-        kernels.look_up(*arrays_of(proba), 0, len(hit), np.asarray(decision), hit)
-        return hit
+        return probability_of(proba, np.asarray(decision))
+
+    def sums_by_decision(self, proba: Any, weight: Array | None, decision: NDArray[Any], n_decisions: int) -> Array:
+        """Return the sums of the rows of every decision (K, M)."""
+        cells, out = proba.shape[1] * n_decisions, np.zeros((proba.shape[1], n_decisions))
+        # a part of the entries pays for a matrix of its own
+        rows = max(1, proba.shape[0] * max(cells, PART_ENTRIES) // proba.nnz)
+        for low in range(0, proba.shape[0], rows):
+            part = proba[low : low + rows]
+            stored = np.diff(part.indptr)
+            p = part.data if weight is None else part.data * np.repeat(weight[low : low + rows], stored)
+            pairs = part.indices.astype(np.int64) * n_decisions + np.repeat(decision[low : low + rows], stored)
+            out += np.bincount(pairs, p, cells).reshape(out.shape)
+        return out
 
     def decide(self, proba: Any, gains: Gains) -> NDArray[np.int32]:
         """Return the decisions (B, n) of every gain, as on the dense table."""

@@ -1,4 +1,4 @@
-"""The oracle over sparse tables: one compiled scan of the stored entries.
+"""The oracle over sparse tables: one scan of the stored entries.
 
 Partial statistics are summed per part of the rows, parts in a fixed order, so that the result does not depend on the
 number of threads; a part counts K numbers, and there are only as many parts as the stored entries pay for. Gains that
@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.tables.array.oracle import kernel_truth, only_classes
 from confmax.tables.precision import answered, gain_coefficients
-from confmax.tables.sparse import kernels
+from confmax.tables.sparse import by_numpy
 from confmax.tables.sparse.rows import arrays_of, decide, kernel_gains
 from confmax.tables.table import MemoryTable, TableOracle
 
@@ -28,7 +29,7 @@ MATRIX_CELLS = 1 << 24  # of a confusion matrix
 
 
 class SparseOracle(TableOracle):
-    """Compiled oracle on a table in sparse rows.
+    """Oracle on a table in sparse rows: compiled, or by NumPy where no compiler was.
 
     Examples
     --------
@@ -80,6 +81,8 @@ class SparseOracle(TableOracle):
 
     def _scanned(self, gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain."""
+        if kernels.native is None:
+            return self.table.counted_by(self, gains, matrix=matrix)
         B, K, M = len(gains), self.table.n_classes, gains.n_decisions
         # every part has statistics of its own, which are added in the order of the parts
         edges = self._edges(B * (K * M if matrix else K + M))
@@ -89,11 +92,11 @@ class SparseOracle(TableOracle):
         # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
         proba, truth = self.table.proba, kernel_truth(self.table, self.model_share)
         made = decide(proba, gains) if gains.power else np.empty((0, 0), np.int32)
-        by, scan = kernel_gains(proba, gains), kernels.scan
+        by, arrays = kernel_gains(proba, gains), arrays_of(proba)
 
         def work(part: int) -> None:
-            scan(*arrays_of(proba), edges[part], edges[part + 1], *by, made, *truth, diagonal[part], columns[part],
-                 matrices[part])  # fmt: skip
+            kernels.native.sparse_scan(*arrays, edges[part], edges[part + 1], *by, made, *truth, diagonal[part],
+                                       columns[part], matrices[part])  # fmt: skip
 
         run_parts(work, parts)
         total = self.table.weight_total
@@ -115,11 +118,13 @@ class SparseOracle(TableOracle):
         begin = np.searchsorted(k[listed], np.arange(K + 1))
         edges = self._edges(3 * len(mine))
         moved = np.zeros((len(edges) - 1, len(mine), 3))
-        scan_alone = kernels.scan_alone
+        arrays, described = arrays_of(self.table.proba), (begin, listed, a, b, always, rest)
 
         def work(part: int) -> None:
-            scan_alone(*arrays_of(self.table.proba), edges[part], edges[part + 1], begin, listed, a, b, always, rest,
-                       *truth, moved[part])  # fmt: skip
+            if kernels.native is None:
+                by_numpy.add_alone(arrays, edges[part], edges[part + 1], described, truth, moved[part])
+            else:
+                kernels.native.sparse_alone(*arrays, edges[part], edges[part + 1], *described, *truth, moved[part])
 
         run_parts(work, len(moved))
         weight, own, others = moved.sum(axis=0).T / self.table.weight_total
@@ -132,7 +137,7 @@ class SparseOracle(TableOracle):
         diagonal[mine, rest] = np.where(always, others, np.maximum(rows[rest] - others, 0.0))
         return diagonal, columns
 
-    def _edges(self, cells: int) -> NDArray[np.int64]:
+    def _edges(self, cells: int) -> list[int]:
         """Return the rows where parts begin and end: as many parts as entries and memory pay for, per part ``cells``.
 
         The number depends on the table and the gains alone, never on the threads.
@@ -140,4 +145,4 @@ class SparseOracle(TableOracle):
         n, stored = self.table.n_rows, self.table.proba.nnz
         pays = (n + stored) // (4 * self.table.n_classes)
         parts = min(MOST_PARTS, -(-n // PART_ROWS), pays, PART_CELLS // max(cells, 1))
-        return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64)
+        return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64).tolist()

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax import kernels
 from confmax.confusion import Array, Gains
 from confmax.kernels.blocks import over_rows
 from confmax.tables.array.oracle import NO_TRUTH
 from confmax.tables.array.oracle import decide as decide_dense
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_float, in_native_order, refuse_entries
 from confmax.tables.precision import decided, gain_coefficients
-from confmax.tables.sparse import kernels
+from confmax.tables.sparse import by_numpy
 
 ROWS = 1 << 14  # rows per part of a scan that has no statistics
 BLOCK_CELLS = 1 << 21  # cells of a dense block of rows
@@ -38,11 +39,16 @@ def divided(csr: Any) -> Any:
     ValueError
         If some row is no distribution.
     """
-    indptr, indices, data = arrays_of(csr)
+    data, indices, indptr = arrays = arrays_of(csr)
     n = csr.shape[0]
     sums = np.empty(n)
-    negative = over_rows(lambda _, low, high: kernels.row_sums(indptr, data, low, high, sums), n, ROWS)
-    if any(negative) or not np.isfinite(sums).all():
+
+    def add(_: int, low: int, high: int) -> bool:
+        if kernels.native is None:
+            return by_numpy.write_sums(arrays, low, high, sums)
+        return kernels.native.sparse_sums(*arrays, low, high, sums)
+
+    if any(over_rows(add, n, ROWS)) or not np.isfinite(sums).all():
         refuse_entries(data, lambda k: (_row_of(k, indptr), indices[k]))
     off = np.abs(sums - 1.0)
     if off.max() > ROW_SUM_TOLERANCE:
@@ -73,8 +79,21 @@ def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
         for low in range(0, n, rows):
             out[:, low : low + rows] = decide_dense(csr[low : low + rows].toarray(), gains)
         return out
-    by, arrays = kernel_gains(csr, gains), arrays_of(csr)
-    over_rows(lambda _, low, high: kernels.scan(*arrays, low, high, *by, out, *NO_TRUTH, *NO_SUMS), n, ROWS)
+    (coefficients, orders), arrays = kernel_gains(csr, gains), arrays_of(csr)
+
+    def work(_: int, low: int, high: int) -> None:
+        if kernels.native is not None:
+            kernels.native.sparse_scan(*arrays, low, high, coefficients, orders, out, *NO_TRUTH, *NO_SUMS)
+            return
+        entries = by_numpy.Entries(arrays, low, high)
+        for g, gain in enumerate(coefficients):
+            if len(orders):
+                out[g, low:high] = by_numpy.decide_stored(entries, gain, orders[g])
+            else:
+                out[g, low:high] = by_numpy.decide_full(entries, gain)
+
+    # NumPy holds the scores of full gains, M numbers per row
+    over_rows(work, n, ROWS if len(orders) else min(ROWS, max(1, BLOCK_CELLS // gains.n_decisions)))
     return out
 
 
@@ -89,7 +108,7 @@ def kernel_gains(csr: Any, gains: Gains) -> tuple[NDArray[Any], NDArray[np.int64
         # gains of distances score every class of a row, so a scan of stored entries has no use for coefficients
         return np.empty((len(gains), 0, 0), csr.dtype), np.empty((0, 0), np.int64)
     if second is None:
-        return first, np.empty((0, 0), np.int64)
+        return np.ascontiguousarray(first), np.empty((0, 0), np.int64)
     # no row stores a decision beyond the classes: its weight may be anything
     weights = np.pad(first, ((0, 0), (0, second.shape[1] - first.shape[1])))
     most = min(second.shape[1], int(np.diff(csr.indptr).max(initial=0)) + 1)
@@ -112,8 +131,23 @@ def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:
 
 
 def arrays_of(csr: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return what the kernels take: row pointers, columns and entries."""
-    return csr.indptr, csr.indices, csr.data
+    """Return what the kernels take: entries, columns and row pointers."""
+    return csr.data, csr.indices, csr.indptr
+
+
+def probability_of(csr: Any, decision: NDArray[Any]) -> NDArray[Any]:
+    """Return each row's probability of its ``decision`` (n,), zero for one that it does not store."""
+    hit, arrays = np.empty(csr.shape[0], csr.dtype), arrays_of(csr)
+    made = _whole_numbers(decision)
+
+    def work(_: int, low: int, high: int) -> None:
+        if kernels.native is None:
+            by_numpy.look_up(arrays, low, high, made, hit)
+        else:
+            kernels.native.sparse_look_up(*arrays, low, high, made, hit)
+
+    over_rows(work, len(hit), ROWS)
+    return hit
 
 
 def _csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> Any:
@@ -130,21 +164,34 @@ def canonical(proba: Any) -> Any:
     if proba.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     csr = proba.tocsr()
-    data, indices, indptr = (in_native_order(part) for part in (csr.data, csr.indices, csr.indptr))
+    data, indices, indptr = in_native_order(csr.data), _whole_numbers(csr.indices), _whole_numbers(csr.indptr)
     n, K = csr.shape
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
-    data, indices = as_float(data[: indptr[-1]]), indices[: indptr[-1]]
-    found = over_rows(lambda _, low, high: kernels.structure(indptr, indices, low, high, K), n, ROWS)
-    if kernels.OUTSIDE in found:
+    data, indices = np.ascontiguousarray(as_float(data[: indptr[-1]])), indices[: indptr[-1]]
+    arrays = data, indices, indptr
+
+    def look(_: int, low: int, high: int) -> int:
+        if kernels.native is None:
+            return by_numpy.structure(arrays, low, high, K)
+        return kernels.native.sparse_structure(*arrays, low, high, K)
+
+    found = over_rows(look, n, ROWS)
+    if by_numpy.OUTSIDE in found:
         outside = int(np.argmax((indices < 0) | (indices >= K)))
         row, column = _row_of(outside, indptr), indices[outside]
         raise ValueError(f"row {row} of proba stores an entry in column {column} of {K}; rebuild the sparse table")
-    if kernels.UNSORTED in found:
+    if by_numpy.UNSORTED in found:
         csr = _csr(data.copy(), indices.copy(), indptr.copy(), (n, K))
         csr.sum_duplicates()
         return csr
     return _csr(data, indices, indptr, (n, K))
+
+
+def _whole_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return C-contiguous int32 or int64 in the machine's order, which the kernels read; no copy if they are."""
+    wanted = values.dtype.newbyteorder("=")
+    return np.ascontiguousarray(values, wanted if wanted in (np.int32, np.int64) else np.int64)
 
 
 def _row_of(entry: int, indptr: NDArray[Any]) -> int:

@@ -1,0 +1,11 @@
+// All kernels, once for every instruction set: included inside a namespace, with FAST and WIDTH defined.
+#include "vectors.h"
+#include "blocks.h"
+#include "check.h"
+#include "scan.h"
+#include "draw.h"
+#include "softmax.h"
+#include "left_out.h"
+#include "sparse.h"
+#include "mixtures.h"
+#include "breakpoints.h"

@@ -1,0 +1,131 @@
+"""The kernels over compressed sparse rows in NumPy: their definition, for installations without a compiler.
+
+`kernels/sparse.h` says how classes are considered that a row does not store. Everything here takes time and memory for
+the stored entries, never for a dense (n, K).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+
+UNSORTED, OUTSIDE = 1, 2  # what `structure` finds
+PAIRS = 1 << 18  # of entries and gains that are looked at together
+
+Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # entries, columns and row pointers
+
+
+class Entries:
+    """The m stored entries of some rows.
+
+    Attributes
+    ----------
+    j, p : ndarray (m,)
+        Their classes and probabilities.
+    row : ndarray (m,) of int
+        The row of each entry, counted from the first of these rows.
+    starts, counts : ndarray (n,) of int
+        Where each row begins among these entries, and how many it stores.
+    """
+
+    def __init__(self, arrays: Arrays, start: int, stop: int) -> None:
+        data, indices, indptr = arrays
+        low, high = indptr[start], indptr[stop]
+        self.p, self.j = data[low:high], indices[low:high]
+        self.starts, self.counts = indptr[start:stop] - low, np.diff(indptr[start : stop + 1])
+        self.row = np.repeat(np.arange(stop - start), self.counts)
+
+
+def structure(arrays: Arrays, start: int, stop: int, n_classes: int) -> int:
+    """Return OUTSIDE where a column index is none, else UNSORTED where a row's do not rise strictly, else 0."""
+    entries = Entries(arrays, start, stop)
+    j, row = entries.j, entries.row
+    if ((j < 0) | (j >= n_classes)).any():
+        return OUTSIDE
+    return UNSORTED if ((j[1:] <= j[:-1]) & (row[1:] == row[:-1])).any() else 0
+
+
+def write_sums(arrays: Arrays, start: int, stop: int, sums: Array) -> bool:
+    """Write the sums of rows to ``sums`` (n,), in double precision; return whether an entry is negative."""
+    entries = Entries(arrays, start, stop)
+    # bincount adds in the order of the entries, as the kernel does
+    sums[start:stop] = np.bincount(entries.row, entries.p, stop - start)
+    return bool((entries.p < 0).any())
+
+
+def look_up(arrays: Arrays, start: int, stop: int, decision: NDArray[Any], hit: NDArray[Any]) -> None:
+    """Write the probability of each row's ``decision`` (n,) to ``hit`` (n,)."""
+    entries = Entries(arrays, start, stop)
+    stored = np.flatnonzero(entries.j == decision[start:stop][entries.row])
+    hit[start:stop] = 0
+    hit[start + entries.row[stored]] = entries.p[stored]
+
+
+def decide_stored(entries: Entries, pairs: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
+    """Return decisions (n,) by weights and offsets ``pairs`` (M, 2) and the ``order`` (L,) of the offsets."""
+    j, M, b = entries.j, len(pairs), pairs[:, 1]
+    score = pairs[j, 0] * entries.p + pairs[j, 1]
+    best = np.maximum.reduceat(score, entries.starts)
+    winner = np.maximum.reduceat(np.where(score == best[entries.row], j, -1), entries.starts)
+    # of the classes that a row does not store, only the one with the best offset can win
+    undecided = np.arange(len(winner))
+    keys = None
+    for k in order:
+        offered, now = best[undecided], winner[undecided]
+        undecided = undecided[(b[k] > offered) | ((b[k] == offered) & (k > now))]
+        if len(undecided) == 0:
+            break
+        if keys is None:
+            keys = entries.row * M + j
+        wanted = undecided * M + k
+        stored = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
+        winner[undecided[~stored]] = k
+        undecided = undecided[stored]
+    return winner
+
+
+def decide_full(entries: Entries, gain: NDArray[Any]) -> NDArray[Any]:
+    """Return decisions (n,) by a full ``gain`` (K, M)."""
+    M = gain.shape[1]
+    score = np.zeros((len(entries.counts), M), gain.dtype)
+    # entry after entry of each row: a product of matrices would add in another order
+    for t in range(entries.counts.max()):
+        rows = np.flatnonzero(entries.counts > t)
+        at = entries.starts[rows] + t
+        score[rows] += entries.p[at, None] * gain[entries.j[at]]
+    return M - 1 - np.argmax(score[:, ::-1], axis=1)
+
+
+def add_alone(arrays: Arrays, start: int, stop: int, gains: Any, truth: Any, out: Array) -> None:
+    """Add to ``out`` (B, 3) what entries change in ``gains`` of which each has coefficients for one class only.
+
+    The arguments are those of the kernel `sparse_alone`.
+    """
+    begin, listed, a, b, always, rest = gains
+    share, labels, weight = truth
+    entries, K = Entries(arrays, start, stop), len(begin) - 1
+    w = weight[start:stop] if len(weight) else np.ones(stop - start)
+    u, v = w * (1.0 - share), w * share
+    y = labels[start:stop] if share < 1.0 else np.full(stop - start, -1)
+    # each row's truth at the last class but one, and at the last
+    others = np.array([u * (y == k) for k in (K - 2, K - 1)])
+    at = np.flatnonzero(entries.j >= K - 2)
+    others[entries.j[at] - (K - 2), entries.row[at]] += v[entries.row[at]] * entries.p[at]
+    many = np.diff(begin)[entries.j]
+    before = np.append(0, np.cumsum(many))
+    edges = np.append(np.searchsorted(before, np.arange(0, before[-1], PAIRS)), len(many))
+    for low, high in pairwise(edges):
+        e = np.repeat(np.arange(low, high), many[low:high])
+        j, p, row = entries.j[e], entries.p[e], entries.row[e]
+        g = listed[begin[j] + np.arange(before[low], before[high]) - before[e]]
+        score = a[g] * p + b[g]
+        moved = np.flatnonzero(np.where(j < rest[g], score > 0, score >= 0) != always[g])
+        g, j, p, row = g[moved], j[moved], p[moved], row[moved]
+        out[:, 0] += np.bincount(g, w[row], len(out))
+        out[:, 1] += np.bincount(g, v[row] * p + u[row] * (y[row] == j), len(out))
+        out[:, 2] += np.bincount(g, others[rest[g] - (K - 2), row], len(out))

@@ -1,0 +1,63 @@
+"""The compiled module: it is there, it is that of these sources, and it refuses what it cannot read."""
+
+import os
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from confmax import kernels
+
+FOLDER = Path(kernels.__file__).parent
+CODE = """
+import numpy as np, confmax
+from confmax import kernels
+rng = np.random.default_rng(0)
+P = rng.dirichlet(np.ones(5) / 2, 700)
+y = (P.cumsum(axis=1) > rng.random((700, 1))).argmax(axis=1)
+rule = confmax.maximize("g_mean", P, y, randomized=True).rule
+print(kernels.native and kernels.native.instructions, rule.predict(P).tolist(), rule.calibrator and rule.calibrator)
+"""
+
+
+def test_it_is_built_where_a_compiler_is():
+    if shutil.which("g++") and os.environ.get("CONFMAX_INSTRUCTIONS") != "numpy":
+        assert kernels.native is not None
+
+
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+def test_it_is_that_of_these_sources():
+    files = sorted(str(path) for path in FOLDER.iterdir() if path.suffix in (".h", ".cpp"))
+    found = sha256(b"".join(Path(path).read_bytes() for path in files)).hexdigest()
+    assert kernels.native.sources == found, "build it again: pip install -e ."
+
+
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+def test_bad_arguments_are_errors_and_not_crashes():
+    P = np.ones((4, 6))
+    with pytest.raises((BufferError, ValueError)):
+        kernels.native.turn(P[:, ::2], np.empty((3, 4)))
+    with pytest.raises(TypeError):
+        kernels.native.turn("text", P)
+    with pytest.raises(TypeError, match="takes 1 to 24 arguments"):
+        kernels.native.turn()
+
+
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+def test_every_instruction_set_gives_the_same_rule_and_decisions():
+    answers = {}
+    for instructions in ("avx512", "avx2", "baseline", "numpy"):
+        run = subprocess.run(
+            [sys.executable, "-c", CODE],
+            env={**os.environ, "CONFMAX_INSTRUCTIONS": instructions},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        used, answers[instructions] = run.stdout.split(maxsplit=1)
+        assert used == {"numpy": "None"}.get(instructions, used)
+    assert len(set(answers.values())) == 1
