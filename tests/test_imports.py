@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import confmax
-from tests.cli_helpers import small
 
 HEAVY = (
     "click", "rich", "numpy", "scipy.special", "scipy.sparse", "scipy.optimize", "scipy.stats", "sklearn", "pandas",
@@ -17,44 +16,25 @@ HEAVY = (
 )  # fmt: skip
 COMPILED = ("scipy.special", "scipy.sparse")  # numba imports them too
 MAIN = "from confmax.__main__ import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+PROBA, LABELS = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 10, [0, 0, 1, 1] * 10
 
 
-def imported(code, *args, **env):
-    """Return which heavy libraries a fresh process has imported after some code."""
+def imported(code, *args, without=(), **env):
+    """Return which heavy libraries a fresh process imports by some code, after what it may itself call ``before``."""
     shown = f"(name for name in {HEAVY} if name in set(sys.modules) - before)"
     code = f"import sys\nbefore = set()\n{code}\nprint('imported:', *{shown})"
     env = {**os.environ, "PYTHONPATH": str(Path(confmax.__file__).parents[1]), **env}
     done = subprocess.run([sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, env=env,
                           check=True)  # fmt: skip
     assert done.stderr == ""
-    return done.stdout.split("imported:")[1].split()
+    return [name for name in done.stdout.split("imported:")[1].split() if name not in without]
 
 
-@pytest.mark.parametrize(
-    "args", [(), ("--version",), ("--help",), ("tune", "--help"), ("report", "--help"), ("completion", "zsh")]
-)
-def test_help_waits_for_click_alone(args):
-    assert imported(MAIN, *args) == ["click"]
-
-
-@pytest.mark.parametrize(
-    "line", ["confmax tu", "confmax tune --met", "confmax explain ru", "confmax tune FILE --label "]
-)
-def test_completion_waits_for_click_alone(line, tmp_path):
-    words = line.replace("FILE", str(small(tmp_path)))
-    env = {"_CONFMAX_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    assert imported(MAIN, **env) == ["click"]
-
-
-def without(found, names):
-    return [name for name in found if name not in names]
+# --- the library -----------------------------------------------------------------------------------------------------
 
 
 def test_importing_the_library_waits_for_nothing():
     assert imported("import confmax") == []
-
-
-PROBA, LABELS = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 10, [0, 0, 1, 1] * 10
 
 
 @pytest.mark.parametrize(
@@ -69,28 +49,10 @@ PROBA, LABELS = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 10, [0, 0, 1,
 def test_arrays_wait_for_numpy_alone(code, tmp_path):
     path = tmp_path / "rule.json"
     confmax.DecisionRule.from_weights([1.0, 2.0]).save(path)
-    assert without(imported(f"import numpy, confmax\n{code}", path), COMPILED) == ["numpy"]
+    assert imported(f"import numpy, confmax\n{code}", path, without=COMPILED) == ["numpy"]
 
 
-CALLS = {
-    "metrics": ["click", "rich", "numpy"],
-    "explain rule.json": ["click", "rich", "numpy"],
-    "export rule.json --to sql --columns a,b,c": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
-    "apply rule.json small.csv -o out.csv": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
-    "tune small.csv --label y --metric macro_f1 --weight w": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
-    "score small.csv --label y --rule rule.json": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
-}
-
-
-@pytest.mark.parametrize("line", CALLS)
-def test_commands_wait_for_what_they_use(line, tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
-    monkeypatch.chdir(small(tmp_path).parent)
-    confmax.DecisionRule.from_weights([1.0, 1.0, 1.5], classes=["a", "b", "c"]).save("rule.json")
-    assert without(imported(MAIN, *line.split()), COMPILED) == CALLS[line]
-
-
-def test_a_classifier_waits_for_scikit_learn():
+def test_a_classifier_waits_for_scikit_learn_alone():
     code = f"""
 from sklearn.linear_model import LogisticRegression
 before = set(sys.modules)
@@ -98,3 +60,60 @@ import confmax
 confmax.MetricClassifierCV(LogisticRegression()).fit({PROBA}, {LABELS})
 """
     assert imported(code) == []
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+CALLS = {
+    "": ["click"],
+    "--version": ["click"],
+    "--help": ["click"],
+    "tune --help": ["click"],
+    "report --help": ["click"],
+    "completion zsh": ["click"],
+    "metrics": ["click", "rich", "numpy"],
+    "explain rule.json": ["click", "rich", "numpy"],
+    "apply rule.json small.csv -o out.csv": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
+    "tune small.csv --label y --metric macro_f1 --weight w": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
+    "tune small.npz --label y --metric g_mean": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
+    "tune small.parquet --label y --metric g_mean": [
+        "click", "rich", "numpy", "pyarrow", "pyarrow.csv", "pyarrow.parquet",
+    ],
+    "score small.csv --label y --rule rule.json": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def _files(tmp_path, monkeypatch):
+    helpers = pytest.importorskip("tests.cli_helpers")
+    tables = pytest.importorskip("confmax.cli.tables")
+    monkeypatch.chdir(tmp_path)
+    names = ["a", "b", "c"]
+    rule = confmax.DecisionRule.from_weights([1.0, 1.0, 1.5], classes=names)
+    rule.save("rule.json")
+    frame = tables.read_frame(helpers.small(tmp_path))
+    for name in ("small.parquet", "small.npz"):
+        tables.write_decisions(Path(name), frame, frame.names_in("y", "column"))
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("line", CALLS)
+def test_commands_wait_for_what_they_use(line):
+    assert imported(MAIN, *line.split(), without=COMPILED) == CALLS[line]
+
+
+COMPLETED = {
+    "confmax tu": ["click"],
+    "confmax tune --met": ["click"],
+    "confmax explain ru": ["click"],
+    "confmax tune small.csv --label ": ["click"],
+    "confmax tune --metric ma": ["click", "numpy"],
+    "confmax tune --solver d": ["click", "numpy"],
+}
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("line", COMPLETED)
+def test_completion_waits_for_what_it_reads(line):
+    env = {"_CONFMAX_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    assert imported(MAIN, without=COMPILED, **env) == COMPLETED[line]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from confmax.confusion import Array, Confusion
 
@@ -163,6 +162,8 @@ class Counter:
     """
 
     def __init__(self, cells: Cells, mixtures: Sequence[Array], *, matrix: bool) -> None:
+        from scipy.sparse import csr_array  # thresholds are found without the bootstrap, and do not wait for it
+
         self.cells, self.mixtures, self.matrix = cells, mixtures, matrix
         K, D = cells.n_classes, len(cells.label)
         parts, columns = [cells.label], [np.arange(D)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,7 +100,8 @@ def refuse_masked(values: Any, name: str) -> None:
     ValueError
         If an entry is masked; the sentence names the first.
     """
-    if not np.ma.isMaskedArray(values):
+    # no array is masked before this module is imported, and nobody else waits for it
+    if "numpy.ma" not in sys.modules or not np.ma.isMaskedArray(values):
         return
     masked = np.ma.getmaskarray(values)
     if masked.any():
