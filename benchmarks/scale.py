@@ -1,6 +1,6 @@
 """Tables larger than memory and engines: what a pass costs beside the plainest thing that the same engine can do.
 
-    python -m benchmarks.scale [files dask spark wire] [--quick]
+    python -m benchmarks.scale [files dask spark wire parts] [--quick]
 
 Every section runs by itself, is compared inside one run on the same data, and is written to RESULTS.md; every repeat
 goes to benchmarks/scale.json (not in the repository).
@@ -13,7 +13,13 @@ import importlib
 from benchmarks._speed_tools import ROOT
 from benchmarks.speed import command
 
-SECTIONS = {"files": "_scale_files", "dask": "_scale_dask", "spark": "_scale_spark", "wire": "_scale_wire"}
+SECTIONS = {
+    "files": "_scale_files",
+    "dask": "_scale_dask",
+    "spark": "_scale_spark",
+    "wire": "_scale_wire",
+    "parts": "_scale_parts",
+}
 
 
 def part(name):

@@ -4,9 +4,14 @@ import multiprocessing
 import os
 import signal
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
+import dask
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 
 from confmax.confusion import Gains
 
@@ -21,6 +26,32 @@ def labelled(n=3000, K=4, seed=0, dtype=np.float64):
     y[: n // 4] = np.minimum(y[: n // 4], 1)
     P = P.astype(dtype)
     return P / P.sum(axis=1, keepdims=True), y, rng.random(n)
+
+
+def rows(array, lengths=LENGTHS):
+    """Return an array (n, ...) as a Dask array with these chunks of rows."""
+    chunks = (tuple(lengths), *((size,) for size in array.shape[1:]))
+    edges = np.cumsum([0, *lengths])
+    blocks = [da.from_array(array[low:high], chunks=-1) for low, high in pairwise(edges)]
+    return da.concatenate(blocks).rechunk(chunks)
+
+
+def frame_of(P, y, weight, lengths=LENGTHS, names="abcd"):
+    """Return a Dask DataFrame with columns of probabilities, label (as names) and weight, in uneven partitions."""
+    frame = pd.DataFrame(P, columns=list(names))
+    frame["truth"], frame["w"] = np.array(list(names))[y], weight
+    edges = np.cumsum([0, *lengths])
+    pieces = [frame.iloc[low:high] for low, high in pairwise(edges)]
+    return frame, dd.from_delayed([dask.delayed(piece) for piece in pieces], meta=frame.iloc[:0])
+
+
+def same(found, expected):
+    """Assert that two confusions have the same statistics, to rounding."""
+    for name in ("rows", "diagonal", "columns", "matrix"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15, err_msg=name)
 
 
 def all_gains(K, seed=1):

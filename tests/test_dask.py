@@ -4,7 +4,6 @@ import gc
 import subprocess
 import sys
 import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,10 +25,24 @@ from confmax.oracle import make_oracle, make_table
 from confmax.rule import DecisionRule, file
 from confmax.tables.partitioned import dask as _dask
 
-from .dask_helpers import LENGTHS, Deadly, all_gains, labelled, workers
+from .dask_helpers import LENGTHS, Deadly, all_gains, frame_of, labelled, rows, same, workers
 
 TOL = 1e-6
+APART, SOME, ALL = -100, 5200, 1 << 21  # cells that blocks of LENGTHS and four columns have together: 6, 3, 1 parts
 SHIFTED = ((600, 100, 1, 1299, 0, 1000),)
+
+
+@pytest.fixture(autouse=True)
+def part_cells(request, monkeypatch):
+    """As if some of these blocks were small, and some not, unless a test says something else."""
+    cells = getattr(request, "param", SOME)
+    monkeypatch.setattr(_dask, "PART_CELLS", cells)
+    return cells
+
+
+def divided(*cells):
+    """Run a test with blocks put together up to so many cells."""
+    return pytest.mark.parametrize("part_cells", cells, indirect=True, ids="{} cells".format)
 
 
 @pytest.fixture(scope="module")
@@ -52,30 +65,15 @@ def everywhere(test):
     return on(0, 1, 3, 8)(test)
 
 
-def rows(array, lengths=LENGTHS):
-    """Return an array (n, ...) as a Dask array with these chunks of rows."""
-    chunks = (tuple(lengths), *((size,) for size in array.shape[1:]))
-    edges = np.cumsum([0, *lengths])
-    blocks = [da.from_array(array[low:high], chunks=-1) for low, high in pairwise(edges)]
-    return da.concatenate(blocks).rechunk(chunks)
-
-
 def of_unknown_chunks(array):
     return array.map_blocks(np.copy, chunks=((np.nan,) * array.numblocks[0], *array.chunks[1:]))
-
-
-def same(found, expected):
-    for name in ("rows", "diagonal", "columns", "matrix"):
-        one, other = getattr(found, name), getattr(expected, name)
-        assert (one is None) == (other is None)
-        if one is not None:
-            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15, err_msg=name)
 
 
 # --- the same answer -------------------------------------------------------------------------------------------------
 
 
 @everywhere
+@divided(APART, SOME, ALL)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_statistics_are_those_of_the_array(weighted):
     P, y, weight = labelled()
@@ -137,29 +135,26 @@ def test_the_same_partitions_give_the_same_bytes():
 
 
 @on(3)
+@divided(APART, SOME, ALL)
 @pytest.mark.parametrize("lengths", [(3000,), (1, 2998, 1), (1000, 1000, 1000)])
 def test_samples_do_not_know_the_partitions(monkeypatch, lengths):
     monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_CELLS", 2000)
     monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_ROWS", 500)
     P, y, weight = labelled()
+    P[[5, 1500]] *= 1 + 5e-4  # rows that are divided by their sums keep their hashes
     mixed = np.random.default_rng(0).permutation(len(P))
     first = make_table(rows(P), rows(y), rows(weight)).sample
     other = make_table(*(rows(each[mixed], lengths) for each in (P, y, weight))).sample
     assert 350 < first.n_rows < 650
     for name in ("proba", "labels", "weight"):
         np.testing.assert_array_equal(getattr(first, name), getattr(other, name))
+    np.testing.assert_array_equal(first.unordered_hashes(), other.unordered_hashes())
+    whole = make_table(P, y, weight)
+    kept = np.isin(whole.row_hashes(), first.row_hashes())
+    np.testing.assert_array_equal(np.sort(whole.unordered_hashes()[kept]), np.sort(first.unordered_hashes()))
 
 
 # --- what is given ---------------------------------------------------------------------------------------------------
-
-
-def frame_of(P, y, weight, lengths=LENGTHS, names="abcd"):
-    """Return a Dask DataFrame with columns of probabilities, label (as names) and weight, in uneven partitions."""
-    frame = pd.DataFrame(P, columns=list(names))
-    frame["truth"], frame["w"] = np.array(list(names))[y], weight
-    edges = np.cumsum([0, *lengths])
-    pieces = [frame.iloc[low:high] for low, high in pairwise(edges)]
-    return frame, dd.from_delayed([dask.delayed(piece) for piece in pieces], meta=frame.iloc[:0])
 
 
 @on(0, 3)
@@ -206,6 +201,7 @@ def test_progress_is_told_after_a_pass():
 
 
 @on(0, 3)
+@divided(APART, ALL)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -447,6 +443,7 @@ def sent_and_returned(n, partitions, gains):
 
 
 @on(3)
+@divided(APART)
 def test_what_a_pass_moves_does_not_depend_on_rows():
     """Per part: the gains there, the statistics back; both are functions of K and the number of gains."""
     gains = all_gains(10)["offsets"]
@@ -484,19 +481,21 @@ def test_labels_in_memory_are_sent_in_small_messages(monkeypatch, kind):
 
 
 @on(3)
-def test_raw_rows_are_let_go(cluster):
+@divided(APART, SOME)
+def test_raw_rows_are_let_go(cluster, part_cells):
     """What is held after the check are the checked parts and nothing else."""
     P, y, weight = labelled(seed=17)
     gc.collect()
     before = {key for keys in cluster.has_what().values() for key in keys}
     oracle = make_oracle(make_table(rows(P), rows(y), weight))
     oracle.maximize(all_gains(4)["weights"])
+    expected = len(LENGTHS) if part_cells == APART else 3
     for _ in range(100):  # what was let go goes a moment later
         held = {key for keys in cluster.has_what().values() for key in keys} - before
-        if len(held) == len(LENGTHS):
+        if len(held) == expected:
             break
         time.sleep(0.05)
-    assert len(held) == len(LENGTHS)
+    assert len(held) == expected
     del oracle
 
 

@@ -48,6 +48,18 @@ def test_bad_arguments_are_errors_and_not_crashes():
 
 
 @pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+def test_numbers_of_numpy_are_numbers():
+    proba, out = np.full((3, 2), 0.5), {}
+    for kind in (float, np.float64, np.float32):
+        out[kind] = np.empty_like(proba)
+        start, stop = (0, 3) if kind is float else (np.int64(0), np.int32(3))
+        kernels.native.normalise(1.25 * proba, start, stop, 512, kind(0.5), out[kind])
+        assert out[kind].tolist() == (1.25 * proba).tolist()
+    kernels.native.normalise(1.25 * proba, 0, np.uint8(3), 512, np.float64(0.125), out[float])
+    assert out[float].tolist() == proba.tolist()
+
+
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
 def test_every_instruction_set_gives_the_same_rule_and_decisions():
     answers = {}
     for instructions in ("avx512", "avx2", "baseline", "numpy"):

@@ -78,7 +78,7 @@ struct Word<double> { typedef int64_t type; };
   K(check) K(normalise) K(gather) K(weigh) K(hash_unordered) K(turn) K(scan) K(draw)       \
   K(logs) K(scale) K(row_losses) K(power_sums) K(vector_sums) K(times) K(leave_out)        \
   K(sparse_structure) K(sparse_sums) K(sparse_look_up) K(sparse_scan) K(sparse_alone)      \
-  K(least_norm) K(best_mix_of_recalls) K(upper_chain) K(rivals) K(walk)
+  K(least_norm) K(best_mix_of_recalls) K(stable_order) K(upper_chain) K(rivals) K(walk)
 
 typedef int64_t (*Kernel)(const Slot*);
 #define BOTH(name) {name<float>, name<double>},
@@ -131,19 +131,27 @@ void choose() {
 #endif
 }
 
-bool read(PyObject* from, Slot& slot) {
-  slot.is_array = PyObject_CheckBuffer(from);
-  slot.view.len = 0;
-  if (!slot.is_array) {
-    if (PyFloat_Check(from)) {
-      slot.d = PyFloat_AsDouble(from);
-      return true;
-    }
+// Read a number; scalars of NumPy, which have a buffer too, included.
+bool read_number(PyObject* from, Slot& slot) {
+  slot.is_array = false;
+  if (PyIndex_Check(from)) {
     slot.i = PyLong_AsLongLong(from);
     slot.d = slot.i;
-    return !(slot.i == -1 && PyErr_Occurred());
+  } else {
+    slot.d = PyFloat_AsDouble(from);
   }
+  return PyErr_Occurred() == nullptr;
+}
+
+bool read(PyObject* from, Slot& slot) {
+  slot.view.len = 0;
+  if (PyFloat_Check(from) || PyLong_Check(from) || !PyObject_CheckBuffer(from)) return read_number(from, slot);
   if (PyObject_GetBuffer(from, &slot.view, PyBUF_C_CONTIGUOUS) != 0) return false;
+  if (slot.view.ndim == 0) {
+    PyBuffer_Release(&slot.view);
+    return read_number(from, slot);
+  }
+  slot.is_array = true;
   for (int k = 0; k < 4; k++) slot.shape[k] = k < slot.view.ndim ? slot.view.shape[k] : 1;
   return true;
 }

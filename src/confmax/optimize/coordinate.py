@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import block_rows, over_rows
+from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_whole
@@ -238,7 +239,7 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
     j = coordinate.decision
     best, rival = _rivals(scores, a, b, j)
     points, slack = _row_breakpoints(coordinate.kind, scores[:, j], a[j], b[j], best, j > rival)
-    order = np.argsort(points, kind="stable")
+    order = stable_order(points)
     points, slack = points[order], slack[order]
     always = int(np.searchsorted(points, -np.inf, side="right"))
     finite = int(np.searchsorted(points, np.inf, side="left"))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
+from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE
 from confmax.metrics.structure import Concave, MinOfLinear
@@ -190,7 +191,7 @@ def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 
     table = table.dense("the search of a threshold")
     p = table.proba[:, 1] if by == 1 else -table.proba[:, 0]
     p = np.where(np.abs(p) < SMALLEST, p.dtype.type(0), p)
-    order = np.argsort(-p, kind="stable")
+    order = stable_order(-p)
     p = p[order]
     weight = np.ones(len(p)) if table.weight is None else table.weight[order]
     weight = weight / weight.sum()

@@ -1,7 +1,8 @@
 """Dask collections: parts are checked and held on the workers; a pass sends gains and brings back sums.
 
-One block of an array, or one partition of a frame, is one part. Its rows stay on the worker that has them, and Dask
-makes them anew from their own graph if that worker dies. A rule decides every block where it is, lazily: a block gets
+One block of an array, or one partition of a frame, is one part, or several small neighbours are: a task costs
+milliseconds in every pass, however few rows it has. The rows of a part stay on the worker that has them, and Dask makes
+them anew from their own graph if that worker dies. A rule decides every block where it is, lazily: a block gets
 what the rule decides on it as an array, so no decision depends on how the rows are divided. dask is imported by those
 who have a collection only.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -28,6 +29,7 @@ from confmax.tables.labels import vector
 from confmax.tables.partitioned import table as parts
 from confmax.tables.table import Table
 
+PART_CELLS = 1 << 21  # probabilities up to which small blocks make one part: a core scans them in about a task's cost
 LARGE_WORK = 1 << 16  # bytes of work beyond which it is sent to a worker once, not with every part
 MESSAGE_BYTES = 4 << 20  # of labels in memory that are sent at once: Dask warns of graphs beyond 10 MB
 
@@ -40,8 +42,9 @@ class DaskSource:
 
     Attributes
     ----------
-    blocks : tuple of (probabilities, labels or None, weights or None)
-        Of each part, delayed objects; rows that were computed are held.
+    blocks : tuple of (first, lengths, probabilities, labels, weights)
+        Of each part: the number of its first block, the rows of each block, and lists of delayed objects: one for each
+        block, or one for all of them, or none. Rows that were computed are held.
     n_rows, n_classes : int
         Of all parts together.
     names : tuple of str or None
@@ -56,7 +59,7 @@ class DaskSource:
         Called after each pass with the number of rows, twice.
     """
 
-    blocks: tuple[tuple[Any, Any, Any], ...]
+    blocks: tuple[tuple[int, list[int], list[Any], list[Any], list[Any]], ...]
     n_rows: int
     n_classes: int
     names: tuple[str, ...] | None
@@ -77,31 +80,32 @@ class DaskSource:
         import dask
 
         # the raw blocks are let go: Dask remembers how to make them
-        return replace(self, blocks=(), held=tuple(dask.persist(*self._tasks(step))))
+        return replace(self, blocks=(), held=tuple(dask.persist(*self._tasks(step, join=parts.joined))))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
-        """Yield what ``work`` returns for every part, in order; all parts are asked at once."""
+        """Yield what ``work`` returns for every part, or block of one, in order; all parts are asked at once."""
         import dask
 
         found = dask.compute(*self._tasks(work, labels_only=labels_only))
         parts.refuse_first(found)
         if self.progress is not None and not labels_only:
             self.progress(self.n_rows, self.n_rows)
-        yield from found
+        yield from found if self.held is not None else chain.from_iterable(found)
 
-    def _tasks(self, work: Callable[[Any], Any], *, labels_only: bool = False) -> list[Any]:
-        """Return one delayed call of ``work`` per part."""
+    def _tasks(self, work: Callable[[Any], Any], *, labels_only: bool = False, join: Callable[..., Any] = list) -> Any:
+        """Return one delayed call of ``work`` per part, or of ``join`` of its results for the blocks of the part."""
         from dask import delayed
 
         # a refusal is a result to Dask, so that the first part of several is named, always
         threads = threads_for(len(self.held or self.blocks))
-        task = partial(delayed(limited, pure=False, traverse=False), parts.attempted, threads, _sent(work))
+        task = partial(delayed(limited, pure=False, traverse=False), parts.attempted, threads)
         if self.held is not None:
-            return [task(part) for part in self.held]
-        part = delayed(_part, pure=False, traverse=False)
+            return [task(_sent(work), part) for part in self.held]
+        task = partial(delayed(limited, pure=False, traverse=False), _on_blocks, threads, _sent(work), join, self.order)
         return [
-            task(part(f"partition {k}", self.order, None if labels_only else x, y, w))
-            for k, (x, y, w) in enumerate(self.blocks)
+            task(first, lengths, [len(x), len(x) + len(y)], *x, *y, *w)
+            for first, lengths, given, y, w in self.blocks
+            for x in [[] if labels_only else given]
         ]
 
 
@@ -145,9 +149,11 @@ def dask_source(
     proba, y, sample_weight = _persisted([proba, y, sample_weight])
     x = _blocks(proba)
     lengths, K = _shape(proba, x)
-    labels = _beside(y, "y", "one label", lengths)
-    weights = _beside(sample_weight, "sample_weight", "one weight", lengths)
-    blocks = tuple(zip(x, labels, weights, strict=True))
+    places = parts.together(lengths, PART_CELLS // max(1, K))
+    labels = _beside(y, "y", "one label", lengths, places)
+    weights = _beside(sample_weight, "sample_weight", "one weight", lengths, places)
+    first, each = [place.start for place in places], [lengths[place] for place in places]
+    blocks = tuple(zip(first, each, [x[place] for place in places], labels, weights, strict=True))
     return DaskSource(blocks, sum(lengths), K, names, y is not None, progress=progress)
 
 
@@ -224,15 +230,16 @@ def _shape(proba: Any, blocks: list[Any]) -> tuple[list[int], int]:
     return [shape[0] for shape in shapes], max(shape[1] for shape in shapes)
 
 
-def _beside(values: Any, name: str, each: str, lengths: list[int]) -> list[Any]:
-    """Return labels or weights as one delayed object per part."""
+def _beside(values: Any, name: str, each: str, lengths: list[int], places: list[slice]) -> list[list[Any]]:
+    """Return labels or weights as delayed objects for each part: one per block, or one for all of its rows, or none."""
     if values is None:
-        return [None] * len(lengths)
+        return [[] for _ in places]
     if not (is_frame(values) or _is_array(values)):
-        return _divided(_of_length(vector(values, name, each), name, each, sum(lengths)), lengths)
+        given = _of_length(vector(values, name, each), name, each, sum(lengths))
+        return [[part] for part in _divided(given, [sum(lengths[place]) for place in places])]
     blocks = _blocks(_in_chunks(values, name, each, tuple(lengths)) if _is_array(values) else values)
     _refuse_other_partitions(name, len(blocks), len(lengths))
-    return blocks
+    return [blocks[place] for place in places]
 
 
 def _in_chunks(values: Any, name: str, each: str, rows: tuple[float, ...]) -> Any:
@@ -283,9 +290,19 @@ def _joined(start: int, n: int, *pieces: Any) -> Any:
 # --- what runs on a worker -------------------------------------------------------------------------------------------
 
 
-def _part(name: str, order: tuple[int, ...] | None, x: Any, y: Any, weight: Any) -> parts.Part:
-    """Return the rows of one block as a part."""
-    return parts.Part(None if x is None else _in_order(x, order), y, weight, name)
+def _on_blocks(work: Any, join: Any, order: Any, first: int, lengths: list[int], edges: list[int], *held: Any) -> Any:
+    """Return ``join`` of what ``work`` makes of each block of a part, or that the first bad one was refused."""
+    given = [_by_block(held[low:high], lengths) for low, high in pairwise([0, *edges, len(held)])]
+    blocks = [(None if x is None else _in_order(x, order), y, w) for x, y, w in zip(*given, strict=True)]
+    made = (work(parts.Part(*block, f"partition {number}")) for number, block in enumerate(blocks, first))
+    return parts.attempted(join, made)
+
+
+def _by_block(held: Sequence[Any], lengths: list[int]) -> Sequence[Any]:
+    """Return one entry for each block, where there is one for each, one for all of them, or none."""
+    if len(held) == len(lengths):
+        return held
+    return np.split(held[0], np.cumsum(lengths)[:-1]) if held else [None] * len(lengths)
 
 
 def _in_order(block: Any, order: tuple[int, ...] | None) -> Any:

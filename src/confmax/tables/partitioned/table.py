@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial, reduce
+from itertools import pairwise
 from operator import add
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar, final
 
@@ -353,6 +354,17 @@ def refuse_first(found: Iterable[Any]) -> None:
             raise ValueError(str(each))
 
 
+def together(sizes: Sequence[int], most: int) -> list[slice]:
+    """Return the places of neighbours of at most so many rows together, or of one that has more."""
+    edges, rows = [0], 0
+    for place, size in enumerate(sizes):
+        if place > edges[-1] and rows + size > most:
+            edges.append(place)
+            rows = 0
+        rows += size
+    return [slice(low, high) for low, high in pairwise([*edges, len(sizes)])]
+
+
 @contextmanager
 def naming(part: str) -> Iterator[None]:
     """Put the name of a part before the sentence of a ValueError about its rows."""
@@ -396,6 +408,15 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
     table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes)
     return CheckedPart(table, fraction, found.proba is not P)
+
+
+def joined(found: Iterable[CheckedPart]) -> CheckedPart:
+    """Return the rows of several checked parts as those of one."""
+    several = list(found)
+    tables = [each.table for each in several if each.table is not None]
+    if len(several) == 1 or not tables:
+        return several[0]
+    return CheckedPart(_one_after_another(tables), several[0].fraction, any(each.renormalised for each in several))
 
 
 def _given(labels: Any) -> Any:
@@ -445,14 +466,21 @@ def _distinct_of(part: Part) -> list[Any]:
 
 def _ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
-    given = [(each.proba, each.labels, each.weight, each.row_hashes(), each.unordered_hashes()) for each in parts]
-    joined: list[Any] = [None if each[0] is None else np.concatenate(each) for each in zip(*given, strict=True)]
-    proba, labels, weight, hashes, unordered = joined
+    whole = _one_after_another(parts)
     # rows of one hash are equal in float32; in float64 the last digits may differ
-    digits = (proba * column_factors(proba.shape[1]).astype(np.float64)).sum(axis=1)
-    order = np.lexsort([key for key in (weight, labels, digits, hashes) if key is not None])
-    whole = MemoryTable(ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=parts[0].classes)
-    return whole.take(order)
+    digits = (whole.proba * column_factors(whole.n_classes).astype(np.float64)).sum(axis=1)
+    keys = (whole.weight, whole.labels, digits, whole.row_hashes())
+    return whole.take(np.lexsort([key for key in keys if key is not None]))
+
+
+def _one_after_another(tables: Sequence[MemoryTable]) -> MemoryTable:
+    """Return the rows of tables of the same classes as one table."""
+    # rows that were divided by their sums keep the hashes that they were given with
+    kept = any(t.unordered is not None for t in tables)
+    given = [(t.proba, t.row_hashes(), t.unordered_hashes() if kept else None, t.labels, t.weight) for t in tables]
+    rows = [None if each[0] is None else np.concatenate(each) for each in zip(*given, strict=True)]
+    proba, hashes, unordered, labels, weight = rows
+    return MemoryTable(ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=tables[0].classes)
 
 
 # --- columns, as a caller states them ---------------------------------------------------------------------------------
