@@ -11,7 +11,16 @@ from confmax import kernels
 from confmax.confusion import Array, Gains
 from confmax.tables.array.oracle import ArrayOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
-from confmax.tables.arrays import as_array, check_rows, gathered, normalised, picked, refuse_rows, row_limits, weighted_totals
+from confmax.tables.arrays import (
+    as_array,
+    check_rows,
+    gathered,
+    normalised,
+    picked,
+    refuse_rows,
+    row_limits,
+    weighted_totals,
+)
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
