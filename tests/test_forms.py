@@ -1,0 +1,109 @@
+"""With the compiled kernels and by NumPy: the same decisions and probabilities to the bit, the same solutions."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import confmax
+from confmax import DecisionRule, kernels
+from confmax.calibration import Temperature, VectorScaling
+from confmax.confusion import Gains
+from confmax.oracle import make_oracle, make_table
+from tests.helpers import by_numpy
+
+pytestmark = pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+SHAPES = [(1, 2), (40, 3), (700, 5), (300, 9), (90, 140)]
+
+
+def drawn(n, K, dtype, seed):
+    """Rows some of which tie or are sure, with labels drawn from them."""
+    rng = np.random.default_rng([n, K, seed])
+    P = rng.dirichlet(np.ones(K) / 2, n)
+    P[::7] = np.eye(K)[rng.integers(0, K, len(P[::7]))]
+    P[3::7] = 1.0 / K
+    return P.astype(dtype), (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+
+
+def rules(K, seed):
+    """Rules of every kind, with and without calibrations."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(0.2, 3.0, (3, K)), rng.uniform(0.0, 0.3, (3, K))
+    gains = [
+        Gains.reduced(a, b),
+        Gains.reduced(a, np.c_[b, rng.uniform(0.2, 0.6, 3)]),
+        Gains.reduced(a * np.logspace(-60, 0, K), b),
+        Gains.reduced(-np.ones((3, K)), b, power=2),
+        Gains.from_matrix(rng.random((3, K, K))),
+    ]
+    for calibrator in (None, Temperature(1.7), VectorScaling(rng.uniform(0.3, 2.0, K), rng.normal(size=K))):
+        for each in gains:
+            names = range(each.n_decisions)
+            yield DecisionRule(each[:1], np.ones(1), names, calibrator=calibrator)
+            yield DecisionRule(each, np.array([0.5, 0.3, 0.2]), names, calibrator=calibrator, seed=seed)
+
+
+@pytest.mark.filterwarnings("ignore:.* duplicates of each other:UserWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "K"), SHAPES)
+def test_a_rule_decides_alike_to_the_bit(n, K, dtype):
+    P, _ = drawn(n, K, dtype, 0)
+    loose = P * (1.0 + 4e-4 * np.cos(np.arange(n))[:, None]).astype(dtype)
+    for rule in rules(K, 1):
+        for table in (P, loose, scipy.sparse.csr_array(P)):
+            expected = rule.predict_index(table), rule.decision_probabilities(table)
+            with by_numpy():
+                found = rule.predict_index(table), rule.decision_probabilities(table)
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "K"), SHAPES)
+def test_calibrated_probabilities_are_the_same_bits(n, K, dtype):
+    P, _ = drawn(n, K, dtype, 2)
+    rng = np.random.default_rng(K)
+    for calibrator in (Temperature(0.6), VectorScaling(rng.uniform(0.0, 2.0, K), rng.normal(size=K))):
+        expected = calibrator.transform(P)
+        with by_numpy():
+            assert calibrator.transform(P).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("mode", ["model", "labels", "blend"])
+@pytest.mark.parametrize(("n", "K"), SHAPES[1:])
+def test_statistics_agree(n, K, mode):
+    P, y = drawn(n, K, np.float64, 3)
+    weight = np.random.default_rng(0).random(n) + 0.1
+    gains = next(rules(K, 4)).gains
+    for w in (None, weight):
+
+        def answered(w=w):
+            table = make_table(P, y, w, range(K))
+            oracle = make_oracle(table, mode, model_share=0.3 if mode == "blend" else None)
+            return table, oracle.maximize(gains, matrix=True)
+
+        table, expected = answered()
+        with by_numpy():
+            other, found = answered()
+        for name in ("rows", "diagonal", "columns", "matrix"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
+        np.testing.assert_array_equal(other.row_hashes(), table.row_hashes())
+        np.testing.assert_array_equal(other.unordered_hashes(), table.unordered_hashes())
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"confusion": "model"}, {"confusion": "labels", "calibration": None}], ids=str
+)
+@pytest.mark.parametrize("metric", ["macro_f1", "g_mean", "min_recall", "cohen_kappa", "mcc", "quadratic_kappa"])
+def test_solutions_are_the_same(metric, settings):
+    for n, K, dtype in ((160, 2, np.float64), (600, 4, np.float32)):
+        P, y = drawn(n, K, dtype, 5)
+        one = confmax.maximize(metric, P, y, **settings)
+        with by_numpy():
+            other = confmax.maximize(metric, P, y, **settings)
+        assert other.value == pytest.approx(one.value, abs=1e-9)
+        assert (other.gap is None) == (one.gap is None)
+        assert other.rule.is_randomized == one.rule.is_randomized
+        assert type(other.rule.calibrator) is type(one.rule.calibrator)
+        if not one.rule.is_randomized:
+            # near-ties may fall to either side
+            assert (other.predict(P) == one.predict(P)).mean() > 0.99
