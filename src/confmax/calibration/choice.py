@@ -27,6 +27,7 @@ from confmax.calibration import scaling
 from confmax.calibration.calibrators import Temperature, VectorScaling
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
+from confmax.tables.arrays import picked
 from confmax.tables.draws import cross_fit, dealt, masks, row_draws
 from confmax.tables.fingerprints import mixed
 
@@ -357,8 +358,9 @@ def _losses(rows: Rows, calibrator: Any, part: NDArray[np.bool_]) -> Array:
     """Return the log loss of the rows of a ``part`` under a calibrator, or of their raw probabilities."""
     if isinstance(calibrator, (Temperature, VectorScaling)):
         return scaling.row_losses(rows, np.array(calibrator.parameters(rows.z.shape[1])), part)
-    proba, labels = apply_calibrator(calibrator, rows.proba[part]), rows.labels[part]
-    return scaling.losses_of(proba[np.arange(len(labels)), labels])
+    if calibrator is None:
+        return scaling.losses_of(picked(rows.proba, rows.labels)[part])
+    return scaling.losses_of(picked(apply_calibrator(calibrator, rows.proba[part]), rows.labels[part]))
 
 
 def _fitted(

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from confmax.calibration.scaling import losses_of
 from confmax.confusion import Array
+from confmax.kernels.blocks import over_rows
 from confmax.tables import Table
 
+PART_ROWS = 1 << 16  # of one thread's task
 CELLS = 1 << 22  # of the rows on which other orders of the columns are tried
 MOST_CLASSES = 500  # for which they are
 SHOWN = 8
@@ -97,11 +99,17 @@ def _mean(values: Array, weight: Array) -> float:
 
 def _exceeds(one: Array, other: Array, weight: Array, errors: float = 2.0) -> bool:
     """Whether the mean of ``one`` (n,) exceeds that of ``other`` by more than so many standard ``errors``."""
-    excess = one - other
-    mean = _mean(excess, weight)
-    # the difference is paired: both losses are of the same rows
-    deviation = np.sqrt(float((weight**2 * (excess - mean) ** 2).sum())) / float(weight.sum())
-    return mean > errors * deviation + 1e-9
+
+    def sums(_: int, start: int, stop: int) -> list[float]:
+        excess, w = one[start:stop] - other[start:stop], weight[start:stop]
+        squares = w * w
+        return [w.sum(), w @ excess, squares.sum(), squares @ excess, squares @ (excess * excess)]
+
+    # all threads read a large table; the difference is paired, as both losses are of the same rows
+    total, first, twice, cross, second = np.sum(over_rows(sums, len(one), PART_ROWS), axis=0)
+    mean = first / total
+    deviation = math.sqrt(max(second - 2.0 * mean * cross + mean * mean * twice, 0.0)) / total
+    return bool(mean > errors * deviation + 1e-9)
 
 
 def _best_order(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -> list[int] | None:

@@ -122,7 +122,8 @@ def row_losses(rows: Sample, theta: Array, use: NDArray[np.bool_]) -> Array:
 
 def losses_of(of_truth: NDArray[Any]) -> Array:
     """Return the log losses (n,) in nats of probabilities of the true classes (n,); below 1e-12 they count as 1e-12."""
-    return np.asarray(-np.log(np.maximum(of_truth.astype(np.float64), FLOOR)))
+    parts = _in_parts(len(of_truth), lambda low, high: np.log(np.maximum(of_truth[low:high].astype(np.float64), FLOOR)))
+    return np.asarray(-np.concatenate(parts))
 
 
 def one_power(power: float, K: int) -> Array:

@@ -180,6 +180,16 @@ FAST int64_t gather(const Slot* s) {
   return 0;
 }
 
+// (proba, decision, start, stop, out): write the probability of each row's decision, zero for one that is no class.
+template <class T>
+FAST int64_t pick(const Slot* s) {
+  const int64_t K = s[0].shape[1], *decision = s[1].as<int64_t>();
+  const T* proba = s[0].as<T>();
+  T* out = s[4].as<T>();
+  for (int64_t r = s[2].i; r < s[3].i; r++) out[r] = decision[r] < K ? proba[r * K + decision[r]] : 0;
+  return 0;
+}
+
 // (proba, start, stop, weight, totals)
 template <class T>
 FAST int64_t weigh(const Slot* s) {

@@ -75,7 +75,7 @@ struct Word<double> { typedef int64_t type; };
 
 // every kernel: its name, and the argument whose type of real numbers it is compiled for
 #define KERNELS(K)                                                                         \
-  K(check) K(normalise) K(gather) K(weigh) K(hash_unordered) K(turn) K(scan) K(draw)       \
+  K(check) K(normalise) K(gather) K(pick) K(weigh) K(hash_unordered) K(turn) K(scan) K(draw)       \
   K(logs) K(scale) K(row_losses) K(power_sums) K(vector_sums) K(times) K(leave_out)        \
   K(sparse_structure) K(sparse_sums) K(sparse_look_up) K(sparse_scan) K(sparse_alone)      \
   K(least_norm) K(best_mix_of_recalls) K(stable_order) K(upper_chain) K(rivals) K(walk)

@@ -4,6 +4,7 @@ constexpr int GROUP = 128;       // bytes of scores at a time: enough sums in fl
 constexpr int64_t SOME = 48;     // classes from which one or two gains are not worth turning a block for
 constexpr int64_t SINGLE = 12;   // classes from which a gain of one class alone is decided without vectors of all
 constexpr int64_t FEW = 4;       // decisions up to which a sum for each is faster than adding every row to its own
+constexpr int64_t COMPARED = 32; // decisions up to which labels are counted by comparing vectors
 constexpr int64_t TOGETHER = 4;  // decisions whose full scores share the loads of a probability
 
 // The best scores of some rows and their decisions: a later decision replaces those that it equals or exceeds.
@@ -211,8 +212,33 @@ FAST void add_plain(const T* rows, int64_t n_rows, int64_t K, const T* block, in
   }
 }
 
-// Count rows whose label is another, and whose label it is.
-FAST inline void add_labels(int64_t n_rows, int64_t M, const int32_t* decision, const int64_t* labels, double* sums) {
+// Count rows whose label is another, and whose label it is: by comparing all rows with each of a few decisions, four of
+// which share the loads, otherwise row by row.
+FAST inline void add_labels(int64_t n_rows, int64_t M, int64_t size, int32_t* decision, const int64_t* labels,
+                            const int32_t* narrow, double* sums) {
+  if (M <= COMPARED) {
+    typedef int32_t Ints __attribute__((vector_size(WIDTH)));
+    constexpr int wide = WIDTH / 4;
+    for (int64_t r = n_rows; r < size; r++) decision[r] = -1;
+    for (int64_t j = 0; j < M; j += TOGETHER) {
+      Ints made[TOGETHER] = {}, met[TOGETHER] = {};
+      for (int64_t r = 0; r < size; r += wide) {
+        const Ints d = load<Ints>(decision + r), right = d == load<Ints>(narrow + r);
+#pragma GCC unroll 4
+        for (int t = 0; t < TOGETHER; t++) {
+          const Ints mine = d == (int32_t)(j + t);
+          made[t] -= mine, met[t] -= mine & right;
+        }
+      }
+      for (int64_t t = 0; t < least_of(TOGETHER, M - j); t++) {
+        int64_t all = 0, hits = 0;
+        for (int k = 0; k < wide; k++) all += made[t][k], hits += met[t][k];
+        sums[(j + t) * 2] += all - hits;
+        sums[(j + t) * 2 + 1] += hits;
+      }
+    }
+    return;
+  }
   const int64_t whole = n_rows - n_rows % 4;
   for (int64_t r = 0; r < n_rows; r++) {
     const uint32_t j = decision[r];
@@ -291,10 +317,11 @@ FAST int64_t scan(const Slot* s) {
   T* x = power ? scratch.make<T>(K * stride) : block;
   T *total = scratch.make<T>(size), *mean = scratch.make<T>(size), *other = scratch.make<T>(size);
   int32_t *decision = scratch.make<int32_t>(size), *before = scratch.make<int32_t>(size);
+  int32_t* narrow = scratch.make<int32_t>(size);
   double *value = scratch.make<double>(size), *each = scratch.make<double>(size);
   RowCheck<T> rows_of(scratch, size);
   if (!scratch.ok) return NO_MEMORY;
-  for (int64_t r = 0; r < size; r++) each[r] = 1.0, value[r] = 0.0, decision[r] = 0;
+  for (int64_t r = 0; r < size; r++) each[r] = 1.0, value[r] = 0.0, decision[r] = 0, narrow[r] = 0;
   for (int64_t low = start; low < stop; low += size) {
     const int64_t n_rows = least_of(size, stop - low);
     const T* rows = proba + low * K;
@@ -307,6 +334,7 @@ FAST int64_t scan(const Slot* s) {
     if (power) distances(block, K, size, stride, power, total, mean, other, x);
     const int64_t* labels = truth.labels ? truth.labels + low : nullptr;
     for (int64_t r = 0; truth.weight && r < n_rows; r++) each[r] = truth.weight[low + r];
+    for (int64_t r = 0; labels && r < n_rows; r++) narrow[r] = labels[r];
     // the last block's rows may be fewer, and masked sums run over whole vectors
     for (int64_t r = n_rows; r < size; r++) each[r] = 0.0, value[r] = 0.0;
     for (int64_t g = 0; g < B; g++) {
@@ -321,7 +349,7 @@ FAST int64_t scan(const Slot* s) {
       if (!counted) continue;
       double* sums = s[11].as<double>() + g * 4 * M * 2;
       if (truth.share == 0.0 && !truth.weight) {
-        add_labels(n_rows, M, decision, labels, sums);
+        add_labels(n_rows, M, size, decision, labels, narrow, sums);
       } else if (truth.share == 1.0 && !truth.weight && M == K) {
         add_plain(rows, n_rows, K, block, stride, size, decision, sums);
       } else {

@@ -229,3 +229,14 @@ def gathered(P: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
     out = np.empty((len(chosen), P.shape[1]), P.dtype)
     over_rows(lambda _, start, stop: kernels.native.gather(P, chosen, start, stop, out), len(chosen), 1 << 12)
     return out
+
+
+def picked(P: NDArray[Any], decision: NDArray[Any]) -> NDArray[Any]:
+    """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
+    if kernels.native is None:
+        known = decision < P.shape[1]
+        hit = P[np.arange(len(P)), np.where(known, decision, 0)]
+        return np.where(known, hit, hit.dtype.type(0))
+    out, whole = np.empty(len(P), P.dtype), np.ascontiguousarray(decision, np.int64)
+    over_rows(lambda _, start, stop: kernels.native.pick(P, whole, start, stop, out), len(P), 1 << 16)
+    return out

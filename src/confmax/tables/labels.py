@@ -161,6 +161,8 @@ def _coded(labels: NDArray[Any] | Coded) -> Coded:
             wide = labels if labels.dtype.kind == "u" else labels.astype(np.int64, copy=False)
             place = (wide - wide.dtype.type(low)).astype(np.intp, copy=False)
             present = np.bincount(place) > 0
+            if present.all():
+                return Coded(np.arange(low, high + 1).astype(labels.dtype), place)
             values = np.flatnonzero(present).astype(labels.dtype) + labels.dtype.type(low)
             return Coded(values, (np.cumsum(present) - 1)[place])
     values, index = np.unique(labels, return_inverse=True)

@@ -406,6 +406,10 @@ class MemoryTable(Checked, Table):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
+        return self._label_weight
+
+    @cached_property
+    def _label_weight(self) -> Array:
         assert self.labels is not None
         counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
         return counts / counts.sum()

@@ -11,7 +11,16 @@ from confmax import kernels
 from confmax.confusion import Array, Gains
 from confmax.tables.array.oracle import ArrayOracle, decide, decide_unchecked
 from confmax.tables.array.predict import decide_drawn
-from confmax.tables.arrays import as_array, check_rows, gathered, normalised, refuse_rows, row_limits, weighted_totals
+from confmax.tables.arrays import (
+    as_array,
+    check_rows,
+    gathered,
+    normalised,
+    picked,
+    refuse_rows,
+    row_limits,
+    weighted_totals,
+)
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
@@ -81,9 +90,7 @@ class Arrays(MemoryKind):
 
     def probability_of(self, proba: NDArray[Any], decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
-        known = decision < proba.shape[1]
-        hit = proba[np.arange(len(proba)), np.where(known, decision, 0)]
-        return np.where(known, hit, hit.dtype.type(0))
+        return picked(proba, decision)
 
     def decide(self, proba: NDArray[Any], gains: Gains) -> NDArray[Any]:
         """Return the decisions (B, n) of every gain."""
