@@ -146,7 +146,7 @@ def test_exit_codes():
 def test_no_command_waits_for_what_only_reports_need():
     """The work of all commands together does without libraries that only pages, or estimators, load."""
     late = ("scipy.stats", "sklearn", "pandas", "jinja2", "vl_convert", "matplotlib")
-    work = "from confmax.cli import apply, demo, explain, metrics, report, score, tune"
+    work = "from confmax.cli import apply, demo, explain, export, metrics, report, score, tune"
     done = run_process(code=f"import sys; {work}; print([name for name in {late} if name in sys.modules])")
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

@@ -80,6 +80,7 @@ CALLS = {
     "completion zsh": ["click"],
     "metrics": ["click", "rich", "numpy"],
     "explain rule.json": ["click", "rich", "numpy", "scipy"],
+    "export rule.json --to python": ["click", "rich", "numpy"],
     "apply rule.json small.csv -o out.csv": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
     "tune small.csv --label y --metric macro_f1 --weight w": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],
     "tune small.npz --label y --metric g_mean": ["click", "rich", "numpy", "pyarrow", "pyarrow.csv"],

@@ -1,20 +1,19 @@
-"""`confmax apply` decides every row of a file by a rule; `confmax export` writes a rule for systems without confmax."""
+"""`confmax apply`: every row of a file, decided by a rule."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
 from confmax.cli.matching import rows_for
-from confmax.cli.outputs import check_output, load_rule, write_file, writing
+from confmax.cli.outputs import check_output, load_rule, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
 from confmax.cli.tables import write_decisions
-from confmax.cli.texts import EXPORTS, clean, format_of, joined
+from confmax.cli.texts import format_of, joined
 from confmax.rule import DecisionRule
 
 
@@ -56,31 +55,3 @@ def _show(page: Page, document: Document) -> None:
     show_source(page, document)
     taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
     page.items({"decided": joined(taken, 20), "written": document["out"]})
-
-
-def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
-    """Run `confmax export`."""
-    settings = {key: value for key, value in given.items() if value not in (None, ())}
-    # an option that changes nothing is a mistake of the user's, and is not passed over
-    for key in settings:
-        if key not in EXPORTS[language]:
-            raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
-    if out is not None:
-        check_output(out, as_json, rule)
-    elif language == "onnx" or as_json:
-        raise click.UsageError("name the file to write with -o")
-    loaded = load_rule(rule)
-    made = getattr(loaded, f"to_{language}")(**settings)
-    classes = [str(name) for name in loaded.class_names]
-    # the database would only say that it knows no such column
-    if language == "sql" and "columns" not in settings:
-        read = joined(classes[: loaded.n_classes], 20)
-        click.echo(clean(f"note: the expression reads the columns {read}; --columns names others"), err=True)
-    if out is None:
-        click.echo(made, nl=language == "sql")
-        return
-    data = made.SerializeToString() if language == "onnx" else made.rstrip("\n").encode() + b"\n"
-    write_file(out, data)
-    document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
-    index = joined([f"{k} {name}" for k, name in enumerate(classes)], 20)
-    print_document(document, as_json, lambda page, _: page.items({"index": index, "written": str(out)}), out)

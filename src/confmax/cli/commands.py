@@ -187,7 +187,7 @@ def apply() -> None:
     """
 
 
-@_command("confmax.cli.apply")
+@_command("confmax.cli.export")
 @click.argument("rule", type=PATH, shell_complete=rule_files)
 @click.option("--to", "language", type=click.Choice(list(EXPORTS)), required=True, help="What to write.")
 @click.option("--dialect", metavar="NAME",
