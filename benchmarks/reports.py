@@ -37,7 +37,7 @@ def one(path, pages):
     """Write both reports of a table and return seconds and bytes; run in a process of its own."""
     data = np.load(path)
     P, y, P_test, y_test = (data[name] for name in ("P_tune", "y_tune", "P_test", "y_test"))
-    confmax.maximize(METRIC, P, y)  # compiles
+    confmax.maximize(METRIC, P, y)  # imports
     began = time.process_time()
     found = confmax.maximize(METRIC, P, y)
     told = {"rows": len(y), "classes": P.shape[1], "tune": time.process_time() - began}

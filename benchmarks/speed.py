@@ -2,8 +2,8 @@
 
     python -m benchmarks.speed [SECTION ...] [--quick]
 
-Sections: scan, runs, rivals, memory, scaling, passes, latency, prediction; all of them by default. Each is written to
-its own section of benchmarks/RESULTS.md, and with every single repeat, versions, machine and seed to
+Sections: scan, runs, rivals, memory, scaling, passes, cold, latency, prediction; all of them by default. Each is
+written to its own section of benchmarks/RESULTS.md, and with every single repeat, versions, machine and seed to
 benchmarks/speed.json (not in the repository), the other sections staying as they are. ``--quick`` runs small sizes and
 writes nothing. The rivals xcolumns, autograd and optimal-classification-cutoffs come from PyPI; where one is missing,
 its rows say failed.
@@ -18,7 +18,15 @@ from pathlib import Path
 
 import click
 
-from benchmarks import _speed_latency, _speed_memory, _speed_rivals, _speed_scaling, _speed_scan, prediction
+from benchmarks import (
+    _speed_cold,
+    _speed_latency,
+    _speed_memory,
+    _speed_rivals,
+    _speed_scaling,
+    _speed_scan,
+    prediction,
+)
 from benchmarks._speed_tools import stamp, two_threads
 from benchmarks.results import write_section
 
@@ -30,6 +38,7 @@ SECTIONS = {
     "memory": (_speed_memory.measure, _speed_memory.report),
     "scaling": (_speed_scaling.measure_scaling, _speed_scaling.report_scaling),
     "passes": (_speed_scaling.measure_passes, _speed_scaling.report_passes),
+    "cold": (_speed_cold.measure, _speed_cold.report),
     "latency": (_speed_latency.measure, _speed_latency.report),
     "prediction": (prediction.measure, prediction.report),
 }

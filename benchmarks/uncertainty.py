@@ -32,7 +32,7 @@ def table(n, K, seed=0):
 
 
 def median_of(call, repeats=REPEATS):
-    """Return the median seconds of processor time of a call, after one that compiles."""
+    """Return the median seconds of processor time of a call, after one that imports."""
     call()
     times = []
     for _ in range(repeats):
