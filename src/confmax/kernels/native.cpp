@@ -9,6 +9,7 @@
 #include <Python.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if !defined(__GNUC__)
 #error "the kernels need the vectors of GCC or Clang"
@@ -120,11 +121,11 @@ const char* instructions = "baseline";
 void choose() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const char* most = getenv("CONFMAX_INSTRUCTIONS");  // for tests: a narrower set than the processor's
-  const bool any = !most || !*most;
-  if (!any && most[0] == 'b') return;
+  const char* given = getenv("CONFMAX_INSTRUCTIONS");  // for tests: a narrower set than the processor's
+  const char* most = given ? given : "";
+  if (strcmp(most, "baseline") == 0) return;
   if (__builtin_cpu_supports("avx2")) kernels = avx2::all, instructions = "avx2";
-  if (!any && most[3] == '2') return;
+  if (strcmp(most, "avx2") == 0) return;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw"))
     kernels = avx512::all, instructions = "avx512";
