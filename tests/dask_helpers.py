@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-import dask
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
-import pandas as pd
+import pytest
 
 from confmax.confusion import Gains
+
+dask = pytest.importorskip("dask")
+da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
 
 LENGTHS = (700, 0, 1, 1299, 0, 1000)  # empty partitions, and one of a single row
 

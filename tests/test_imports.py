@@ -94,7 +94,9 @@ CALLS = {
 @pytest.fixture
 def _files(tmp_path, monkeypatch):
     helpers = pytest.importorskip("tests.cli_helpers")
-    tables = pytest.importorskip("confmax.cli.tables")
+    pytest.importorskip("pyarrow")
+    from confmax.cli import tables
+
     monkeypatch.chdir(tmp_path)
     rule_in(tmp_path, [1.0, 1.0, 1.5], ["a", "b", "c"])
     frame = tables.read_frame(helpers.small(tmp_path))

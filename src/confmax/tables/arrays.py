@@ -237,6 +237,6 @@ def picked(P: NDArray[Any], decision: NDArray[Any]) -> NDArray[Any]:
         known = decision < P.shape[1]
         hit = P[np.arange(len(P)), np.where(known, decision, 0)]
         return np.where(known, hit, hit.dtype.type(0))
-    out, whole = np.empty(len(P), P.dtype), np.ascontiguousarray(decision, np.int64)
-    over_rows(lambda _, start, stop: kernels.native.pick(P, whole, start, stop, out), len(P), 1 << 16)
+    out, rows, whole = np.empty(len(P), P.dtype), np.ascontiguousarray(P), np.ascontiguousarray(decision, np.int64)
+    over_rows(lambda _, start, stop: kernels.native.pick(rows, whole, start, stop, out), len(P), 1 << 16)
     return out

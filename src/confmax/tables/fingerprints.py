@@ -66,7 +66,9 @@ def unordered_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
         for column in proba.T:
             sums += mixed(_words(column))
         return mixed(sums)
-    over_rows(lambda _, start, stop: kernels.native.hash_unordered(proba, start, stop, sums), len(proba), ROWS)
+    # rows that another library holds may lie in columns
+    P = np.ascontiguousarray(proba)
+    over_rows(lambda _, start, stop: kernels.native.hash_unordered(P, start, stop, sums), len(P), ROWS)
     return sums
 
 
