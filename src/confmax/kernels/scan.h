@@ -1,6 +1,6 @@
 // Decisions of gains on rows, and the statistics that they add up to.
 
-constexpr int GROUP = 128;       // bytes of scores at a time: enough sums in flight to keep the processor busy
+constexpr int GROUP = 4 * WIDTH;  // bytes of scores at a time: four chains of comparisons keep the processor busy
 constexpr int64_t SOME = 48;     // classes from which one or two gains are not worth turning a block for
 constexpr int64_t SINGLE = 12;   // classes from which a gain of one class alone is decided without vectors of all
 constexpr int64_t FEW = 4;       // decisions up to which a sum for each is faster than adding every row to its own
@@ -16,14 +16,15 @@ struct Best {
   FAST inline Best() {
 #pragma GCC unroll 8
     for (int u = 0; u < U; u++) {
-      score[u] = typename Vectors<T>::real{} - (T)__builtin_inf();
+      score[u] = splat<typename Vectors<T>::real>(-(T)__builtin_inf());
       decision[u] = typename Vectors<T>::words{};
     }
   }
 
   FAST inline void offer(int u, typename Vectors<T>::real other, typename Vectors<T>::words decided) {
     decision[u] = other >= score[u] ? decided : decision[u];
-    score[u] = other >= score[u] ? other : score[u];
+    // the maximum of two numbers is one instruction, which waits for no comparison
+    score[u] = other > score[u] ? other : score[u];
   }
 
   FAST inline void write(int32_t* out) const {
@@ -42,8 +43,8 @@ FAST void decide_reduced(const T* block, int64_t stride, int64_t K, int64_t M, c
   for (int64_t r = 0; r < size; r += U * V::lanes) {
     Best<T, U> best;
     for (int64_t j = 0; j < K; j++) {
-      const typename V::real scale = typename V::real{} + a[j], offset = typename V::real{} + b[j];
-      const typename V::words decided = typename V::words{} + (typename V::word)j;
+      const typename V::real scale = splat<typename V::real>(a[j]), offset = splat<typename V::real>(b[j]);
+      const typename V::words decided = splat<typename V::words>((typename V::word)j);
 #pragma GCC unroll 8
       for (int u = 0; u < U; u++)
         best.offer(u, scale * load<typename V::real>(block + j * stride + r + u * V::lanes) + offset, decided);
@@ -51,7 +52,7 @@ FAST void decide_reduced(const T* block, int64_t stride, int64_t K, int64_t M, c
     for (int64_t j = K; j < M; j++) {
 #pragma GCC unroll 8
       for (int u = 0; u < U; u++)
-        best.offer(u, typename V::real{} + b[j], typename V::words{} + (typename V::word)j);
+        best.offer(u, splat<typename V::real>(b[j]), splat<typename V::words>((typename V::word)j));
     }
     best.write(decision + r);
   }
@@ -62,7 +63,7 @@ template <class T>
 FAST void decide_full(const T* block, int64_t stride, int64_t K, int64_t M, const T* gain, int64_t size,
                       int32_t* decision) {
   typedef Vectors<T> V;
-  constexpr int U = GROUP / 2 < WIDTH ? 1 : GROUP / 2 / WIDTH;  // four sums are kept beside the best score
+  constexpr int U = 2;  // four sums are kept beside the best score
   const int64_t whole = M - M % TOGETHER;
   for (int64_t r = 0; r < size; r += U * V::lanes) {
     Best<T, U> best;
@@ -77,21 +78,21 @@ FAST void decide_full(const T* block, int64_t stride, int64_t K, int64_t M, cons
         for (int u = 0; u < U; u++) {
           const typename V::real p = load<typename V::real>(block + i * stride + r + u * V::lanes);
 #pragma GCC unroll 8
-          for (int t = 0; t < TOGETHER; t++) sum[t][u] += p * (typename V::real{} + gain[i * M + j + t]);
+          for (int t = 0; t < TOGETHER; t++) sum[t][u] += p * splat<typename V::real>(gain[i * M + j + t]);
         }
       }
 #pragma GCC unroll 8
       for (int t = 0; t < TOGETHER; t++)
 #pragma GCC unroll 8
-        for (int u = 0; u < U; u++) best.offer(u, sum[t][u], typename V::words{} + (typename V::word)(j + t));
+        for (int u = 0; u < U; u++) best.offer(u, sum[t][u], splat<typename V::words>((typename V::word)(j + t)));
     }
     for (int64_t j = whole; j < M; j++) {
 #pragma GCC unroll 8
       for (int u = 0; u < U; u++) {
         typename V::real sum = typename V::real{};
         for (int64_t i = 0; i < K; i++)
-          sum += load<typename V::real>(block + i * stride + r + u * V::lanes) * (typename V::real{} + gain[i * M + j]);
-        best.offer(u, sum, typename V::words{} + (typename V::word)j);
+          sum += load<typename V::real>(block + i * stride + r + u * V::lanes) * splat<typename V::real>(gain[i * M + j]);
+        best.offer(u, sum, splat<typename V::words>((typename V::word)j));
       }
     }
     best.write(decision + r);
@@ -102,7 +103,7 @@ FAST void decide_full(const T* block, int64_t stride, int64_t K, int64_t M, cons
 template <class T>
 FAST int32_t decide_along(const T* row, int64_t K, const T* a, const T* b) {
   typedef Vectors<T> V;
-  constexpr int U = GROUP / WIDTH, wide = U * V::lanes;
+  constexpr int U = 2, wide = U * V::lanes;
   Best<T, U> best;
   typename V::words lane;
   for (int k = 0; k < V::lanes; k++) lane[k] = k;

@@ -21,7 +21,7 @@ constexpr double WHOLE = 4503599627370496.0;      // 2^52
 constexpr uint64_t WHOLE_BITS = 0x4330000000000000u, BIAS = 1023, ROOT_HALF = 0x3FE6A09E667F3BCDu;
 constexpr int SHIFT = 52;
 
-FAST inline Doubles everywhere(double x) { return Doubles{} + x; }
+FAST inline Doubles everywhere(double x) { return splat<Doubles>(x); }
 
 // Return the exponentials of numbers that are not positive; 0 below -708.
 FAST inline Doubles exponential(Doubles x) {

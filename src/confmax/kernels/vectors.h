@@ -12,6 +12,13 @@ struct Vectors {
   typedef int32_t decisions __attribute__((vector_size(lanes * 4)));
 };
 
+// Return a vector that holds x everywhere.
+template <class V, class T>
+FAST inline V splat(T x) {
+  // the difference to zero is exact, and compiled to one broadcast; writing the elements is not
+  return x - V{};
+}
+
 template <class V>
 FAST inline V load(const void* place) {
   V v;

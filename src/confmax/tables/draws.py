@@ -95,7 +95,7 @@ def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
         raise ValueError(f"keys must hold one key per row of proba: {n}; got shape {values.shape}")
     if values.dtype.kind in "iu":
         # a negative integer is the key of the same 64 bits, whichever integer type it comes in
-        return values.astype(np.uint64)
+        return values.view(np.uint64) if values.dtype == np.int64 else values.astype(np.uint64)
     words = [_word(value) for value in values.tolist()]
     return np.array(words, dtype=np.uint64)
 

@@ -165,19 +165,20 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
     The share is taken over the rows whose keys fall in one part of all keys, which holds either all copies of a row
     or none; over all rows where that part is not of the size that different rows would fill.
     """
-    n = len(keys)
-    chosen = np.arange(n)
+    n, part = len(keys), None
     if n > DUPLICATE_PARTS**2:
         part = np.flatnonzero(keys < np.uint64((1 << 64) // DUPLICATE_PARTS))
-        chosen = part if n / 2 <= len(part) * DUPLICATE_PARTS <= 2 * n else chosen
-    _, first, counts = np.unique(keys[chosen], return_index=True, return_counts=True)
+        part = part if n / 2 <= len(part) * DUPLICATE_PARTS <= 2 * n else None
+    looked = keys if part is None else keys[part]
+    _, first, counts = np.unique(looked, return_index=True, return_counts=True)
     repeated = counts > 1
-    if counts[repeated].sum() <= DUPLICATE_SHARE * len(chosen):
+    if counts[repeated].sum() <= DUPLICATE_SHARE * len(looked):
         return
-    decisions = found.storage.decide(found.storage.rows(found.proba, chosen[first[repeated]]), gains)
+    rows = first[repeated] if part is None else part[first[repeated]]
+    decisions = found.storage.decide(found.storage.rows(found.proba, rows), gains)
     # copies that all atoms decide alike lose nothing by a common draw
     random = (decisions != decisions[0]).any(axis=0)
-    shared = float(counts[repeated][random].sum() / len(chosen))
+    shared = float(counts[repeated][random].sum() / len(looked))
     if shared > DUPLICATE_SHARE:
         warn(
             f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
