@@ -28,7 +28,7 @@ FAST void decide_by_atom(const T* rows, int64_t n_rows, const Decider<T>& decide
   int64_t end = 0;
   for (int64_t k = 0; k < A; k++) end += count[k], count[k] = end - count[k];
   for (int64_t r = 0; r < n_rows; r++) order[count[atom[r]]++] = r;
-  const int64_t width = GROUP / sizeof(T), K = decider.K;
+  const int64_t width = 2 * Vectors<T>::lanes, K = decider.K;  // of full scores at a time
   for (int64_t k = 0, begin = 0; k < A; begin = count[k], k++) {
     const int64_t mine = count[k] - begin;
     for (int64_t r = 0; r < mine; r++)

@@ -1,6 +1,5 @@
 // Decisions of gains on rows, and the statistics that they add up to.
 
-constexpr int GROUP = 4 * WIDTH;  // bytes of scores at a time: four chains of comparisons keep the processor busy
 constexpr int64_t SOME = 48;     // classes from which one or two gains are not worth turning a block for
 constexpr int64_t SINGLE = 12;   // classes from which a gain of one class alone is decided without vectors of all
 constexpr int64_t FEW = 4;       // decisions up to which a sum for each is faster than adding every row to its own
@@ -34,28 +33,35 @@ struct Best {
   }
 };
 
-// Write argmax_j a[j] block[j, r] + b[j]; decisions beyond the K classes of the block have the score b[j].
+// Write argmax_j a[j] block[j, r] + b[j] for the rows of U vectors; decisions beyond the K classes have the score b[j].
+template <int U, class T>
+FAST inline void decide_vectors(const T* block, int64_t stride, int64_t K, int64_t M, const T* a, const T* b,
+                                int32_t* decision) {
+  typedef Vectors<T> V;
+  Best<T, U> best;
+  for (int64_t j = 0; j < K; j++) {
+    const typename V::real scale = splat<typename V::real>(a[j]), offset = splat<typename V::real>(b[j]);
+    const typename V::words decided = splat<typename V::words>((typename V::word)j);
+#pragma GCC unroll 8
+    for (int u = 0; u < U; u++)
+      best.offer(u, scale * load<typename V::real>(block + j * stride + u * V::lanes) + offset, decided);
+  }
+  for (int64_t j = K; j < M; j++) {
+#pragma GCC unroll 8
+    for (int u = 0; u < U; u++)
+      best.offer(u, splat<typename V::real>(b[j]), splat<typename V::words>((typename V::word)j));
+  }
+  best.write(decision);
+}
+
+// The same for size rows, a multiple of a vector's: four chains of comparisons at a time keep the processor busy.
 template <class T>
 FAST void decide_reduced(const T* block, int64_t stride, int64_t K, int64_t M, const T* a, const T* b, int64_t size,
                          int32_t* decision) {
-  typedef Vectors<T> V;
-  constexpr int U = GROUP / WIDTH;
-  for (int64_t r = 0; r < size; r += U * V::lanes) {
-    Best<T, U> best;
-    for (int64_t j = 0; j < K; j++) {
-      const typename V::real scale = splat<typename V::real>(a[j]), offset = splat<typename V::real>(b[j]);
-      const typename V::words decided = splat<typename V::words>((typename V::word)j);
-#pragma GCC unroll 8
-      for (int u = 0; u < U; u++)
-        best.offer(u, scale * load<typename V::real>(block + j * stride + r + u * V::lanes) + offset, decided);
-    }
-    for (int64_t j = K; j < M; j++) {
-#pragma GCC unroll 8
-      for (int u = 0; u < U; u++)
-        best.offer(u, splat<typename V::real>(b[j]), splat<typename V::words>((typename V::word)j));
-    }
-    best.write(decision + r);
-  }
+  constexpr int64_t lanes = Vectors<T>::lanes;
+  int64_t r = 0;
+  for (; r + 4 * lanes <= size; r += 4 * lanes) decide_vectors<4>(block + r, stride, K, M, a, b, decision + r);
+  for (; r < size; r += lanes) decide_vectors<1>(block + r, stride, K, M, a, b, decision + r);
 }
 
 // Write argmax_j sum_i block[i, r] gain[i, j].
