@@ -26,7 +26,7 @@ def measure(quick=False):
     processes = 1 if quick else PROCESSES
     imports = {statement: [] for statement in IMPORTED}
     first = {mode: [] for mode in FIRST_CALLS}
-    for turn in range(processes + 1):  # the first process may compile
+    for turn in range(processes + 1):  # the first process reads files from the disk
         for statement, times in imports.items():
             seconds = float(child_output(["-c", IMPORTS.format(statement)]))
             if turn:
@@ -75,8 +75,8 @@ def report(data):
     middle = {statement: np.median(times) for statement, times in data["imports"].items()}
     light = middle.pop(IMPORTED[0])
     lines = [
-        f"`python -m benchmarks.speed latency`: medians of {len(data['first']['model'])} new processes, compiled code "
-        f"on disk; a table of {SIZE[0]} x {SIZE[1]}.",
+        f"`python -m benchmarks.speed latency`: medians of {len(data['first']['model'])} new processes; a table of "
+        f"{SIZE[0]} x {SIZE[1]}.",
         "",
         "what | seconds | required | target",
         "---|---:|---:|---",
