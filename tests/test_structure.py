@@ -121,6 +121,13 @@ def test_files_and_functions_stay_small():
     assert [f"{path.relative_to(ROOT)}: {what}" for path in FILES for what in too_long(path.read_text())] == []
 
 
+def test_sources_of_the_kernels_stay_small():
+    sources = [path for path in (ROOT / "kernels").iterdir() if path.suffix in (".h", ".cpp")]
+    lines = {path.name: path.read_text().splitlines() for path in sources}
+    assert {name: len(each) for name, each in lines.items() if len(each) > 600} == {}
+    assert [f"{name}: {line}" for name, each in lines.items() for line in each if len(line) > 120] == []
+
+
 def test_files_of_tests_and_benchmarks_stay_small():
     folders = [Path(__file__).parent, Path(__file__).parents[1] / "benchmarks"]
     long = {path.name: len(path.read_text().splitlines()) for folder in folders for path in folder.rglob("*.py")}

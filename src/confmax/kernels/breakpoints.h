@@ -1,4 +1,5 @@
-// Cuts along one number: the order of numbers, the hull of points, the best score without one decision, and confusions from row to row.
+// Cuts along one number: the order of numbers, the hull of points, the best score without one decision, and confusions
+// from row to row.
 
 constexpr int DIGIT = 11;  // bits that a pass of the sort reads: its counts stay in the inner cache
 
@@ -76,8 +77,9 @@ FAST int64_t rivals(const Slot* s) {
     for (int64_t r = 0; r < size; r += V::lanes) {
       Best<T, 1> made;
       for (int64_t m = 0; m < M; m++)
-        if (m != j) made.offer(0, load<typename V::real>(block + m * stride + r) * a[m] + b[m],
-                               typename V::words{} + (typename V::word)m);
+        if (m != j)
+          made.offer(0, load<typename V::real>(block + m * stride + r) * a[m] + b[m],
+                     typename V::words{} + (typename V::word)m);
       store(top + r, made.score[0]);
       made.write(winner + r);
     }
@@ -144,10 +146,13 @@ FAST int64_t walk(const Slot* s) {
       walk.give(r, w, j);
     }
     // differences of sums may end a rounding below zero
-    const struct { const double* sums; double* out; int64_t n; } parts[] = {
-        {walk.diagonal, s[13].as<double>() + t * K, K},
-        {walk.columns, s[14].as<double>() + t * M, M},
-        {matrix, s[15].as<double>() + t * cells, cells}};
+    const struct {
+      const double* sums;
+      double* out;
+      int64_t n;
+    } parts[] = {{walk.diagonal, s[13].as<double>() + t * K, K},
+                 {walk.columns, s[14].as<double>() + t * M, M},
+                 {matrix, s[15].as<double>() + t * cells, cells}};
     for (const auto& part : parts) {
       for (int64_t k = 0; k < part.n; k++) {
         const double share = part.sums[k] / total;

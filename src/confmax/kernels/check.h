@@ -1,6 +1,7 @@
 // The pass that checks every row, adds up every column and hashes every row; rows gathered, divided, weighted.
 
-constexpr int64_t MANY = 128;  // classes beyond which a row is read along itself: turning it would leave the inner cache
+// classes beyond which a row is read along itself: turning it would leave the inner cache
+constexpr int64_t MANY = 128;
 constexpr int FINITE = 0, POSITIVE = 1, CLOSE = 2, EXACT = 3;  // what is asked of rows
 
 // The sums of the rows of a block, the least entries, and how far sums are from one: place by place, so that no row

@@ -22,9 +22,9 @@ FAST inline void newton_steps(const double* u, const double* inverse, int64_t d,
   }
 }
 
-// (z, y, w, alone, start, stop, a, b, inverse, least, most, out): write the losses of the rows alone in their groups, one Newton
-// step away from the fit (a, b) on all rows. inverse (d, d) is that of the Hessian; d is 1 for a power that is the same
-// for all classes, otherwise 2K.
+// (z, y, w, alone, start, stop, a, b, inverse, least, most, out): write the losses of the rows alone in their groups,
+// one Newton step away from the fit (a, b) on all rows. inverse (d, d) is that of the Hessian; d is 1 for a power that
+// is the same for all classes, otherwise 2K.
 template <class T>
 FAST int64_t leave_out(const Slot* s) {
   const int64_t K = s[0].shape[1], size = rows_together(K), d = s[8].shape[0];
@@ -35,7 +35,7 @@ FAST int64_t leave_out(const Slot* s) {
   double *u = scratch.make<double>(d * size), *step = scratch.make<double>(d * size);
   double *change = scratch.make<double>(K * size), *score = scratch.make<double>(K * size);
   double *ones = scratch.make<double>(K), *zeros = scratch.make<double>(K), *weight = scratch.make<double>(size);
-  double *off = scratch.make<double>(K * size);
+  double* off = scratch.make<double>(K * size);
   if (!scratch.ok) return NO_MEMORY;
   for (int64_t k = 0; k < K; k++) ones[k] = 1.0, zeros[k] = 0.0;
   int64_t low = s[4].i;
@@ -61,8 +61,9 @@ FAST int64_t leave_out(const Slot* s) {
       Doubles mean = Doubles{}, bend = Doubles{}, promised = Doubles{};
       for (int64_t k = 0; k < K; k++) {
         const Doubles x = load_doubles(block.z + k * size + r);
-        const Doubles moved = common ? x * load<Doubles>(step + r)
-                                     : x * load<Doubles>(step + k * size + r) + load<Doubles>(step + (K + k) * size + r);
+        const Doubles moved = common
+                                  ? x * load<Doubles>(step + r)
+                                  : x * load<Doubles>(step + k * size + r) + load<Doubles>(step + (K + k) * size + r);
         store(change + k * size + r, moved);
         mean += load<Doubles>(block.q + k * size + r) * moved;
       }
@@ -77,8 +78,8 @@ FAST int64_t leave_out(const Slot* s) {
       share = share < s[10].d ? share : everywhere(s[10].d);
       const Doubles longer = 1.0 / (1.0 - share);
       for (int64_t k = 0; k < K; k++)
-        store(score + k * size + r, (load_doubles(block.z + k * size + r) * a[k] + b[k]) +
-                                        load<Doubles>(change + k * size + r) * longer);
+        store(score + k * size + r,
+              (load_doubles(block.z + k * size + r) * a[k] + b[k]) + load<Doubles>(change + k * size + r) * longer);
     }
     block.apply(score, ones, zeros, false);
     for (int64_t r = 0; r < n; r++) {

@@ -1,7 +1,7 @@
 // Mixtures of few points: the one of least norm, and the one whose recalls have the largest mean.
 //
-// Sums run in the order of the loops, and their additions wait for each other. So nothing here is marked FAST: among wide
-// vectors, single additions take a quarter longer.
+// Sums run in the order of the loops, and their additions wait for each other. So nothing here is marked FAST: among
+// wide vectors, single additions take a quarter longer.
 
 constexpr double TOLERANCE = 1e-13;  // of shares and slopes; the NumPy forms have the same limits
 constexpr double DEPENDENT = 1e-11;  // a column of length one that is nearer to the span of the others adds nothing
@@ -15,7 +15,8 @@ constexpr int IDLE = 2;        // steps whose promise does not fall
 struct ActiveSet {
   int64_t A, d, most, s;  // s columns are in use, at most `most`
   double *columns, *turned, *lengths, *slope;
-  double *basis, *triangle;  // (most, d), orthonormal rows; (most, most), column t has the coefficients of the t-th used
+  double *basis,
+      *triangle;  // (most, d), orthonormal rows; (most, most), column t has the coefficients of the t-th used
   double *best, *rest, *x;
   int64_t* used;
   bool* blocked;
@@ -114,7 +115,7 @@ struct ActiveSet {
 
   // Write what each column would take off what is left of the target; nothing for those in use.
   void slopes() {
-    double *__restrict__ left = rest, *__restrict__ sum = slope;
+    double* __restrict__ left = rest, * __restrict__ sum = slope;
     for (int64_t i = 0; i < d; i++) left[i] = 0.0;
     left[d - 1] = 1.0;
     for (int64_t t = 0; t < s; t++) {
@@ -230,8 +231,8 @@ struct RecallMean {
   }
 };
 
-// (recalls, start, exponent, of_misses, mix): shares mix (A,) of points (A, K) that maximise the mean of the recalls, by
-// Newton's method, whose model is a sum of squares.
+// (recalls, start, exponent, of_misses, mix): shares mix (A,) of points (A, K) that maximise the mean of the recalls,
+// by Newton's method, whose model is a sum of squares.
 template <class T>
 int64_t best_mix_of_recalls(const Slot* s) {
   const int64_t A = s[0].shape[0], K = s[0].shape[1];

@@ -18,8 +18,7 @@
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define SHUFFLED(a, b, ...) \
-  __builtin_shuffle(a, b, decltype((a) < (b)){__VA_ARGS__})
+#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, decltype((a) < (b)){__VA_ARGS__})
 #endif
 
 namespace {
@@ -36,7 +35,9 @@ struct Slot {
   bool is_array;
 
   template <class T>
-  T* as() const { return static_cast<T*>(view.buf); }
+  T* as() const {
+    return static_cast<T*>(view.buf);
+  }
   bool is_empty() const { return view.len == 0; }
 };
 
@@ -68,18 +69,24 @@ inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 template <class T>
 struct Word;
 template <>
-struct Word<float> { typedef int32_t type; };
+struct Word<float> {
+  typedef int32_t type;
+};
 template <>
-struct Word<double> { typedef int64_t type; };
+struct Word<double> {
+  typedef int64_t type;
+};
 
 }  // namespace
 
-// every kernel: its name, and the argument whose type of real numbers it is compiled for
-#define KERNELS(K)                                                                         \
-  K(check) K(normalise) K(gather) K(pick) K(weigh) K(hash_unordered) K(turn) K(scan) K(draw)       \
-  K(logs) K(scale) K(row_losses) K(power_sums) K(vector_sums) K(times) K(leave_out)        \
-  K(sparse_structure) K(sparse_sums) K(sparse_look_up) K(sparse_scan) K(sparse_alone)      \
+// every kernel; it is compiled for both types of real numbers, of which its first argument chooses
+// clang-format off
+#define KERNELS(K)                                                                           \
+  K(check) K(normalise) K(gather) K(pick) K(weigh) K(hash_unordered) K(turn) K(scan) K(draw) \
+  K(logs) K(scale) K(row_losses) K(power_sums) K(vector_sums) K(times) K(leave_out)          \
+  K(sparse_structure) K(sparse_sums) K(sparse_look_up) K(sparse_scan) K(sparse_alone)        \
   K(least_norm) K(best_mix_of_recalls) K(stable_order) K(upper_chain) K(rivals) K(walk)
+// clang-format on
 
 typedef int64_t (*Kernel)(const Slot*);
 #define BOTH(name) {name<float>, name<double>},
@@ -184,14 +191,13 @@ enum Number {
   KERNELS(NUMBER)
 };
 
-#define METHOD(name)                                                          \
-  PyObject* call_##name(PyObject*, PyObject* const* args, Py_ssize_t n) {     \
-    return run(number_of_##name, args, n);                                    \
-  }
+#define METHOD(name) \
+  PyObject* call_##name(PyObject*, PyObject* const* args, Py_ssize_t n) { return run(number_of_##name, args, n); }
 KERNELS(METHOD)
 
 PyMethodDef methods[] = {
-#define ENTRY(name) {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_##name)), METH_FASTCALL, nullptr},
+#define ENTRY(name) \
+  {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_##name)), METH_FASTCALL, nullptr},
     KERNELS(ENTRY){nullptr, nullptr, 0, nullptr}};
 
 int fill(PyObject* module) {

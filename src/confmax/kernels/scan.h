@@ -1,10 +1,10 @@
 // Decisions of gains on rows, and the statistics that they add up to.
 
-constexpr int64_t SOME = 48;     // classes from which one or two gains are not worth turning a block for
-constexpr int64_t SINGLE = 12;   // classes from which a gain of one class alone is decided without vectors of all
-constexpr int64_t FEW = 4;       // decisions up to which a sum for each is faster than adding every row to its own
-constexpr int64_t COMPARED = 32; // decisions up to which labels are counted by comparing vectors
-constexpr int64_t TOGETHER = 4;  // decisions whose full scores share the loads of a probability
+constexpr int64_t SOME = 48;      // classes from which one or two gains are not worth turning a block for
+constexpr int64_t SINGLE = 12;    // classes from which a gain of one class alone is decided without vectors of all
+constexpr int64_t FEW = 4;        // decisions up to which a sum for each is faster than adding every row to its own
+constexpr int64_t COMPARED = 32;  // decisions up to which labels are counted by comparing vectors
+constexpr int64_t TOGETHER = 4;   // decisions whose full scores share the loads of a probability
 
 // The best scores of some rows and their decisions: a later decision replaces those that it equals or exceeds.
 template <class T, int U>
@@ -97,7 +97,8 @@ FAST void decide_full(const T* block, int64_t stride, int64_t K, int64_t M, cons
       for (int u = 0; u < U; u++) {
         typename V::real sum = typename V::real{};
         for (int64_t i = 0; i < K; i++)
-          sum += load<typename V::real>(block + i * stride + r + u * V::lanes) * splat<typename V::real>(gain[i * M + j]);
+          sum +=
+              load<typename V::real>(block + i * stride + r + u * V::lanes) * splat<typename V::real>(gain[i * M + j]);
         best.offer(u, sum, splat<typename V::words>((typename V::word)j));
       }
     }
@@ -191,7 +192,8 @@ struct Truth {
   const double* weight;
 
   FAST Truth(const Slot& share, const Slot& labels, const Slot& weight)
-      : share(share.d), labels(!labels.is_empty() ? labels.as<int64_t>() : nullptr),
+      : share(share.d),
+        labels(!labels.is_empty() ? labels.as<int64_t>() : nullptr),
         weight(!weight.is_empty() ? weight.as<double>() : nullptr) {}
 };
 
@@ -316,7 +318,8 @@ FAST int64_t scan(const Slot* s) {
   const int64_t B = s[4].shape[0], M = decider.M, *alone = s[7].as<int64_t>();
   const int power = s[6].i;
   const Truth truth(s[8], s[9], s[10]);
-  const bool counted = !s[11].is_empty(), full = !s[12].is_empty(), checked = !s[14].is_empty(), written = !s[15].is_empty();
+  const bool counted = !s[11].is_empty(), full = !s[12].is_empty(), checked = !s[14].is_empty(),
+             written = !s[15].is_empty();
   // one or two gains are not worth turning a block for, unless a check needs it
   const bool along = decider.reduced && power == 0 && (K > MANY || (K >= SOME && B <= 2 && !checked));
   Scratch scratch;

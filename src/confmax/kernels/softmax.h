@@ -6,18 +6,18 @@
 
 typedef uint64_t Bits __attribute__((vector_size(WIDTH)));
 
-constexpr int64_t PANEL = 8;          // columns that are turned together, and the rows of a square
-constexpr int64_t BLOCK = 32;         // rows of a block: products are subtracted after so many, which is in the result
-constexpr int64_t WIDE_BLOCK = 16;    // with many classes, so that a block stays in the inner caches
-constexpr int64_t TILE = 4;           // rows of second derivatives that are kept in registers
+constexpr int64_t PANEL = 8;           // columns that are turned together, and the rows of a square
+constexpr int64_t BLOCK = 32;          // rows of a block: products are subtracted after so many, which is in the result
+constexpr int64_t WIDE_BLOCK = 16;     // with many classes, so that a block stays in the inner caches
+constexpr int64_t TILE = 4;            // rows of second derivatives that are kept in registers
 constexpr int BY_CLASS = 1, FULL = 2;  // orders of second derivatives
 
 constexpr double LOG2E = 1.4426950408889634;
 // the logarithm of 2 in two parts, the first with so few digits that its products with whole numbers are exact
 constexpr double LN2_HIGH = 6.93147180369123816490e-01, LN2_LOW = 1.90821492927058770002e-10;
-constexpr double ROUND = 6755399441055744.0;      // 1.5 * 2^52: adding it leaves a whole number in the last bits
-constexpr double TINIEST = -708.0;             // below it the exponential is taken as zero
-constexpr double WHOLE = 4503599627370496.0;      // 2^52
+constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves a whole number in the last bits
+constexpr double TINIEST = -708.0;            // below it the exponential is taken as zero
+constexpr double WHOLE = 4503599627370496.0;  // 2^52
 constexpr uint64_t WHOLE_BITS = 0x4330000000000000u, BIAS = 1023, ROOT_HALF = 0x3FE6A09E667F3BCDu;
 constexpr int SHIFT = 52;
 
@@ -85,9 +85,9 @@ struct Four {
 template <class T>
 struct Softmax {
   int64_t K, size, whole;
-  T *z, *gathered;         // (K, size); rows that lie apart
+  T *z, *gathered;        // (K, size); rows that lie apart
   double *q, *log_total;  // probabilities (K, size), logarithms of their normalisers
-  int64_t* rows;           // that the block holds
+  int64_t* rows;          // that the block holds
 
   // q may lie in an array of the caller.
   FAST Softmax(Scratch& scratch, int64_t K, int64_t size, double* place) : K(K), size(size), whole(K - K % 4) {
@@ -148,8 +148,8 @@ struct Softmax {
     }
   }
 
-  // Write exponentials of the scores of one vector of rows, and return their sums. The largest score is taken off first:
-  // no exponential exceeds one, and their sum is at least one.
+  // Write exponentials of the scores of one vector of rows, and return their sums. The largest score is taken off
+  // first: no exponential exceeds one, and their sum is at least one.
   template <bool behind>
   FAST inline Doubles raise(int64_t r, Doubles top, Doubles before) {
     Four sums;
@@ -344,7 +344,8 @@ struct Curvature {
   double *sums, *v, *bend, *panels;  // v is the weighted u; bend the curvature by a of each class by itself
   double *ones, *diagonal, *beside;  // entries (k, k) by a twice; entries (k, K + k), then (k, k) by b twice
 
-  FAST Curvature(Scratch& scratch, int64_t K, int64_t size, const double* before) : K(K), d(rounded_up(2 * K)), size(size) {
+  FAST Curvature(Scratch& scratch, int64_t K, int64_t size, const double* before)
+      : K(K), d(rounded_up(2 * K)), size(size) {
     const int64_t wide = rounded_up(K);
     sums = scratch.make<double>(d * d), v = scratch.make<double>(d * size);
     bend = scratch.make<double>(wide * size), panels = scratch.make<double>(wide * size);

@@ -6,7 +6,7 @@
 // ties to the largest index. Multiply, then add, in the table's type, never fused: decisions equal those on the dense
 // table bit for bit.
 
-constexpr int64_t SPARSE_ROWS = 512;                 // rows that all gains of a batch decide before the next rows are read
+constexpr int64_t SPARSE_ROWS = 512;          // rows that all gains of a batch decide before the next rows are read
 constexpr int64_t UNSORTED = 1, OUTSIDE = 2;  // what sparse_structure finds
 
 // The entries of a table, whose classes are numbers of type I: the first three arguments of every kernel.
@@ -40,9 +40,9 @@ struct Entries {
 };
 
 // A kernel for both types of indices, from its form for a given one.
-#define FOR_INDICES(kernel)                                                   \
-  template <class T>                                                          \
-  FAST int64_t kernel(const Slot* s) {                                        \
+#define FOR_INDICES(kernel)                                                                   \
+  template <class T>                                                                          \
+  FAST int64_t kernel(const Slot* s) {                                                        \
     return s[1].view.itemsize == 8 ? kernel##_of<T, int64_t>(s) : kernel##_of<T, int32_t>(s); \
   }
 

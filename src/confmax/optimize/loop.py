@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -115,9 +116,17 @@ class Problem:
 
     def value(self, confusion: Confusion) -> float:
         """Return the objective at one ``confusion``, NaN as minus infinity."""
-        # a comparison with NaN is always false, and such a rule would never be replaced
-        value = float(self.metric.values(confusion))
-        return -math.inf if math.isnan(value) else value
+        # the same few rules are compared in every pass; a confusion that no rule has any more is forgotten
+        value = self._values.get(confusion)
+        if value is None:
+            value = float(self.metric.values(confusion))
+            # a comparison with NaN is always false, and such a rule would never be replaced
+            self._values[confusion] = value = -math.inf if math.isnan(value) else value
+        return value
+
+    @cached_property
+    def _values(self) -> WeakKeyDictionary[Confusion, float]:
+        return WeakKeyDictionary()
 
     def best(self, rules: Iterable[Mixture]) -> Mixture:
         """Return the best of some ``rules``, of equal ones the first."""
