@@ -110,7 +110,11 @@ const Kernel all[][2] = {KERNELS(BOTH)};
 #undef FAST
 #undef WIDTH
 
+#if defined(__clang__)  // takes vectors as wide as they are written
+#define FAST __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
+#else
 #define FAST __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")))
+#endif
 #define WIDTH 64
 namespace avx512 {
 #include "kernels.h"
