@@ -29,6 +29,20 @@ def test_it_is_built_where_a_compiler_is():
         assert kernels.native is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("CONFMAX_INSTRUCTIONS", "sse9", "CONFMAX_INSTRUCTIONS is one of avx512, avx2, baseline, numpy; got 'sse9'"),
+        ("CONFMAX_NUM_THREADS", "0", "CONFMAX_NUM_THREADS is a whole number of at least one; got '0'"),
+    ],
+)
+def test_settings_of_the_environment_that_mean_nothing_are_refused(name, value, sentence):
+    code = "import confmax; confmax.DecisionRule.from_weights([1, 2]).predict([[0.5, 0.5]])"
+    run = subprocess.run([sys.executable, "-c", code], env={**os.environ, name: value}, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.rstrip().endswith(f"ValueError: {sentence}")
+
+
 @pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
 def test_it_is_that_of_these_sources():
     files = sorted(str(path) for path in FOLDER.iterdir() if path.suffix in (".h", ".cpp"))

@@ -31,7 +31,9 @@ if hasattr(os, "register_at_fork"):
 def most_threads() -> int:
     """Return how many threads this process may use: ``CONFMAX_NUM_THREADS``, or the processors that it may run on."""
     given = os.environ.get("CONFMAX_NUM_THREADS", "")
-    if given.isdigit() and int(given) > 0:
+    if given:
+        if not given.isdecimal() or int(given) < 1:
+            raise ValueError(f"CONFMAX_NUM_THREADS is a whole number of at least one; got {given!r}")
         return int(given)
     # a container may run on some of the machine's processors only
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
