@@ -9,7 +9,8 @@ from confmax import metrics
 from confmax.checks import check_solver, random_table
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
-from confmax.optimize import FullyCorrective, MaxMin, Mixture, Status
+from confmax.optimize import FullyCorrective, MaxMin, Mixture, Status, column_generation
+from confmax.optimize.coordinate import better_values
 from confmax.oracle import make_oracle
 from tests.helpers import all_deterministic_confusions, confusion_of, population
 
@@ -164,6 +165,22 @@ def test_min_recall_keeps_its_budget(max_passes, mode):
     assert solution.mode == mode
     assert 0 <= solution.model_share < 1
     assert solution.n_passes <= max(max_passes, 4)
+
+
+def test_no_class_weight_is_searched_in_vain_twice(monkeypatch):
+    searches = []
+
+    def recorded(metric, oracle, gain, place, above):
+        better = better_values(metric, oracle, gain, place, above)
+        searches.append((gain.pair()[0].tobytes(), place.decision, better is None))
+        return better
+
+    monkeypatch.setattr(column_generation, "better_values", recorded)
+    P, y = labelled(1, 4, 300, False)
+    confmax.maximize("min_recall", P, y, confusion="labels", calibration=None)
+    in_vain = [(weights, j) for weights, j, nothing in searches if nothing]
+    assert len(in_vain) > 4
+    assert len(set(in_vain)) == len(in_vain)
 
 
 @pytest.mark.parametrize(("seed", "K"), [(21, 5), (23, 7), (27, 5)])

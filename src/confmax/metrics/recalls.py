@@ -147,9 +147,19 @@ def smallest(T: Array, rho: float) -> tuple[Array, Array]:
     return (low - rho * np.log(total / T.shape[-1]))[..., 0], partial / total
 
 
-def min_recall(S: Confusion, *, rho: float = 0.0) -> FirstOrder:
-    """Smallest recall, or with ``rho > 0`` its soft minimum."""
-    return _through_recalls(S, partial(smallest, rho=rho))
+@dataclass(frozen=True)
+class SmallestFormula(Formula):
+    """The smallest recall as a formula, or with ``rho > 0`` its soft minimum."""
+
+    def __call__(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> FirstOrder:
+        """Return value and derivatives."""
+        return _through_recalls(S, partial(smallest, rho=rho))
+
+    def values(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> Array:
+        """Return the values alone."""
+        # the search on labels compares thousands of single values, and derivatives take twice their time
+        T = _recalls(S, 0.0, "relative", numerator_too=True)[0]
+        return T.min(-1) if rho == 0.0 else smallest(T, rho)[0]
 
 
 def recalls_of(rows: Array) -> DiagonalFunctions:
@@ -169,6 +179,6 @@ METRICS = (
     mean_of_recalls("q_mean", PowerMean(2.0, of_misses=True), "one minus the root mean square of 1 - recall",
                     title="Q-mean", scheduled=True),
     mean_of_recalls("g_mean", PowerMean(0.0), "geometric mean of the recalls", title="G-mean", scheduled=True),
-    Metric("min_recall", min_recall, MinOfLinear(recalls_of, smoother="rho"), "diagonal", (("rho", 0.0),),
+    Metric("min_recall", SmallestFormula(), MinOfLinear(recalls_of, smoother="rho"), "diagonal", (("rho", 0.0),),
            divides_by_prior=True, title="smallest recall", description="smallest recall"),
 )  # fmt: skip

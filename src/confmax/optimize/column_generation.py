@@ -206,6 +206,8 @@ class ColumnState:
         Number of rounds without progress, and how many of them end the run.
     near : bool
         Whether a sample has shown where the optimum is, so that few gains around it are enough.
+    exhausted : frozenset of tuple
+        Single rules (the bytes of their class weights) with the classes whose weight improves nothing there.
     """
 
     columns: Columns
@@ -216,6 +218,7 @@ class ColumnState:
     idle: int = 0
     patience: int = PATIENCE
     near: bool = False
+    exhausted: frozenset[tuple[bytes, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -470,17 +473,25 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     # one class per round, in turn
     place = Coordinate("weight", classes[state.round % len(classes)])
     asked, at = columns.asked(state.round, problem.tol, near=False)
-    gains = points.space.gains(asked)
+    gains, exhausted = points.space.gains(asked), state.exhausted
     if _passes_left(problem) >= 2 and problem.oracle.table.is_whole and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
-        found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
-        gains = gains if found is None else Gains.concatenate([gains, found])
+        # near the end the same rule returns round after round, and a second search of one weight repeats the first
+        here = (b"".join(part.tobytes() for part in gain.pair()), place.decision)
+        found = None
+        if here not in exhausted:
+            found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
+        if found is None:
+            exhausted |= {here}
+        else:
+            gains = Gains.concatenate([gains, found])
     answers = problem.ask(gains)
     following = columns.joined(asked, at, gains, answers, exact=False)
     better = following.optimum.value > columns.optimum.value + PROGRESS
     better = better or soft.values(answers).max() > merits[single] + PROGRESS
     idle = 0 if better else state.idle + 1
-    return replace(state, columns=following, model=None, round=state.round + 1, idle=idle), gains, answers
+    after = replace(state, columns=following, model=None, round=state.round + 1, idle=idle, exhausted=exhausted)
+    return after, gains, answers
 
 
 def _passes_left(problem: Problem) -> int:
