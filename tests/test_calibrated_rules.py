@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import confmax
 from confmax import DecisionRule, metrics
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
 
@@ -17,7 +17,8 @@ RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 500)
 Y = RNG.integers(0, 3, 500)
 VECTOR = VectorScaling([0.5, 1.0, 2.0], [0.3, -0.5, 0.2], 1e-4)
-CALIBRATORS = [Temperature(1.7), VECTOR]
+MATRIX = MatrixScaling([[1.2, 0.1, -0.3], [0.0, 0.8, 0.2], [-0.1, 0.0, 1.5]], [0.3, -0.5, 0.2], 1e-4)
+CALIBRATORS = [Temperature(1.7), VECTOR, MATRIX]
 MIXTURE = Gains.reduced([[1, 1, 1], [1, 4, 1]], [[0, 0, 0], [0, 0, 0.3]])
 
 
@@ -136,6 +137,9 @@ def test_equality_and_repr():
     assert len({hash(mixture(VECTOR)), hash(mixture(VectorScaling(VECTOR.a, VECTOR.b, VECTOR.floor)))}) == 1
     assert "  calibrates p first: temperature 1.7" in repr(mixture(Temperature(1.7))).splitlines()
     assert "calibrates p first: vector scaling, powers 0.5 to 2" in repr(mixture(VECTOR))
+    assert mixture(MATRIX) == mixture(MatrixScaling(MATRIX.W, MATRIX.b, MATRIX.floor)) != mixture(VECTOR)
+    shown = "calibrates p first: matrix scaling, powers 0.8 to 1.5, of other classes -0.3 to 0.2, floor 0.0001"
+    assert shown in repr(mixture(MATRIX))
     assert "calibrates p first: Power" in repr(mixture(mine))
     assert "calibrates" not in repr(mixture(None))
     assert len(repr(mixture(VECTOR)).splitlines()) == len(repr(mixture(None)).splitlines()) + 1
@@ -176,17 +180,18 @@ def test_an_object_is_not_saved(tmp_path):
 
 
 VALID = {"kind": "vector", "a": [1, 1, 1], "b": [0, 0, 0], "floor": 1e-12}
+BY_MATRIX = {"kind": "matrix", "W": [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "b": [0, 0, 0], "floor": 1e-12}
 
 
 @pytest.mark.parametrize(
     ("calibration", "reason"),
     [
-        (None, "neither a kind, a temperature"),
-        ([], "neither a kind, a temperature"),
-        ("temperature", "neither a kind"),
-        ({"kind": "temperature"}, "neither a kind"),
-        ({"kind": ["vector"], "a": [1], "b": [1]}, "neither a kind"),
-        ({"kind": "temperature", "temperature": 2, "a": 1, "floor": 1e-6}, "neither a kind"),
+        (None, "not of the kind temperature with"),
+        ([], "not of the kind"),
+        ("temperature", "not of the kind"),
+        ({"kind": "temperature"}, "not of the kind"),
+        ({"kind": ["vector"], "a": [1], "b": [1]}, "not of the kind"),
+        ({"kind": "temperature", "temperature": 2, "a": 1, "floor": 1e-6}, "not of the kind"),
         ({"kind": "temperature", "temperature": "2", "floor": 1e-6}, "not a number"),
         ({"kind": "temperature", "temperature": True, "floor": 1e-6}, "not a number"),
         ({"kind": "temperature", "temperature": 0, "floor": 1e-6}, "temperature must lie between 1e-06 and 1e"),
@@ -194,9 +199,16 @@ VALID = {"kind": "vector", "a": [1, 1, 1], "b": [0, 0, 0], "floor": 1e-12}
         ({**VALID, "a": [1, 1]}, "a of its calibration is not a list of 3 numbers"),
         ({**VALID, "b": [0, 0, 1e7]}, "with numbers of at most 1e"),
         ({**VALID, "b": [0, 0, None]}, "not a number"),
-        ({**VALID, "c": 1}, "neither a kind"),
+        ({**VALID, "c": 1}, "not of the kind"),
         ({**VALID, "floor": 0}, "the floor of a calibration must lie between 1e-12 and 1; got 0"),
         ({**VALID, "floor": "x"}, "floor holds something that is not a number"),
+        ({**VALID, "kind": "matrix"}, "not of the kind"),
+        ({**BY_MATRIX, "W": [[1, 0, 0], [0, 1, 0]]}, "W of its calibration is not a list of 3 rows"),
+        ({**BY_MATRIX, "W": [[1, 0, 0], [0, 1, 0], [0, 1]]}, "W of its calibration is not a list of 3 numbers"),
+        ({**BY_MATRIX, "W": [[1, 0, 0], [0, 1, 0], 3]}, "W of its calibration is not a list of 3 numbers"),
+        ({**BY_MATRIX, "W": [[1, 0, 0], [0, 1, 0], [0, 0, 1e7]]}, "matrix scaling needs W of shape"),
+        ({**BY_MATRIX, "W": "I"}, "W of its calibration is not a list of 3 rows"),
+        (BY_MATRIX, "it is of version 3 and holds the calibration of a later one"),
     ],
 )
 def test_files_with_another_calibration_are_refused(calibration, reason, tmp_path):
@@ -205,6 +217,22 @@ def test_files_with_another_calibration_are_refused(calibration, reason, tmp_pat
     (tmp_path / "bad.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match=f"bad.json is not a rule that can be used: .*{reason}"):
         DecisionRule.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_margins_say_whether_a_class_can_lose_by_its_own_probability(seed):
+    rng = np.random.default_rng(seed)
+    powers = np.diag(rng.uniform(0.1, 1.5, 3)) + rng.normal(0.0, 0.08, (3, 3))
+    calibrator = MatrixScaling(powers, rng.normal(size=3))
+    start = rng.dirichlet(np.full(3, 0.2), 4000) + 1e-9
+    falls = False
+    for k in range(3):
+        # the others keep their proportions
+        grown = start * (1.0 - 0.01 / (1.0 + start[:, [k]]))
+        grown[:, k] = start[:, k] + (start.sum(axis=1) - start[:, k]) - (grown.sum(axis=1) - grown[:, k])
+        before, after = (calibrator.transform(rows / rows.sum(axis=1, keepdims=True)) for rows in (start, grown))
+        falls |= bool((after[:, k] < before[:, k] * (1 - 1e-12)).any())
+    assert falls != calibrator.is_monotone
 
 
 # --- maximize ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import scipy.sparse
 
 import confmax
 from confmax import DecisionRule, kernels
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
 from tests.helpers import by_numpy
@@ -35,7 +35,10 @@ def rules(K, seed):
         Gains.reduced(-np.ones((3, K)), b, power=2),
         Gains.from_matrix(rng.random((3, K, K))),
     ]
-    for calibrator in (None, Temperature(1.7), VectorScaling(rng.uniform(0.3, 2.0, K), rng.normal(size=K))):
+    powers, offsets = rng.uniform(0.3, 2.0, K), rng.normal(size=K)
+    matrix = np.diag(powers) + rng.normal(0.0, 0.2, (K, K))
+    calibrators = (None, Temperature(1.7), VectorScaling(powers, offsets), MatrixScaling(matrix, offsets))
+    for calibrator in calibrators:
         for each in gains:
             names = range(each.n_decisions)
             yield DecisionRule(each[:1], np.ones(1), names, calibrator=calibrator)
@@ -62,7 +65,9 @@ def test_a_rule_decides_alike_to_the_bit(n, K, dtype):
 def test_calibrated_probabilities_are_the_same_bits(n, K, dtype):
     P, _ = drawn(n, K, dtype, 2)
     rng = np.random.default_rng(K)
-    for calibrator in (Temperature(0.6), VectorScaling(rng.uniform(0.0, 2.0, K), rng.normal(size=K))):
+    powers, offsets = rng.uniform(0.0, 2.0, K), rng.normal(size=K)
+    matrix = np.diag(powers) + rng.normal(0.0, 0.2, (K, K))
+    for calibrator in (Temperature(0.6), VectorScaling(powers, offsets), MatrixScaling(matrix, offsets, 1e-4)):
         expected = calibrator.transform(P)
         with by_numpy():
             assert calibrator.transform(P).tobytes() == expected.tobytes()

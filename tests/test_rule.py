@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import confmax
 from confmax import DecisionRule
-from confmax.calibration import Temperature
+from confmax.calibration import MatrixScaling, Temperature
 from confmax.confusion import Gains
 from confmax.oracle import decide
 from confmax.tables import apply_calibrator, draws
@@ -194,7 +194,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (b"\xff\xfe", "not JSON"),
         ("[]", "not a rule"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=4), "version is 4 and this confmax reads versions 1 to 3; update"),
+        (edited(version=5), "version is 5 and this confmax reads versions 1 to 4; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing: 'atoms'; unknown: none"),
         (edited(extra=1), r"unknown: 'extra'"),
@@ -281,10 +281,11 @@ def test_a_file_has_the_lowest_version_that_holds_it():
     plain = DecisionRule.from_weights([1.0, 2.0])
     calibrated = DecisionRule(plain.gains, plain.weights, (0, 1), calibrator=Temperature(2.0))
     drawn = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
-    assert [json.loads(rule.to_json())["version"] for rule in (plain, calibrated, drawn)] == [1, 2, 3]
+    matrix = DecisionRule(plain.gains, plain.weights, (0, 1), calibrator=MatrixScaling(np.eye(2), [0.0, 1.0]))
+    assert [json.loads(rule.to_json())["version"] for rule in (plain, calibrated, drawn, matrix)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_stored_files_of_every_version_are_read(version):
     """Rules that draw of all versions draw alike: by the keys, as they are mixed today."""
     path = Path(__file__).parent / "data" / f"rule_version_{version}.json"

@@ -1,7 +1,12 @@
-"""Calibrators: frozen maps from probabilities to better ones, small enough to be read and kept in a rule file."""
+"""Calibrators: frozen maps from probabilities to better ones, small enough to be read and kept in a rule file.
+
+Every one is a `Scaling`, ``softmax(W log(p + floor) + b)``. Its matrix W is a multiple of the identity (`Temperature`),
+diagonal (`VectorScaling`) or full (`MatrixScaling`).
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,8 +21,65 @@ from confmax.tables.kinds import scaled
 LARGEST = 1e6  # of any parameter
 
 
+class Scaling(ABC):
+    """A map ``softmax(W log(p + floor) + b)`` of probabilities; its numbers say all of it.
+
+    Attributes
+    ----------
+    kind : str
+        Its name as ``calibration=`` and in rule files.
+    numbers : tuple of str
+        The attributes that a rule file holds.
+    n_classes : int or None
+        Number of classes K; None for a map of any number.
+    floor : float
+        Number between 1e-12 and 1 that is added to every probability.
+    """
+
+    kind: ClassVar[str]
+    numbers: ClassVar[tuple[str, ...]]
+    reads_tensors: ClassVar[bool] = True
+    floor: float
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes K, None for any."""
+        return None
+
+    @abstractmethod
+    def parameters(self, K: int) -> tuple[Array, Array]:
+        """Return W and b for K classes; W is the diagonal (K,) where it has no other entries, else (K, K)."""
+
+    @property
+    @abstractmethod
+    def is_identity(self) -> bool:
+        """Whether the result is the input: probabilities that nothing changes are not copied, whatever their size."""
+
+    @property
+    @abstractmethod
+    def is_monotone(self) -> bool:
+        """Whether no class ever becomes less likely as its own probability grows in proportion to all others."""
+
+    @abstractmethod
+    def reordered(self, index: Sequence[int]) -> Scaling:
+        """Return the calibrator for the columns in the order ``index`` (K,)."""
+
+    def transform(self, proba: ArrayLike) -> NDArray[Any]:
+        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
+
+        A calibrator that changes nothing returns ``proba`` itself. Raise a ValueError if the calibrator is for another
+        number of columns than K.
+        """
+        return scaled(proba, self._parameters_for, self.floor, identity=self.is_identity)
+
+    def _parameters_for(self, K: int) -> tuple[Array, Array]:
+        if self.n_classes not in (None, K):
+            raise ValueError(f"this calibration is for {self.n_classes} classes, but proba has {K} columns")
+        return self.parameters(K)
+
+
 @dataclass(frozen=True)
-class Temperature:
+class Temperature(Scaling):
     """Temperature scaling: ``softmax(log(p + floor) / T)``.
 
     A T above 1 flattens the probabilities, and a T below 1 sharpens them. Neither changes which class is the most
@@ -44,7 +106,8 @@ class Temperature:
     array([[0.66666667, 0.33333333]])
     """
 
-    reads_tensors: ClassVar[bool] = True
+    kind: ClassVar[str] = "temperature"
+    numbers: ClassVar[tuple[str, ...]] = ("temperature", "floor")
 
     temperature: float
     floor: float = FLOOR
@@ -55,14 +118,15 @@ class Temperature:
         object.__setattr__(self, "temperature", float(self.temperature))
         object.__setattr__(self, "floor", _checked_floor(self.floor))
 
-    def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
+    @property
+    def is_identity(self) -> bool:
+        """Whether T is one, over the lowest floor."""
+        return self.temperature == 1.0 and self.floor == FLOOR
 
-        With T = 1 and the lowest floor, the result is ``proba`` itself.
-        """
-        # probabilities that nothing changes are not copied, whatever their size
-        identity = self.temperature == 1.0 and self.floor == FLOOR
-        return scaled(proba, self.parameters, self.floor, identity=identity)
+    @property
+    def is_monotone(self) -> bool:
+        """True: T is positive."""
+        return True
 
     def parameters(self, K: int) -> tuple[Array, Array]:
         """Return the power and the offset of every class.
@@ -87,8 +151,39 @@ class Temperature:
         return f"temperature {self.temperature:.4g}{_shown_floor(self.floor)}"
 
 
+class _OfArrays(Scaling):
+    """A scaling with parameters per class: compared and hashed by their bytes."""
+
+    b: Array
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.b)
+
+    def _keep(self, **arrays: Array) -> None:
+        for name, part in arrays.items():
+            # a rule that is frozen must not change through an array that its maker still holds
+            part.flags.writeable = False
+            object.__setattr__(self, name, part)
+        object.__setattr__(self, "floor", _checked_floor(self.floor))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(np.asarray(getattr(self, name)).tobytes() for name in self.numbers)
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={np.asarray(getattr(self, name)).tolist()!r}" for name in self.numbers)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class VectorScaling:
+class VectorScaling(_OfArrays):
     """Vector scaling: ``softmax(a_k log(p_k + floor) + b_k)``, a power and an offset per class.
 
     Source: Guo et al. (2017), as for `Temperature`, on logarithms of probabilities.
@@ -111,7 +206,8 @@ class VectorScaling:
     array([[0.5, 0.5]])
     """
 
-    reads_tensors: ClassVar[bool] = True
+    kind: ClassVar[str] = "vector"
+    numbers: ClassVar[tuple[str, ...]] = ("a", "b", "floor")
 
     a: Array
     b: Array
@@ -125,67 +221,135 @@ class VectorScaling:
                 f"vector scaling needs a and b of shape (K,), K >= 2, with numbers of at most {LARGEST:g} in absolute "
                 f"value; got shapes {a.shape}, {b.shape}"
             )
-        for name, part in (("a", a), ("b", b)):
-            # a rule that is frozen must not change through an array that its maker still holds
-            part.flags.writeable = False
-            object.__setattr__(self, name, part)
-        object.__setattr__(self, "floor", _checked_floor(self.floor))
+        self._keep(a=a, b=b)
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return len(self.a)
+    def is_identity(self) -> bool:
+        """Whether all powers are one and all offsets equal, which cancel in the softmax, over the lowest floor."""
+        return bool((self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR)
 
-    def transform(self, proba: ArrayLike) -> NDArray[Any]:
-        """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
-
-        With a = 1, b = 0 and the lowest floor, the result is ``proba`` itself. Raise a ValueError if the number of
-        columns is another one than K.
-        """
-        # equal offsets cancel in the softmax
-        identity = (self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR
-        return scaled(proba, self.parameters, self.floor, identity=bool(identity))
+    @property
+    def is_monotone(self) -> bool:
+        """Whether no power is negative."""
+        return bool((self.a >= 0).all())
 
     def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return the power and the offset of every class.
-
-        Parameters
-        ----------
-        K : int
-            Number of classes.
-
-        Returns
-        -------
-        ndarray (K,), ndarray (K,)
-            ``a`` and ``b``.
-
-        Raises
-        ------
-        ValueError
-            If the calibration is for another number of classes.
-        """
-        if len(self.a) != K:
-            raise ValueError(f"this calibration is for {len(self.a)} classes, but proba has {K} columns")
+        """Return ``a`` and ``b`` (K,)."""
         return self.a, self.b
 
     def reordered(self, index: Sequence[int]) -> VectorScaling:
         """Return the calibrator for the columns in the order ``index`` (K,)."""
         return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, VectorScaling) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[bytes, bytes, float]:
-        return self.a.tobytes(), self.b.tobytes(), self.floor
-
-    def __repr__(self) -> str:
-        return f"VectorScaling(a={self.a.tolist()}, b={self.b.tolist()}, floor={self.floor!r})"
-
     def __str__(self) -> str:
         return f"vector scaling, powers {self.a.min():.3g} to {self.a.max():.3g}{_shown_floor(self.floor)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MatrixScaling(_OfArrays):
+    """Matrix scaling: ``softmax(W log(p + floor) + b)``, a power of each class for each class, and an offset.
+
+    It mends models that confuse particular pairs of classes. ``W[j, k]`` is what the logarithm of p_k adds to the score
+    of class j.
+
+    Source: Guo et al. (2017), as for `Temperature`, on logarithms of probabilities; the penalty of the fit is that of
+    Kull et al., *Beyond temperature scaling* (2019), with another one on the diagonal (`confmax.calibration.fit`).
+
+    Attributes
+    ----------
+    W : ndarray (K, K)
+        Powers; at most 1e6 in absolute value, as all numbers here.
+    b : ndarray (K,)
+        Offsets in nats.
+    floor : float
+        Number between 1e-12 and 1 that is added to every probability; it limits how certain the model can be.
+
+    Raises
+    ------
+    ValueError
+        If ``W`` and ``b`` are not such numbers for K classes, with K at least 2, or the floor is out of range.
+
+    Examples
+    --------
+    >>> MatrixScaling([[1.0, 0.5], [0.0, 1.0]], [0.0, 0.0]).transform([[0.75, 0.25]])
+    array([[0.6, 0.4]])
+    """
+
+    kind: ClassVar[str] = "matrix"
+    numbers: ClassVar[tuple[str, ...]] = ("W", "b", "floor")
+
+    W: Array
+    b: Array
+    floor: float = FLOOR
+
+    def __post_init__(self) -> None:
+        W, b = (np.array(part, dtype=np.float64) for part in (self.W, self.b))
+        fits = b.ndim == 1 and len(b) >= 2 and W.shape == (len(b), len(b))
+        if not (fits and (np.abs(W) <= LARGEST).all() and (np.abs(b) <= LARGEST).all()):
+            raise ValueError(
+                f"matrix scaling needs W of shape (K, K) and b of shape (K,), K >= 2, with numbers of at most "
+                f"{LARGEST:g} in absolute value; got shapes {W.shape}, {b.shape}"
+            )
+        self._keep(W=W, b=b)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether W is the identity and all offsets are equal, over the lowest floor."""
+        return bool(np.array_equal(self.W, np.eye(len(self.b))) and (self.b == self.b[0]).all() and self.floor == FLOOR)
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether the margins of W are not negative (`monotone_margins`)."""
+        return all(bool((margins >= 0.0).all()) for margins in monotone_margins(self.W))
+
+    def parameters(self, K: int) -> tuple[Array, Array]:
+        """Return ``W`` (K, K) and ``b`` (K,)."""
+        return self.W, self.b
+
+    def reordered(self, index: Sequence[int]) -> MatrixScaling:
+        """Return the calibrator for the columns in the order ``index`` (K,)."""
+        order = list(index)
+        return MatrixScaling(self.W[np.ix_(order, order)], self.b[order], self.floor)
+
+    def __str__(self) -> str:
+        off = self.W[~np.eye(len(self.b), dtype=np.bool_)]
+        a = np.diagonal(self.W)
+        return (
+            f"matrix scaling, powers {a.min():.3g} to {a.max():.3g}, of other classes {off.min():.3g} to "
+            f"{off.max():.3g}{_shown_floor(self.floor)}"
+        )
+
+
+def monotone_margins(W: Array) -> tuple[Array, Array]:
+    """Return what must not be negative if no class is to become less likely as its own probability grows.
+
+    Where p_k grows and the others shrink in proportion to each other, the score of class k rises as much as that of
+    class j whatever p is if ``W[k, k] >= W[j, k]`` and if the rest of row j sums to no less than the rest of row k.
+
+    Parameters
+    ----------
+    W : ndarray (K, K)
+        Powers.
+
+    Returns
+    -------
+    ndarray (K, K), ndarray (K, K)
+        Both differences for classes j (rows) and k (columns), zero for j = k.
+
+    Examples
+    --------
+    >>> own, others = monotone_margins(np.array([[1.0, 0.0, 0.3], [0.0, 0.1, 0.0], [0.0, 0.0, 1.0]]))
+    >>> bool((own >= 0).all()), bool((others >= 0).all())
+    (True, False)
+    """
+    own = np.diagonal(W) - W
+    sums = W.sum(axis=1)
+    others = own + (sums[:, None] - sums)
+    np.fill_diagonal(others, 0.0)
+    return own, others
+
+
+SCALINGS: dict[str, type[Scaling]] = {each.kind: each for each in (Temperature, VectorScaling, MatrixScaling)}
 
 
 def _checked_floor(floor: float) -> float:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import scaling
-from confmax.calibration.calibrators import Temperature, VectorScaling
+from confmax.calibration.calibrators import Scaling, Temperature, VectorScaling
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
 from confmax.tables.arrays import picked
@@ -170,7 +170,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
             "before you drop the small probabilities, or pass calibration=None"
         )
     before = log_loss(table)
-    if isinstance(kind, (Temperature, VectorScaling)):
+    if isinstance(kind, Scaling):
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
     _need_labels(table, kind)
     rows = labelled(table, seed)
@@ -224,7 +224,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
     fold, out = rows.folds(), rows.proba.copy()
     start = None
-    if isinstance(found.calibrator, (Temperature, VectorScaling)):
+    if isinstance(found.calibrator, Scaling):
         start = np.array(found.calibrator.parameters(out.shape[1]))
     refit = _on_others(rows, found.kind, start, given)
     # no fold changes a calibrator that was passed fitted
@@ -265,7 +265,7 @@ def log_loss(table: Table) -> float | None:
 
 def check_calibration(kind: Any) -> None:
     """Raise a ValueError unless ``kind`` is a known word, None, or an object with ``fit`` and ``transform``."""
-    if kind is None or isinstance(kind, (Temperature, VectorScaling)):
+    if kind is None or isinstance(kind, Scaling):
         return
     word = isinstance(kind, str) and kind in ("auto", *KINDS)
     methods = not isinstance(kind, (str, type)) and all(callable(getattr(kind, m, None)) for m in ("fit", "transform"))
@@ -356,7 +356,7 @@ def _need_labels(table: MemoryTable, kind: Any) -> None:
 
 def _losses(rows: Rows, calibrator: Any, part: NDArray[np.bool_]) -> Array:
     """Return the log loss of the rows of a ``part`` under a calibrator, or of their raw probabilities."""
-    if isinstance(calibrator, (Temperature, VectorScaling)):
+    if isinstance(calibrator, Scaling):
         return scaling.row_losses(rows, np.array(calibrator.parameters(rows.z.shape[1])), part)
     if calibrator is None:
         return scaling.losses_of(picked(rows.proba, rows.labels)[part])

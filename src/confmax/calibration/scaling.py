@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array
 from confmax.kernels.blocks import run_parts
-from confmax.kernels.softmax import few_at_a_time, softmax_rows, write_logs
+from confmax.kernels.softmax import few_at_a_time, in_order, softmax_rows, write_logs
 
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
 FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -136,16 +136,14 @@ def one_power(power: float, K: int) -> Array:
 
 def _times(vectors: Array, matrix: Array) -> Array:
     """Return the product of rows (n, d) and a matrix (d, M)."""
-    out = np.zeros((len(vectors), matrix.shape[1]))
+    out = np.empty((len(vectors), matrix.shape[1]))
 
     def work(start: int, stop: int) -> None:
         if kernels.native is not None:
             kernels.native.times(vectors, start, stop, matrix, out)
             return
-        # not a library's product, whose last digits depend on the number of threads
         for part in few_at_a_time(start, stop, matrix.shape[1]):
-            for i in range(len(matrix)):
-                out[part] += vectors[part, i, None] * matrix[i]
+            out[part] = in_order(vectors[part], matrix)
 
     _in_parts(len(out), work)
     return out

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration.calibrators import Temperature, VectorScaling
+from confmax.calibration.calibrators import Scaling
 from confmax.confusion import Array, Gains
 from confmax.tables import Calibrator, apply_calibrator, decide
 
@@ -45,10 +45,8 @@ def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
     >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]]), None)
     [0.25, inf, None]
     """
-    is_monotone = calibrator is None or isinstance(calibrator, Temperature)
-    # a negative power turns the order of the probabilities round; a temperature has none
-    if isinstance(calibrator, VectorScaling):
-        is_monotone = bool((calibrator.a >= 0).all())
+    # a negative power turns the order of the probabilities round
+    is_monotone = calibrator is None or (isinstance(calibrator, Scaling) and calibrator.is_monotone)
     if gains.n_classes != 2 or gains.n_decisions != 2 or not is_monotone:
         return [None] * len(gains)
     return [_cut(gains[k], calibrator) for k in range(len(gains))]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import Scaling, Temperature
 from confmax.calibration.thresholds import class_cut, cuts
 from confmax.confusion import Array, Gains
 
@@ -30,7 +30,7 @@ def headline(rule: Any) -> list[str]:
     tuned = f" for {printable(rule.metric)}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.calibrator is not None:
-        known = isinstance(rule.calibrator, (Temperature, VectorScaling))
+        known = isinstance(rule.calibrator, Scaling)
         lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")
     if rule.gains.full is not None:
         scores = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"

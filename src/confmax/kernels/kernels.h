@@ -6,6 +6,7 @@
 #include "draw.h"
 #include "softmax.h"
 #include "left_out.h"
+#include "products.h"
 #include "sparse.h"
 #include "mixtures.h"
 #include "breakpoints.h"

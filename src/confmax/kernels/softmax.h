@@ -200,26 +200,93 @@ inline int64_t rows_together(int64_t K) { return K <= MANY ? BLOCK : WIDE_BLOCK;
 
 inline int64_t rounded_up(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
 
-// (proba, start, stop, a, b, floor, out): write softmax(a log(p + floor) + b).
+// Write the scores W x + b (K, size) of a block of logarithms x (K, size); the terms of a sum are added in their order.
+FAST inline void mix(const double* x, const double* W, const double* b, int64_t K, int64_t size, double* scores) {
+  for (int64_t r = 0; r < size; r += DOUBLES) {
+    int64_t j = 0;
+    for (; j + TILE <= K; j += TILE) {
+      Doubles sum[TILE] = {};
+      for (int64_t k = 0; k < K; k++) {
+        const Doubles term = load<Doubles>(x + k * size + r);
+#pragma GCC unroll 4
+        for (int t = 0; t < TILE; t++) sum[t] += term * W[(j + t) * K + k];
+      }
+#pragma GCC unroll 4
+      for (int t = 0; t < TILE; t++) store(scores + (j + t) * size + r, sum[t] + b[j + t]);
+    }
+    for (; j < K; j++) {
+      Doubles sum = Doubles{};
+      for (int64_t k = 0; k < K; k++) sum += load<Doubles>(x + k * size + r) * W[j * K + k];
+      store(scores + j * size + r, sum + b[j]);
+    }
+  }
+}
+
+// Writes the softmax of blocks as rows of a table.
+template <class T>
+struct Rows {
+  int64_t K, size, wide;
+  T *turned, *rows;
+
+  FAST Rows(Scratch& scratch, int64_t K, int64_t size) : K(K), size(size), wide(rounded_up(K)) {
+    turned = scratch.make<T>(wide * size), rows = scratch.make<T>(wide * size);
+    for (int64_t k = K * size; scratch.ok && k < wide * size; k++) turned[k] = 0;
+  }
+
+  FAST void write(const double* q, int64_t n, T* out) {
+    for (int64_t k = 0; k < K * size; k += DOUBLES) store_doubles(turned + k, load<Doubles>(q + k));
+    for (int64_t k = 0; k < wide; k += PANEL)
+      for (int64_t r = 0; r < size; r += PANEL) turn_eight(turned + k * size + r, size, rows + r * wide + k, wide);
+    for (int64_t r = 0; r < n; r++) __builtin_memcpy(out + r * K, rows + r * wide, K * sizeof(T));
+  }
+};
+
+// (proba, start, stop, W, b, floor, out): write softmax(W log(p + floor) + b); W (K,) is a diagonal, or (K, K).
 template <class T>
 FAST int64_t scale(const Slot* s) {
-  const int64_t K = s[0].shape[1], stop = s[2].i, size = rows_together(K), wide = rounded_up(K);
+  const int64_t K = s[0].shape[1], stop = s[2].i, size = rows_together(K);
+  const bool full = s[3].shape[1] == K;
   const T* proba = s[0].as<T>();
+  const double *W = s[3].as<double>(), *b = s[4].as<double>();
   Scratch scratch;
   Softmax<T> block(scratch, K, size, nullptr);
-  double* logs_of = scratch.make<double>(K * size);
-  T *turned = scratch.make<T>(wide * size), *rows = scratch.make<T>(wide * size);
+  Rows<T> rows(scratch, K, size);
+  double *logs_of = scratch.make<double>(K * size), *scores = scratch.make<double>(full ? K * size : 0);
+  double *ones = scratch.make<double>(K), *zeros = scratch.make<double>(K);
   if (!scratch.ok) return NO_MEMORY;
-  for (int64_t k = K * size; k < wide * size; k++) turned[k] = 0;
+  for (int64_t k = 0; k < K; k++) ones[k] = 1, zeros[k] = 0;
   for (int64_t low = s[1].i; low < stop; low += size) {
     const int64_t n = least_of(size, stop - low);
     load_block(proba + low * K, n, K, block.z, size);
     for (int64_t k = 0; k < K * size; k += DOUBLES) store(logs_of + k, logarithm(load_doubles(block.z + k) + s[5].d));
-    block.apply(logs_of, s[3].as<double>(), s[4].as<double>(), true);
-    for (int64_t k = 0; k < K * size; k += DOUBLES) store_doubles(turned + k, load<Doubles>(block.q + k));
-    for (int64_t k = 0; k < wide; k += PANEL)
-      for (int64_t r = 0; r < size; r += PANEL) turn_eight(turned + k * size + r, size, rows + r * wide + k, wide);
-    for (int64_t r = 0; r < n; r++) __builtin_memcpy(s[6].as<T>() + (low + r) * K, rows + r * wide, K * sizeof(T));
+    if (full) {
+      mix(logs_of, W, b, K, size, scores);
+      block.apply(scores, ones, zeros, true);
+    } else {
+      block.apply(logs_of, W, b, true);
+    }
+    rows.write(block.q, n, s[6].as<T>() + low * K);
+  }
+  return 0;
+}
+
+// (scores, q, log_total): write the softmax of scores (n, K), doubles, and the logarithms of their normalisers (n,).
+template <class T>
+FAST int64_t softmax(const Slot* s) {
+  const int64_t n = s[0].shape[0], K = s[0].shape[1], size = rows_together(K);
+  const double* scores = s[0].as<double>();
+  Scratch scratch;
+  Softmax<double> block(scratch, K, size, nullptr);
+  Rows<double> rows(scratch, K, size);
+  double *ones = scratch.make<double>(K), *zeros = scratch.make<double>(K);
+  if (!scratch.ok) return NO_MEMORY;
+  for (int64_t k = 0; k < K; k++) ones[k] = 1, zeros[k] = 0;
+  for (int64_t low = 0; low < n; low += size) {
+    const int64_t here = least_of(size, n - low);
+    load_block(scores + low * K, here, K, block.z, size);
+    block.apply(block.z, ones, zeros, true);
+    rows.write(block.q, here, s[1].as<double>() + low * K);
+    __builtin_memcpy(s[2].as<double>() + low, block.log_total, here * sizeof(double));
   }
   return 0;
 }
@@ -427,21 +494,5 @@ FAST int64_t vector_sums(const Slot* s) {
   }
   for (int64_t k = 0; k < 2 * K; k++) gradient[k] = sums[k];
   if (order == FULL) curvature.write(second);
-  return 0;
-}
-
-// (vectors, start, stop, matrix, out): add the products of rows and a matrix to out (n, M).
-template <class T>
-FAST int64_t times(const Slot* s) {
-  // not a library's product, whose last digits depend on the number of threads
-  const int64_t d = s[3].shape[0], m = s[3].shape[1];
-  for (int64_t r = s[1].i; r < s[2].i; r++) {
-    const double* x = s[0].as<double>() + r * d;
-    double* __restrict__ out = s[4].as<double>() + r * m;
-    for (int64_t i = 0; i < d; i++) {
-      const double* line = s[3].as<double>() + i * m;
-      for (int64_t j = 0; j < m; j++) out[j] += x[i] * line[j];
-    }
-  }
   return 0;
 }

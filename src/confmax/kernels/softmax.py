@@ -104,17 +104,30 @@ def write_logs(p: NDArray[Any], floor: float, out: NDArray[Any]) -> None:
         out[part] = logarithms(p[part].astype(np.float64) + floor)
 
 
-def scaled_rows(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], floor: float) -> NDArray[Any]:
-    """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K) in the table's dtype, each row by itself."""
+def scaled_rows(proba: NDArray[Any], W: NDArray[Any], b: NDArray[Any], floor: float) -> NDArray[Any]:
+    """Return ``softmax(W log(p + floor) + b)`` (n, K) in the table's dtype, each row by itself.
+
+    W is (K, K), or the diagonal (K,) of a matrix that has no other entries.
+    """
     proba = np.ascontiguousarray(proba)
     out = np.empty_like(proba)
 
     def work(_: int, start: int, stop: int) -> None:
         if kernels.native is not None:
-            kernels.native.scale(proba, start, stop, a, b, floor, out)
+            kernels.native.scale(proba, start, stop, W, b, floor, out)
             return
         for part in few_at_a_time(start, stop, proba.shape[1]):
-            out[part] = softmax_rows(a * logarithms(proba[part].astype(np.float64) + floor) + b)[0]
+            x = logarithms(proba[part].astype(np.float64) + floor)
+            out[part] = softmax_rows((W * x if W.ndim == 1 else in_order(x, W.T)) + b)[0]
 
     over_rows(work, len(proba), PART_ROWS)
+    return out
+
+
+def in_order(vectors: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the product of rows (n, d) and a matrix (d, m) in NumPy; the terms of a sum are added in their order."""
+    # not a library's product, whose last digits depend on the number of threads
+    out = np.zeros((len(vectors), matrix.shape[1]))
+    for i in range(len(matrix)):
+        out += vectors[:, i, None] * matrix[i]
     return out

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import Scaling
 from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import describe
 from confmax.confusion import Array, Confusion, Gains
@@ -47,7 +47,7 @@ class DecisionRule:
         The metric that the rule was tuned for.
     seed : int
         Seed of the draws of a randomised rule.
-    calibrator : Temperature, VectorScaling, other object with ``transform``, or None
+    calibrator : Temperature, VectorScaling, MatrixScaling, other object with ``transform``, or None
         Every method applies it to the probabilities first, so pass raw probabilities, as when the rule was tuned. A
         calibrator for another number of classes is a ValueError.
 
@@ -70,7 +70,7 @@ class DecisionRule:
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
-        if isinstance(self.calibrator, VectorScaling) and self.calibrator.n_classes != self.n_classes:
+        if isinstance(self.calibrator, Scaling) and self.calibrator.n_classes not in (None, self.n_classes):
             raise ValueError(
                 f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; pass "
                 f"the calibration that the rule was tuned with"
@@ -421,4 +421,4 @@ def _listed(names: Sequence[Any], most: int = 8) -> str:
 
 def _same(one: Calibrator | None, other: Calibrator | None) -> bool:
     """Whether two calibrators are one; objects that are not confmax's are only themselves."""
-    return one is other or (isinstance(one, (Temperature, VectorScaling)) and one == other)
+    return one is other or (isinstance(one, Scaling) and one == other)

@@ -13,20 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import Scaling
+from confmax.calibration.calibrators import SCALINGS
 from confmax.confusion import Array, Gains
 
 FORMAT = "confmax.rule"
-# a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed keys
-VERSION, CALIBRATED, DRAWN = 1, 2, 3
+# a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
+# keys, 4 the calibration by a matrix
+VERSION, CALIBRATED, DRAWN, BY_MATRIX = 1, 2, 3, 4
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
-# the calibrators that are numbers and nothing else, by the kind that a file calls them, with their fields
-CALIBRATORS: dict[str, tuple[type[Temperature | VectorScaling], tuple[str, ...]]] = {
-    "temperature": (Temperature, ("temperature", "floor")),
-    "vector": (VectorScaling, ("a", "b", "floor")),
-}
 
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
 
@@ -54,14 +51,14 @@ def dump(rule: Any, calibrator: Any) -> str:
         {"weight": float(weight), **{name: part[k].tolist() for name, part in parts.items()}, **power}
         for k, weight in enumerate(rule.weights)
     ]
-    version = VERSION if calibrator is None else CALIBRATED
+    calibration = None if calibrator is None else _calibration_of(calibrator)
     document = {
         "format": FORMAT,
-        "version": DRAWN if rule.is_randomized else version,
+        "version": max(_version_of(calibration), DRAWN if rule.is_randomized else VERSION),
         "metric": rule.metric,
         "seed": int(rule.seed),
         "classes": list(rule.class_names),
-        **({} if calibrator is None else {"calibration": _calibration_of(calibrator)}),
+        **({} if calibration is None else {"calibration": calibration}),
         "atoms": atoms,
     }
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
@@ -88,9 +85,9 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
     # true equals 1 in Python, so JSON's true would pass for version 1 and for a seed
-    if version not in (VERSION, CALIBRATED, DRAWN) or isinstance(version, bool):
+    if version not in range(VERSION, BY_MATRIX + 1) or not isinstance(version, int) or isinstance(version, bool):
         raise ValueError(
-            f"its version is {_short(version)} and this confmax reads versions 1 to {DRAWN}; update confmax"
+            f"its version is {_short(version)} and this confmax reads versions 1 to {BY_MATRIX}; update confmax"
         )
     optional = set() if version == VERSION else {"calibration"}
     unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
@@ -109,6 +106,8 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     _refuse_names(names)
     gains, weights = _atoms(document["atoms"], len(names))
     calibrator = _calibrator(document["calibration"], gains.n_classes) if "calibration" in document else None
+    if version < _version_of(document.get("calibration")):
+        raise ValueError(f"it is of version {version} and holds the calibration of a later one")
     return gains, weights, tuple(names), metric, seed, calibrator
 
 
@@ -150,31 +149,43 @@ def _refuse_names(names: Sequence[Any]) -> None:
 
 
 def _calibration_of(calibrator: Any) -> dict[str, Any]:
-    for kind, (maker, fields) in CALIBRATORS.items():
-        if isinstance(calibrator, maker):
-            return {"kind": kind, **{name: np.asarray(getattr(calibrator, name)).tolist() for name in fields}}
+    if isinstance(calibrator, Scaling):
+        numbers = {name: np.asarray(getattr(calibrator, name)).tolist() for name in calibrator.numbers}
+        return {"kind": calibrator.kind, **numbers}
     raise ValueError(
         f"a rule file holds numbers and no objects such as the calibration {type(calibrator).__name__}; tune with "
         f"calibration='auto', or apply that object yourself before and tune with calibration=None"
     )
 
 
-def _calibrator(document: Any, K: int) -> Temperature | VectorScaling:
+def _version_of(calibration: dict[str, Any] | None) -> int:
+    """Return the lowest version that holds a calibration."""
+    if calibration is None:
+        return VERSION
+    return BY_MATRIX if calibration["kind"] == "matrix" else CALIBRATED
+
+
+def _calibrator(document: Any, K: int) -> Scaling:
     kind = document.get("kind") if isinstance(document, dict) else None
     # a stranger's kind may be a list, which no dictionary takes as a key
-    maker, fields = CALIBRATORS.get(str(kind), (None, ()))
-    if maker is None or set(document) != {"kind", *fields}:
+    maker: Any = SCALINGS.get(str(kind))
+    if maker is None or set(document) != {"kind", *maker.numbers}:
         raise ValueError(
-            "its calibration is neither a kind, a temperature and a floor, nor the kind vector with a, b and a floor"
+            "its calibration is not of the kind temperature with a temperature and a floor, vector with a, b and a "
+            "floor, or matrix with W, b and a floor"
         )
     numbers: dict[str, Any] = {}
-    for name in fields:
-        if name in ("a", "b"):
-            numbers[name] = _numbers(document[name], K, f"{name} of its calibration")
+    for name in maker.numbers:
+        what = f"{name} of its calibration"
+        if name == "W":
+            numbers[name] = _rows(document[name], K, K, what)
+        elif name in ("a", "b"):
+            numbers[name] = _numbers(document[name], K, what)
         else:
             numbers[name] = float(_numbers([document[name]], 1, name)[0])
     # calibrators refuse numbers out of range themselves
-    return maker(**numbers)
+    found: Scaling = maker(**numbers)
+    return found
 
 
 def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
@@ -206,7 +217,13 @@ def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
 def _matrix(rows: Any, n_names: int) -> Array:
     if not isinstance(rows, list) or not 2 <= len(rows) <= n_names:
         raise ValueError("a gain matrix does not have one row per class")
-    return np.array([_numbers(row, n_names, "gain") for row in rows])
+    return _rows(rows, len(rows), n_names, "gain")
+
+
+def _rows(rows: Any, n_rows: int, n: int, name: str) -> Array:
+    if not isinstance(rows, list) or len(rows) != n_rows:
+        raise ValueError(f"{name} is not a list of {n_rows} rows")
+    return np.array([_numbers(row, n, name) for row in rows])
 
 
 def _numbers(values: Any, n: int, name: str) -> Array:

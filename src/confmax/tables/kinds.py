@@ -313,15 +313,16 @@ def decide(proba: Any, gains: Gains) -> NDArray[Any]:
 
 
 def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: float, *, identity: bool) -> Any:
-    """Return ``softmax(a_k log(p_k + floor) + b_k)`` of unchecked ``proba`` (n, K), in their dtype, where they are.
+    """Return ``softmax(W log(p + floor) + b)`` of unchecked ``proba`` (n, K), in their dtype, where they are.
 
-    ``parameters`` takes K and returns a and b (K,), or refuses it. With ``identity`` the numbers stay as they are.
+    ``parameters`` takes K and returns W, a diagonal (K,) or (K, K), and b (K,), or refuses it. With ``identity`` the
+    numbers stay as they are.
     """
     kind, rows = known(proba)
     P = kind.floats(rows)
-    a, b = parameters(P.shape[1])
+    W, b = parameters(P.shape[1])
     # dense rows of a sparse matrix are an array's
-    return P if identity else known(P)[0].storage.scaled(P, a, b, floor)
+    return P if identity else known(P)[0].storage.scaled(P, W, b, floor)
 
 
 def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:

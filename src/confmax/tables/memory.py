@@ -74,9 +74,9 @@ class MemoryKind(Kind, Storage):
             warn_of_duplicates(found, rule.gains, host_array(used).view(np.uint64))
         return decisions
 
-    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Any:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K)."""
-        return scaled_rows(proba, a, b, floor)
+    def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Any:
+        """Return ``softmax(W log(p + floor) + b)`` (n, K); W is a diagonal (K,) or (K, K)."""
+        return scaled_rows(proba, W, b, floor)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,)."""

@@ -204,8 +204,8 @@ class Storage(ABC):
     is_truncated: ClassVar[bool] = False
 
     @abstractmethod
-    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Any:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), in the dtype of ``proba``."""
+    def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Any:
+        """Return ``softmax(W log(p + floor) + b)`` (n, K), W (K,) or (K, K), in the dtype of ``proba``."""
 
     @abstractmethod
     def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:

@@ -68,12 +68,13 @@ class Tensors(MemoryKind):
         """Return given probabilities as they are."""
         return values
 
-    def scaled(self, proba: Any, a: Array, b: Array, floor: float) -> Tensor:
-        """Return ``softmax(a_k log(p_k + floor) + b_k)`` (n, K), computed in float64."""
-        scale, offset = (from_host(part, proba.device) for part in (a, b))
+    def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Tensor:
+        """Return ``softmax(W log(p + floor) + b)`` (n, K), computed in float64; W is a diagonal (K,) or (K, K)."""
+        scale, offset = (from_host(part, proba.device) for part in (W, b))
         out = torch.empty(proba.shape, dtype=scores_of(proba[:0]).dtype, device=proba.device)
         for rows in chunks(proba):
-            z = (proba[rows].double() + floor).log_().mul_(scale).add_(offset)
+            z = (proba[rows].double() + floor).log_()
+            z = (z.mul_(scale) if scale.ndim == 1 else z @ scale.T).add_(offset)
             z = z.sub_(z.amax(dim=1, keepdim=True)).exp_()
             out[rows] = z.div_(z.sum(dim=1, keepdim=True)).to(out.dtype)
         return out
