@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration import scaling
 from confmax.calibration.calibrators import Scaling, Temperature, VectorScaling
+from confmax.calibration.newton import FULL, NO_SECOND
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
 from confmax.tables.arrays import picked
@@ -383,8 +384,8 @@ def _first_fit(rows: Rows, kind: str) -> tuple[Rows, Array]:
     # the floor was chosen for a temperature; powers and offsets of each class may do without it
     low = rows.at(scaling.FLOOR)
     other = _fitted(low, kind)
-    lowest = scaling.derivatives(low, other, scaling.NO_SECOND)[0]
-    saved = lowest - scaling.derivatives(rows, theta, scaling.NO_SECOND)[0]
+    lowest = scaling.derivatives(low, other, NO_SECOND)[0]
+    saved = lowest - scaling.derivatives(rows, theta, NO_SECOND)[0]
     return (rows, theta) if saved > scaling.FLOOR_WORTH else (low, other)
 
 
@@ -401,7 +402,7 @@ def _on_others(rows: Rows, kind: str, start: Array | None, given: Any = None) ->
     # the Hessian of all rows is nearly that of four folds in five: every fold begins with it
     curvature = None
     if kind == "vector" and rows.z.shape[1] <= scaling.NEWTON_CLASSES:
-        curvature = scaling.derivatives(rows, start, scaling.FULL)[2]
+        curvature = scaling.derivatives(rows, start, FULL)[2]
 
     def fitted(part: NDArray[np.bool_]) -> Temperature | VectorScaling:
         others = replace(rows, weight=rows.weight * ~part)

@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax import kernels
+from confmax.calibration.newton import BLOCKS, FULL, MAX_STEPS, NO_SECOND, newton, quasi_newton
 from confmax.confusion import Array
 from confmax.kernels.blocks import run_parts
-from confmax.kernels.softmax import few_at_a_time, in_order, softmax_rows, write_logs
+from confmax.kernels.products import times
+from confmax.kernels.softmax import few_at_a_time, softmax_rows, write_logs
 
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
 FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -34,10 +36,7 @@ POWERS = (1e-3, 1e3)  # range of 1 / T
 NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
 WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
 PARTS, PART_ROWS = 64, 4096
-MAX_STEPS, MAX_WIDE_STEPS, MEMORY = 60, 500, 20
 TINY, MOST_SHARE = 1e-300, 0.9  # where a group has nearly all curvature along its step, a step says little
-
-NO_SECOND, BLOCKS, FULL = 0, 1, 2  # second derivatives: none, of each class by itself (3, K), or all (2K, 2K)
 
 
 # --- sums over rows ---------------------------------------------------------------------------------------------------
@@ -134,21 +133,6 @@ def one_power(power: float, K: int) -> Array:
 # --- what is left out -------------------------------------------------------------------------------------------------
 
 
-def _times(vectors: Array, matrix: Array) -> Array:
-    """Return the product of rows (n, d) and a matrix (d, M)."""
-    out = np.empty((len(vectors), matrix.shape[1]))
-
-    def work(start: int, stop: int) -> None:
-        if kernels.native is not None:
-            kernels.native.times(vectors, start, stop, matrix, out)
-            return
-        for part in few_at_a_time(start, stop, matrix.shape[1]):
-            out[part] = in_order(vectors[part], matrix)
-
-    _in_parts(len(out), work)
-    return out
-
-
 def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, common: bool) -> Array | None:
     """Return the log loss (n,) of every row under the fit without the rows of its group.
 
@@ -215,7 +199,7 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
     order = np.argsort(group, kind="stable")
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     slope = np.add.reduceat(slope[order], firsts, axis=0)
-    step = _times(slope, inverse)
+    step = np.concatenate(_in_parts(len(slope), lambda start, stop: times(slope[start:stop], inverse)))
 
     def along(start: int, stop: int) -> tuple[Array, Array]:
         x, moved = rows.z[start:stop].astype(np.float64), step[group[start:stop]]
@@ -288,7 +272,10 @@ def _power_derivatives(rows: Sample, power: float) -> tuple[float, float, float]
 
 
 def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, Array]:
-    """Return penalised loss, gradient (2K,) and second derivatives of an ``order`` at ``theta`` (2, K) or (2K,)."""
+    """Return penalised loss, gradient (2K,) and second derivatives of an ``order`` at ``theta`` (2, K) or (2K,).
+
+    Those of each class by itself are (3, K), all of them (2K, 2K).
+    """
     K = rows.z.shape[1]
     theta = theta.reshape(-1)
     a, b = theta[:K], theta[K:]
@@ -365,9 +352,38 @@ def fit_vector(rows: Sample, start: Array, *, curvature: Array | None = None, to
 
 def _minimum(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp], hessian: Array | None = None) -> Array:
     """Minimise over powers of either sign; those of the classes ``still`` stay as they are."""
+
+    def loss(theta: Array, order: int) -> tuple[float, Array, Array]:
+        return derivatives(rows, theta, order)
+
     if rows.z.shape[1] > NEWTON_CLASSES:
-        return _quasi_newton(rows, theta, tol, still)
-    return _newton(rows, theta, tol, still, hessian)
+        return quasi_newton(loss, theta, tol, *_whitening(loss(theta, BLOCKS)[2], still))
+    return newton(loss, theta, tol, still=still, hessian=hessian)
+
+
+def _whitening(blocks: Array, still: NDArray[np.intp]) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Return the ways into and out of coordinates where every class's ``blocks`` (3, K) are the identity."""
+    aa, ab, bb = blocks
+    # Cholesky factors of the 2 x 2 blocks [[aa, ab], [ab, bb]]
+    first = np.sqrt(aa)
+    mixed = ab / first
+    mixed[still] = 0.0
+    last = np.sqrt(np.maximum(bb - mixed * mixed, PRECISION))
+
+    def back(x: Array) -> Array:
+        """Solve ``L^T theta = x`` class by class."""
+        xa, xb = x.reshape(2, -1)
+        b = xb / last
+        return np.concatenate([(xa - mixed * b) / first, b])
+
+    def forth(g: Array) -> Array:
+        """Solve ``L x = g`` class by class: the gradient in the other coordinates."""
+        ga, gb = g.reshape(2, -1)
+        ga = ga / first
+        ga[still] = 0.0
+        return np.concatenate([ga, (gb - mixed * ga) / last])
+
+    return back, forth
 
 
 def _nonnegative(rows: Sample, start: Array, tol: float) -> Array:
@@ -397,102 +413,3 @@ def _nonnegative(rows: Sample, start: Array, tol: float) -> Array:
             break
         held[int(np.argmax(gain))] = False
     return theta
-
-
-def _shortened(
-    rows: Sample, theta: Array, value: float, step: Array, promised: float
-) -> tuple[float, Array, float, Array]:
-    """Halve a step until the loss falls by a part of what it promised; return length, end, loss and gradient."""
-    length = 1.0
-    while True:
-        end = theta + length * step
-        new_value, gradient, _ = derivatives(rows, end, NO_SECOND)
-        # the last digits of a long sum are rounding
-        if new_value <= value - 1e-4 * length * promised + 1e-13 * abs(value) or length < 1e-8:
-            return length, end, new_value, gradient
-        length *= 0.5
-
-
-def _newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp], hessian: Array | None) -> Array:
-    """Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs several gradients."""
-    value, gradient, _ = derivatives(rows, theta, NO_SECOND)
-    fresh, last_promise = False, np.inf
-    for _ in range(MAX_STEPS):
-        if hessian is None:
-            hessian, fresh = derivatives(rows, theta, FULL)[2], True
-            # rows and columns of the identity: a power that is held does not move
-            hessian[still], hessian[:, still] = 0.0, 0.0
-            hessian[still, still] = 1.0
-        gradient[still] = 0.0
-        step = np.linalg.solve(hessian, -gradient)
-        promised = -float(gradient @ step)
-        # a Newton step promises twice what it takes off the loss
-        if promised <= 2.0 * tol:
-            return theta + step
-        if not fresh and promised > 0.05 * last_promise:
-            hessian = None
-            continue
-        _, theta, value, gradient = _shortened(rows, theta, value, np.asarray(step), promised)
-        fresh, last_promise = False, promised
-    return theta
-
-
-def _quasi_newton(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp]) -> Array:
-    """L-BFGS with unit first steps, in coordinates where every class's block of the first Hessian is the identity.
-
-    Its own few lines, as library routines call a BLAS whose last digits depend on the number of threads.
-    """
-    value, gradient, (aa, ab, bb) = derivatives(rows, theta, BLOCKS)
-    # Cholesky factors of the 2 x 2 blocks [[aa, ab], [ab, bb]]
-    first = np.sqrt(aa)
-    mixed = ab / first
-    mixed[still] = 0.0
-    last = np.sqrt(np.maximum(bb - mixed * mixed, PRECISION))
-
-    def back(x: Array) -> Array:
-        """Solve ``L^T theta = x`` class by class."""
-        xa, xb = x.reshape(2, -1)
-        b = xb / last
-        return np.concatenate([(xa - mixed * b) / first, b])
-
-    def forth(g: Array) -> Array:
-        """Solve ``L x = g`` class by class: the gradient in the other coordinates."""
-        ga, gb = g.reshape(2, -1)
-        ga = ga / first
-        ga[still] = 0.0
-        return np.concatenate([ga, (gb - mixed * ga) / last])
-
-    slope = forth(gradient)
-    pairs: list[tuple[Array, Array, float]] = []
-    for _ in range(MAX_WIDE_STEPS):
-        # where the curvature is about one, half a squared slope is what a step may still gain
-        if np.abs(slope).max() <= np.sqrt(tol):
-            break
-        step = -_inverse_times(pairs, slope)
-        length, theta, value, gradient = _shortened(rows, theta, value, back(step), -_dot(step, slope))
-        old, slope = slope, forth(gradient)
-        step, change = length * step, slope - old
-        bend = _dot(step, change)
-        # a pair without curvature would make the inverse indefinite
-        if bend > 0:
-            pairs = [*pairs[-MEMORY + 1 :], (step, change, bend)]
-    return theta
-
-
-def _dot(one: Array, other: Array) -> float:
-    return float((one * other).sum())
-
-
-def _inverse_times(pairs: list[tuple[Array, Array, float]], slope: Array) -> Array:
-    """Return the inverse Hessian that the pairs tell of, times ``slope``, by two loops over them."""
-    out, shares = slope.copy(), []
-    for step, change, bend in reversed(pairs):
-        share = _dot(step, out) / bend
-        out -= share * change
-        shares.append(share)
-    if pairs:
-        _, change, bend = pairs[-1]
-        out *= bend / _dot(change, change)
-    for (step, change, bend), share in zip(pairs, reversed(shares), strict=True):
-        out += (share - _dot(change, out) / bend) * step
-    return out

@@ -102,3 +102,28 @@ FAST int64_t factor(const Slot* s) {
   }
   return 1;
 }
+
+// (factor, sides): replace sides (d, m) by the solutions of U^T U x = sides, for the factor U (d, d) of `factor`.
+template <class T>
+FAST int64_t substitute(const Slot* s) {
+  const int64_t d = s[1].shape[0], m = s[1].shape[1];
+  const double* U = s[0].as<double>();
+  double* x = s[1].as<double>();
+  for (int64_t k = 0; k < d; k++) {
+    double* solved = x + k * m;
+    for (int64_t c = 0; c < m; c++) solved[c] = solved[c] / U[k * d + k];
+    for (int64_t i = k + 1; i < d; i++) {
+      const double share = U[k * d + i];
+      for (int64_t c = 0; c < m; c++) x[i * m + c] -= share * solved[c];
+    }
+  }
+  for (int64_t k = d - 1; k >= 0; k--) {
+    double* solved = x + k * m;
+    for (int64_t c = 0; c < m; c++) solved[c] = solved[c] / U[k * d + k];
+    for (int64_t i = 0; i < k; i++) {
+      const double share = U[i * d + k];
+      for (int64_t c = 0; c < m; c++) x[i * m + c] -= share * solved[c];
+    }
+  }
+  return 0;
+}

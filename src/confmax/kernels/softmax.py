@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.kernels.blocks import over_rows
+from confmax.kernels.products import in_order
 
 PART_ROWS = 1 << 14  # of one thread's task
 CELLS = 1 << 16  # of the table whose exponentials NumPy holds at a time
@@ -89,6 +90,15 @@ def softmax_rows(scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     return q / total[:, None], top + logarithms(total)
 
 
+def softmax_of(scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what `softmax_rows` does, by the kernels where there are any."""
+    if kernels.native is None:
+        return softmax_rows(scores)
+    q, log_total = np.empty_like(scores), np.empty(len(scores))
+    kernels.native.softmax(np.ascontiguousarray(scores), q, log_total)
+    return q, log_total
+
+
 def few_at_a_time(start: int, stop: int, width: int = 1) -> Iterator[slice]:
     """Yield slices of rows of a width, so many at a time as NumPy should hold temporary results of."""
     step = max(1, CELLS // width)
@@ -121,13 +131,4 @@ def scaled_rows(proba: NDArray[Any], W: NDArray[Any], b: NDArray[Any], floor: fl
             out[part] = softmax_rows((W * x if W.ndim == 1 else in_order(x, W.T)) + b)[0]
 
     over_rows(work, len(proba), PART_ROWS)
-    return out
-
-
-def in_order(vectors: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the product of rows (n, d) and a matrix (d, m) in NumPy; the terms of a sum are added in their order."""
-    # not a library's product, whose last digits depend on the number of threads
-    out = np.zeros((len(vectors), matrix.shape[1]))
-    for i in range(len(matrix)):
-        out += vectors[:, i, None] * matrix[i]
     return out

@@ -1,0 +1,60 @@
+"""Products and systems of equations: the same bits by the kernels and by NumPy, and right."""
+
+import numpy as np
+import pytest
+
+from confmax import kernels
+from confmax.kernels.products import Positive, add_cross, times
+from confmax.kernels.softmax import softmax_of, softmax_rows
+from tests.helpers import by_numpy
+
+RNG = np.random.default_rng(0)
+SHAPES = [(1, 1, 1), (3, 2, 5), (4, 7, 8), (130, 9, 21), (257, 66, 33)]
+
+
+@pytest.mark.parametrize(("n", "d", "m"), SHAPES)
+def test_products(n, d, m):
+    X, M = RNG.normal(size=(n, d)), RNG.normal(size=(d, m))
+    found = times(X, M)
+    np.testing.assert_allclose(found, X @ M, rtol=1e-12, atol=1e-12)
+    with by_numpy():
+        assert times(X, M).tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize(("n", "d", "m"), SHAPES)
+def test_sums_of_products_over_rows(n, d, m):
+    left, right, before = RNG.normal(size=(n, d)), RNG.normal(size=(n, m)), RNG.normal(size=(d, m))
+    found = before.copy()
+    add_cross(left, right, found)
+    np.testing.assert_allclose(found, before + left.T @ right, rtol=1e-12, atol=1e-12)
+    with by_numpy():
+        by_library = before.copy()
+        add_cross(left, right, by_library)
+    np.testing.assert_allclose(found, by_library, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 9, 40])
+def test_positive_definite_systems(d):
+    X = RNG.normal(size=(2 * d, d))
+    matrix, sides = X.T @ X + np.eye(d), RNG.normal(size=(d, 3))
+    found = Positive(matrix).solve(sides)
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, sides), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(Positive(matrix).solve(sides[:, 0]), found[:, 0])
+    with by_numpy():
+        assert Positive(matrix).solve(sides).tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("by", ["kernels", "numpy"])
+def test_a_system_that_is_not_positive_definite_is_refused(by):
+    with by_numpy() if by == "numpy" else pytest.MonkeyPatch.context():
+        for matrix in (np.diag([1.0, -1.0]), np.ones((2, 2)), np.full((2, 2), np.nan)):
+            with pytest.raises(ValueError, match="must be positive definite"):
+                Positive(matrix)
+
+
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+@pytest.mark.parametrize(("n", "K"), [(1, 2), (33, 3), (100, 20), (40, 300)])
+def test_softmax_of_scores(n, K):
+    scores = RNG.normal(0.0, 30.0, (n, K))
+    for found, expected in zip(softmax_of(scores), softmax_rows(scores), strict=True):
+        assert found.tobytes() == expected.tobytes()
