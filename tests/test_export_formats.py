@@ -17,6 +17,7 @@ from tests.export_helpers import (
     each_rule,
     in_duckdb,
     in_sqlite,
+    matrix_scaling,
     rule,
     run_onnx,
     scaling,
@@ -170,6 +171,16 @@ def test_bad_columns(columns, sentence):
         RULES["weights of 3"].to_sql("duckdb", columns)
 
 
+def test_a_wide_matrix_is_refused():
+    sentence = (
+        "^to_sql writes a calibration by a matrix for at most 50 classes, because its text grows with their square, "
+        "and this rule has 51; tune with calibration='vector', or use to_onnx or to_python$"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        rule(drawn(51), matrix_scaling(51)).to_sql()
+    assert rule(drawn(51), matrix_scaling(51)).to_python()
+
+
 def test_unknown_dialects():
     pytest.importorskip("sqlglot")
     known = r"^'klingon' is not a known SQL dialect; the dialects are .*duckdb, .*postgres, .*sqlite, .*tsql$"
@@ -198,7 +209,9 @@ def test_onnx_gives_minus_one_where_predict_refuses(exported, dtype, opset):
     assert found.tolist() == [exported.predict_index([rows[0]])[0], *[-1] * (len(rows) - 1)]
 
 
-@pytest.mark.parametrize("name", ["weights of 3", "offsets of 3", "costs", "vector scaling, costs"])
+@pytest.mark.parametrize(
+    "name", ["weights of 3", "offsets of 3", "costs", "vector scaling, costs", "matrix scaling, costs"]
+)
 def test_onnx_behind_a_model(name):
     onnx, skl2onnx = pytest.importorskip("onnx"), pytest.importorskip("skl2onnx")
     from sklearn.linear_model import LogisticRegression

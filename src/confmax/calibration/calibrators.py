@@ -24,6 +24,8 @@ LARGEST = 1e6  # of any parameter
 class Scaling(ABC):
     """A map ``softmax(W log(p + floor) + b)`` of probabilities; its numbers say all of it.
 
+    Source: Guo et al. (2017), as for `Temperature`.
+
     Attributes
     ----------
     kind : str
@@ -34,6 +36,11 @@ class Scaling(ABC):
         Number of classes K; None for a map of any number.
     floor : float
         Number between 1e-12 and 1 that is added to every probability.
+
+    Examples
+    --------
+    >>> isinstance(Temperature(2.0), Scaling), Temperature(2.0).kind
+    (True, 'temperature')
     """
 
     kind: ClassVar[str]
