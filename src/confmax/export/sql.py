@@ -53,8 +53,9 @@ def to_sql(
 
     The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
     that `predict` refuses: rows with a NULL, a negative number, or a sum that is not one within 1e-3. An expression
-    that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7,
-    weights alone from about 150) becomes a scalar sub-query without tables, whose length is linear in K.
+    that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7, one by a
+    matrix from 5, weights alone from about 150) becomes a scalar sub-query without tables. Its length is linear in K,
+    quadratic for a matrix.
 
     Parameters
     ----------
