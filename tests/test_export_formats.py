@@ -1,13 +1,14 @@
 """What is particular to SQL, ONNX and Python: quoting, lengths, what is refused, merging, missing extras."""
 
 import json
+import math
 import sqlite3
 
 import numpy as np
 import pytest
 
 from confmax import DecisionRule
-from confmax.calibration import Temperature
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from tests.export_helpers import (
     ROWS,
@@ -15,6 +16,7 @@ from tests.export_helpers import (
     assert_same_decisions,
     drawn,
     each_rule,
+    edge_rows,
     in_duckdb,
     in_sqlite,
     matrix_scaling,
@@ -118,6 +120,37 @@ def test_standard_sql_is_what_postgresql_reads(exported):
     called = {type(node).__name__ for node in parsed.find_all(sqlglot.exp.Func)}
     assert called <= {"Abs", "And", "Case", "Cast", "Exp", "If", "Ln"}
     assert "REAL" not in text and "DOUBLE PRECISION" in text
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        *(RULES[f"{kind} scaling, costs"].calibrator for kind in ("vector", "matrix")),
+        RULES["matrix scaling with large powers"].calibrator,
+        RULES["a very low temperature"].calibrator,
+        VectorScaling([30.0, 1.0, 1.0], np.zeros(3)),
+        MatrixScaling([[30.0, -5.0, 0.0], [4.0, 25.0, 0.0], [0.0, 2.0, 20.0]], [0.0, 1.0, 0.0]),
+    ],
+    ids=str,
+)
+def test_standard_sql_takes_no_exponential_that_postgresql_refuses(calibrator):
+    """There a result of zero or infinity is an error."""
+    results = []
+
+    def refusing(x):
+        result = math.exp(x)
+        results.append(result)
+        assert 0 < result < math.inf
+        return result
+
+    exported, P = rule(drawn(3, offsets=True), calibrator), edge_rows(3, 1000)
+    connection = sqlite_with_functions()
+    connection.create_function("EXP", 1, refusing)
+    connection.execute('CREATE TABLE t ("c 0" REAL, "c 1" REAL, "c 2" REAL)')
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", P.tolist())
+    found = connection.execute(f"SELECT {exported.to_sql()} FROM t ORDER BY rowid").fetchall()
+    np.testing.assert_array_equal(np.ravel(found), exported.predict_index(P))
+    assert len(results) >= 1000
 
 
 def test_standard_sql_is_linear_and_null_where_rows_are_no_probabilities():
