@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from confmax import DecisionRule
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 
 ROWS = 100_000
@@ -27,6 +27,11 @@ def drawn(K, *, offsets=False, seed=0, power=0):
 def scaling(K, *, floor=1e-12):
     draw = np.random.default_rng([K, 7])
     return VectorScaling(draw.uniform(0.5, 1.5, K), draw.normal(0.0, 0.5, K), floor)
+
+
+def matrix_scaling(K, *, floor=1e-12):
+    draw, a = np.random.default_rng([K, 8]), scaling(K).a
+    return MatrixScaling(np.diag(a) + draw.normal(0.0, 0.6 / K, (K, K)), draw.normal(0.0, 0.5, K), floor)
 
 
 COSTS = np.array([[0.0, 2.0, 1.0], [1.0, 0.0, 1.0], [5.0, 0.5, 0.0]])
@@ -59,6 +64,13 @@ RULES = {
     "vector scaling with a power of zero and one below": rule(
         drawn(3), VectorScaling([1.0, 0.0, -0.5], [0.0, -1.0, -3.0], 1e-3)
     ),
+    "matrix scaling, weights of 2": rule(drawn(2), matrix_scaling(2)),
+    "matrix scaling, offsets": rule(drawn(4, offsets=True), matrix_scaling(4, floor=1e-4)),
+    "matrix scaling, offsets, 20 classes": rule(drawn(20, offsets=True), matrix_scaling(20)),
+    "matrix scaling, costs": rule(Gains.from_matrix(-COSTS), matrix_scaling(3)),
+    "matrix scaling with large powers": rule(
+        drawn(3, offsets=True), MatrixScaling([[9.0, 8.0, 0.0], [-9.0, 1.0, 7.0], [0.0, 0.0, 9.0]], [0.0, -1.0, 2.0])
+    ),
 }
 each_rule = pytest.mark.parametrize("exported", RULES.values(), ids=RULES)
 
@@ -71,6 +83,21 @@ def table(K, n=ROWS, seed=0):
     P[:50] = np.where(P[:50] < 1.0 / K, 0.0, P[:50])
     P /= P.sum(axis=1, keepdims=True)
     P.flags.writeable = False
+    return P
+
+
+def edge_rows(K, n, seed=0):
+    """Return rows at the ends of what may be given: zeros, ones, ties, sums off by nearly 1e-3, tiny probabilities."""
+    draw = np.random.default_rng([K, n, seed])
+    # powers of two at random, some of them tiny, sum to one only after the division
+    P = np.exp2(-draw.integers(0, 60, (n, K)).astype(np.float64))
+    kind = np.arange(n) % 5
+    P[kind == 0] *= draw.random((int((kind == 0).sum()), K)) < 0.5
+    P[kind == 1] = np.eye(K)[draw.integers(0, K, int((kind == 1).sum()))]
+    P[kind == 2] = draw.integers(0, 3, (int((kind == 2).sum()), K))
+    P[P.sum(axis=1) == 0.0] = 1.0
+    P /= P.sum(axis=1, keepdims=True)
+    P[kind == 3] *= draw.choice([1 - 9.9e-4, 1 + 9.9e-4, 1 - 1e-15, 1 + 1e-7], (int((kind == 3).sum()), 1))
     return P
 
 
@@ -146,8 +173,8 @@ def independent_scores(exported, P):
     p = p / p.sum(axis=1, keepdims=True)
     if exported.calibrator is not None:
         c, K = exported.calibrator, P.shape[1]
-        a, b = (np.full(K, 1 / c.temperature), 0.0) if isinstance(c, Temperature) else (c.a, c.b)
-        z = a * np.log(p + c.floor) + b
+        W, b = c.parameters(K)
+        z = np.log(p + c.floor) @ (np.diag(W) if W.ndim == 1 else W).T.astype(np.longdouble) + b
         p = np.exp(z - z.max(axis=1, keepdims=True))
         p = p / p.sum(axis=1, keepdims=True)
     return p @ exported.gains.matrices()[0].astype(np.longdouble)

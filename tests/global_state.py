@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax.calibration import Temperature
+from confmax.calibration import MatrixScaling, Temperature
 from tests.parts_helpers import labelled
 
 NAMES = ["low", "middle", "high"]
@@ -156,8 +156,10 @@ def arrays(folder):
             )
     tuned = confmax.maximize("g_mean", P, y, classes=NAMES, solver="coordinate_search", calibration=None)
     confmax.maximize("f1", P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), calibration=Temperature(1.2))
-    tuned.rule.predict(P)
-    tuned.rule.decision_probabilities(P)
+    for calibrator in (None, MatrixScaling(np.eye(3) + 0.1, np.zeros(3))):
+        rule = confmax.DecisionRule(tuned.rule.gains, tuned.rule.weights, tuple(NAMES), calibrator=calibrator)
+        rule.predict(P)
+        rule.decision_probabilities(P)
     rule = confmax.maximize("macro_f1", P, y, classes=NAMES, randomized=False, calibration=None).rule
     rule.predict(P, keys=np.arange(len(P)))
     rule.save(folder / "rule.json")

@@ -260,13 +260,15 @@ def decisions(path):
 
 @pytest.mark.parametrize("source", ["csv", "parquet", "npz"])
 @pytest.mark.parametrize("randomized", [False, True])
-def test_apply_is_predict_in_every_format(tmp_path, copies, hpc, source, randomized):
+@pytest.mark.parametrize("calibrator", [None, library.calibration.MatrixScaling(np.eye(4) + 0.1, np.arange(4.0))])
+def test_apply_is_predict_in_every_format(tmp_path, copies, hpc, source, randomized, calibrator):
     """The same decisions, names and draws, whatever is read and written."""
     rule = library.DecisionRule.from_weights([1.0, 2.0, 7.0, 11.0], classes=CLASSES)
     if randomized:
         gains = library.DecisionRule.from_weights([1.0, 1.0, 1.0, 1.0]).gains
         both = type(gains).concatenate([rule.gains, gains])
         rule = library.DecisionRule(both, np.array([0.6, 0.4]), tuple(CLASSES), "two", 7)
+    rule = library.DecisionRule(rule.gains, rule.weights, rule.class_names, rule.metric, rule.seed, calibrator)
     rule.save("rule.json")
     expected = rule.predict(hpc[0], keys=np.arange(len(hpc[0]))).tolist()
     for target in ("csv", "parquet", "npz"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import confmax as library
-from confmax.calibration import Temperature
+from confmax.calibration import MatrixScaling, Temperature
 from confmax.confusion import Gains
 from tests.cli_helpers import HPC, cli, demonstrated, document, small
 
@@ -64,6 +64,8 @@ def rules():
     library.DecisionRule(draws, np.array([0.25, 0.75]), tuple("abc"), "min_recall", 5).save("d.json")
     table = Gains(full=np.eye(3)[None])
     library.DecisionRule(table, np.ones(1), tuple("abc"), "x", 0, Temperature(2.0)).save("t.json")
+    matrix = MatrixScaling(np.eye(3) + 0.1, np.zeros(3))
+    library.DecisionRule(table, np.ones(1), tuple("abc"), "x", 0, matrix).save("m.json")
     one = Gains.reduced([2.0**-68, 2.0, 2.0**-68], [0.0, -0.5, 0.0])
     library.DecisionRule(one, np.ones(1), tuple("abc"), "f1[b]").save("o.json")
     run = ("tune", HPC, "--label", "obs", "--metric", "g_mean", "-o", "v.json")
@@ -93,7 +95,7 @@ def outputs():
         ],
         "apply": [("apply", "r.json", path, "-o", "out.csv")],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0")],
-        "explain": [("explain", f"{name}.json", *more) for name in "rdtvo" for more in ((),)]
+        "explain": [("explain", f"{name}.json", *more) for name in "rdtvom" for more in ((),)]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],
         "export": [("export", "r.json", "--to", "python", "-o", "r.py")],
         "metrics": [("metrics",)],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import confmax as library
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from tests.cli_helpers import document, run
 
@@ -22,6 +22,7 @@ RULES = {
     "offsets": FLAT,
     "temperature": with_calibrator(FLAT, Temperature(2.0)),
     "vector": with_calibrator(FLAT, VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01)),
+    "matrix": with_calibrator(FLAT, MatrixScaling([[1, 0.3, 0], [0, 0.9, 0.1], [0, -0.1, 1.1]], [0.1, 0, -0.2], 1e-4)),
     "kappa": library.DecisionRule(Gains.reduced([-1.0, -1.2, -1.0], [0.0, 0.3, 0.1], power=2), np.ones(1), (1, 2, 3)),
     "draws": library.DecisionRule(
         Gains.reduced([[1, 1, 1], [1, 2, 9]], np.zeros((2, 3))), np.array([0.25, 0.75]), tuple("abc"), "min_recall", 5
@@ -59,13 +60,16 @@ def test_the_example_decides_like_predict(name, row):
 
 def test_scores_follow_from_the_numbers_shown():
     """Done again by hand: power, factor, sum, weight, offset."""
-    RULES["vector"].save("r.json")
-    found = document("explain", "r.json", "--proba", "0.2,0.5,0.3")
-    calibration, part = found["calibration"], found["parts"][0]
-    p = (np.array([0.2, 0.5, 0.3]) + calibration["floor"]) ** calibration["powers"] * np.exp(calibration["offsets"])
-    p /= p.sum()
-    expected = p * part["weights"] + part["offsets"]
-    assert found["example"]["parts"][0]["scores"] == pytest.approx(expected.tolist(), rel=1e-12)
+    for name in ("vector", "matrix"):
+        RULES[name].save("r.json")
+        found = document("explain", "r.json", "--proba", "0.2,0.5,0.3")
+        calibration, part = found["calibration"], found["parts"][0]
+        assert calibration["kind"] == name
+        powers = calibration["matrix"] if name == "matrix" else np.diag(calibration["powers"])
+        p = np.prod((np.array([0.2, 0.5, 0.3]) + calibration["floor"]) ** powers, axis=1)
+        p *= np.exp(calibration["offsets"])
+        expected = p / p.sum() * part["weights"] + part["offsets"]
+        assert found["example"]["parts"][0]["scores"] == pytest.approx(expected.tolist(), rel=1e-12)
     RULES["kappa"].save("k.json")
     found = document("explain", "k.json", "--proba", "0.2,0.5,0.3")
     distances = [sum(p * (i - j) ** 2 for i, p in enumerate((0.2, 0.5, 0.3))) for j in range(3)]
@@ -73,7 +77,7 @@ def test_scores_follow_from_the_numbers_shown():
     assert (found["score_of"], found["decided_from"]) == ("mean squared distance", None)
 
 
-@pytest.mark.parametrize("name", ["weights", "offsets", "temperature", "vector"])
+@pytest.mark.parametrize("name", ["weights", "offsets", "temperature", "vector", "matrix"])
 def test_thresholds_are_where_decisions_change(name):
     """A search over a grid of rows with two possible classes finds the same."""
     rule = RULES[name]
@@ -115,6 +119,23 @@ def test_what_is_printed():
     assert "decides ask" in stdout and "Decided: ask" in stdout and "-0 " not in stdout
     RULES["kappa"].save("k.json")
     assert "mean squared distance of the true class" in run("explain", "k.json")[0]
+
+
+def test_a_matrix_is_explained():
+    RULES["matrix"].save("m.json")
+    stdout, _ = run("explain", "m.json")
+    told = " ".join(stdout.split())
+    assert "first: for each class the product of all probabilities, each to its power for this class, times" in told
+    # a against c: .3 + .1
+    assert "takes p(b) as evidence for a: ten times as much multiplies the odds of a against c by 2.51" in told
+    assert told.count("as evidence for") == 2
+    lines = [line.split() for line in stdout.splitlines()]
+    assert ["class", "power", "factor", "weight", "offset"] in lines
+    assert next(line[:3] for line in lines if line[:1] == ["c"] and len(line) == 5) == ["c", "1.1", "0.8187"]
+    # the first class loses by its own probability, so that no threshold is true
+    turned = with_calibrator(FLAT, MatrixScaling([[0.2, 0, 0], [1, 1, 0], [0, 0, 1]], np.zeros(3)))
+    turned.save("t.json")
+    assert document("explain", "t.json")["decided_from"] is None
 
 
 def test_two_classes_have_one_threshold():

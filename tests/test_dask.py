@@ -19,6 +19,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import confmax
+from confmax.calibration import MatrixScaling
 from confmax.confusion import Gains
 from confmax.kernels.blocks import n_threads
 from confmax.oracle import make_oracle, make_table
@@ -277,7 +278,9 @@ RULES_OF = {
     "plain": lambda: DecisionRule.from_weights([1.0, 2.0, 0.5, 3.0], classes=list("abcd")),
     "drawn": drawing,
     "calibrated": lambda: DecisionRule(drawing().gains, drawing().weights, tuple("abcd"), calibrator=Deadly(None)),
+    "by a matrix": lambda: DecisionRule(drawing().gains, drawing().weights, tuple("abcd"), calibrator=MATRIX),
 }
+MATRIX = MatrixScaling(np.eye(4) + np.diag([0.2, -0.1, 0.3], 1), [0.0, 0.3, 0.0, -0.2])
 
 
 @on(0, 3)

@@ -1,13 +1,14 @@
 """What is particular to SQL, ONNX and Python: quoting, lengths, what is refused, merging, missing extras."""
 
 import json
+import math
 import sqlite3
 
 import numpy as np
 import pytest
 
 from confmax import DecisionRule
-from confmax.calibration import Temperature
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from tests.export_helpers import (
     ROWS,
@@ -15,8 +16,10 @@ from tests.export_helpers import (
     assert_same_decisions,
     drawn,
     each_rule,
+    edge_rows,
     in_duckdb,
     in_sqlite,
+    matrix_scaling,
     rule,
     run_onnx,
     scaling,
@@ -119,6 +122,37 @@ def test_standard_sql_is_what_postgresql_reads(exported):
     assert "REAL" not in text and "DOUBLE PRECISION" in text
 
 
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        *(RULES[f"{kind} scaling, costs"].calibrator for kind in ("vector", "matrix")),
+        RULES["matrix scaling with large powers"].calibrator,
+        RULES["a very low temperature"].calibrator,
+        VectorScaling([30.0, 1.0, 1.0], np.zeros(3)),
+        MatrixScaling([[30.0, -5.0, 0.0], [4.0, 25.0, 0.0], [0.0, 2.0, 20.0]], [0.0, 1.0, 0.0]),
+    ],
+    ids=str,
+)
+def test_standard_sql_takes_no_exponential_that_postgresql_refuses(calibrator):
+    """There a result of zero or infinity is an error."""
+    results = []
+
+    def refusing(x):
+        result = math.exp(x)
+        results.append(result)
+        assert 0 < result < math.inf
+        return result
+
+    exported, P = rule(drawn(3, offsets=True), calibrator), edge_rows(3, 1000)
+    connection = sqlite_with_functions()
+    connection.create_function("EXP", 1, refusing)
+    connection.execute('CREATE TABLE t ("c 0" REAL, "c 1" REAL, "c 2" REAL)')
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", P.tolist())
+    found = connection.execute(f"SELECT {exported.to_sql()} FROM t ORDER BY rowid").fetchall()
+    np.testing.assert_array_equal(np.ravel(found), exported.predict_index(P))
+    assert len(results) >= 1000
+
+
 def test_standard_sql_is_linear_and_null_where_rows_are_no_probabilities():
     length = {K: len(rule(drawn(K, offsets=True), scaling(K)).to_sql()) for K in (100, 200)}
     assert length[200] < 2.2 * length[100]
@@ -170,6 +204,16 @@ def test_bad_columns(columns, sentence):
         RULES["weights of 3"].to_sql("duckdb", columns)
 
 
+def test_a_wide_matrix_is_refused():
+    sentence = (
+        "^to_sql writes a calibration by a matrix for at most 50 classes, because its text grows with their square, "
+        "and this rule has 51; tune with calibration='vector', or use to_onnx or to_python$"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        rule(drawn(51), matrix_scaling(51)).to_sql()
+    assert rule(drawn(51), matrix_scaling(51)).to_python()
+
+
 def test_unknown_dialects():
     pytest.importorskip("sqlglot")
     known = r"^'klingon' is not a known SQL dialect; the dialects are .*duckdb, .*postgres, .*sqlite, .*tsql$"
@@ -198,7 +242,9 @@ def test_onnx_gives_minus_one_where_predict_refuses(exported, dtype, opset):
     assert found.tolist() == [exported.predict_index([rows[0]])[0], *[-1] * (len(rows) - 1)]
 
 
-@pytest.mark.parametrize("name", ["weights of 3", "offsets of 3", "costs", "vector scaling, costs"])
+@pytest.mark.parametrize(
+    "name", ["weights of 3", "offsets of 3", "costs", "vector scaling, costs", "matrix scaling, costs"]
+)
 def test_onnx_behind_a_model(name):
     onnx, skl2onnx = pytest.importorskip("onnx"), pytest.importorskip("skl2onnx")
     from sklearn.linear_model import LogisticRegression

@@ -1,23 +1,32 @@
-"""Exports decide like `predict`: on random rows, on exact ties, and on rows that must be divided by their sum."""
+"""Exports decide like `predict`: on random rows, on exact ties, and on rows that must be divided by their sum.
+
+``python -m tests.test_exports 100000`` counts the edge rows on which they differ.
+"""
 
 import itertools
+import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import confmax
+from confmax.calibration import MatrixScaling
 from confmax.confusion import Gains
 from tests.export_helpers import (
+    ENGINES,
     ROWS,
     RULES,
     assert_same_decisions,
     drawn,
     each_engine,
     each_rule,
+    edge_rows,
     enough_rows,
     in_duckdb,
     in_onnx,
+    in_sqlite,
+    matrix_scaling,
     rule,
     scaling,
     table,
@@ -43,6 +52,41 @@ def test_onnx_decides_single_precision_like_predict(exported):
     P = table(K, enough_rows(K, in_onnx)).astype(np.float32)
     differing = assert_same_decisions(exported, P, in_onnx(exported, P), tolerance=8 * np.finfo(np.float32).eps)
     assert differing == 0 or exported.calibrator is not None
+
+
+# the last treats all classes alike: rows tie, but for the order in which their terms are added
+CALIBRATED = {
+    f"{kind}, {K} classes": rule(drawn(K, offsets=True) if kind != "alike" else Gains.reduced(np.ones(K)), calibrator)
+    for K in (2, 3, 20)
+    for kind, calibrator in (
+        ("vector", scaling(K)),
+        ("matrix", matrix_scaling(K)),
+        ("alike", MatrixScaling(np.eye(K) + 0.1, np.zeros(K))),
+    )
+}
+
+
+def differing_on_edge_rows(exported, engine, n, share=1.0):
+    P = edge_rows(exported.n_classes, n)
+    assert len(np.unique(exported.predict_index(P))) == exported.n_classes
+    return assert_same_decisions(exported, P, engine(exported, P), share=share)
+
+
+@each_engine
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_edge_rows(name, engine):
+    differing = differing_on_edge_rows(CALIBRATED[name], engine, 500)
+    assert differing == 0 or name.startswith("alike")
+
+
+@pytest.mark.parametrize("powers", [1.0, 300.0])
+@pytest.mark.parametrize("engine", [in_duckdb, in_sqlite])
+def test_standard_sql_of_the_widest_matrix(engine, powers):
+    """SQLite before 3.46 reads 14 nested selects; without a maximum per row some exponents overflow."""
+    matrix = matrix_scaling(50)
+    exported = rule(drawn(50, offsets=True), MatrixScaling(powers * matrix.W, matrix.b))
+    P = edge_rows(50, 200)
+    np.testing.assert_array_equal(engine(exported, P, dialect="standard"), exported.predict_index(P))
 
 
 def simplex_grid(K, steps):
@@ -128,3 +172,9 @@ def test_a_thousand_classes(calibrated, engine):
     exported = rule(drawn(1000, offsets=True), scaling(1000) if calibrated else None)
     P = table(1000, 200)
     assert_same_decisions(exported, P, engine(exported, P), share=0.01)
+
+
+if __name__ == "__main__":
+    for name, exported in CALIBRATED.items():
+        counts = {each: differing_on_edge_rows(exported, engine, int(sys.argv[1])) for each, engine in ENGINES.items()}
+        print(f"{name:20}", *(f"{each} {count}" for each, count in counts.items()), flush=True)

@@ -120,9 +120,16 @@ def test_a_calibration_from_a_sample_is_near_that_of_all_rows():
     assert found.label_value == pytest.approx(float(found.metric.values(on_labels)), abs=1e-12)
 
 
-def test_decisions_on_other_probabilities_of_the_same_rows():
+@pytest.mark.parametrize(
+    "scale",
+    [
+        confmax.calibration.Temperature(0.5),
+        confmax.calibration.MatrixScaling(np.eye(4) + np.diag([0.2] * 3, 1), np.zeros(4)),
+    ],
+    ids=str,
+)
+def test_decisions_on_other_probabilities_of_the_same_rows(scale):
     P, y, w = labelled(3000, 4, sharp=0.5)
-    scale = confmax.calibration.Temperature(0.5)
     gains = Gains.reduced(np.random.default_rng(0).random((2, 4)))
     answers = []
     for given in (make_table(P, y, w), make_table(cut(P, y, w, at=(10, 2000)))):

@@ -10,7 +10,9 @@ NAMES = {
         "DecisionRule FixedRuleClassifier MetricClassifierCV Score Solution __version__ calibration "
         "checks maximize metrics open_table optimize plotting populations report score theory"
     ),
-    "confmax.calibration": ("Calibration Temperature VectorScaling check_calibration choose fit log_loss"),
+    "confmax.calibration": (
+        "Calibration MatrixScaling Scaling Temperature VectorScaling check_calibration choose fit log_loss"
+    ),
     "confmax.checks": ("check_metric check_oracle check_solver random_confusion random_table"),
     "confmax.metrics": ("Metric aliases from_function get names resolve"),
     "confmax.optimize": (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import confmax
 from confmax import DecisionRule
-from confmax.calibration import MatrixScaling, Temperature
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from confmax.oracle import decide
 from confmax.tables import apply_calibrator, draws
@@ -127,17 +127,33 @@ def test_reordered_with_more_decisions_than_classes():
 
 
 @settings(deadline=None, max_examples=50)
-@given(
-    a=st.lists(st.floats(-1e150, 1e150), min_size=3, max_size=3),
-    b=st.lists(st.floats(-1e150, 1e150), min_size=3, max_size=3),
-    names=st.lists(st.text(max_size=5), min_size=3, max_size=3, unique=True),
+def lists_of(numbers):
+    return st.lists(numbers, min_size=3, max_size=3)
+
+
+PARAMETERS = st.floats(-1e6, 1e6)
+CALIBRATORS = st.one_of(
+    st.none(),
+    st.builds(Temperature, st.floats(1e-6, 1e6), st.floats(1e-12, 1.0)),
+    st.builds(VectorScaling, lists_of(PARAMETERS), lists_of(PARAMETERS), st.floats(1e-12, 1.0)),
+    st.builds(MatrixScaling, lists_of(lists_of(PARAMETERS)), lists_of(PARAMETERS), st.floats(1e-12, 1.0)),
 )
-def test_round_trip_keeps_every_bit(a, b, names):
+
+
+@given(
+    a=lists_of(st.floats(-1e150, 1e150)),
+    b=lists_of(st.floats(-1e150, 1e150)),
+    names=st.lists(st.text(max_size=5), min_size=3, max_size=3, unique=True),
+    calibrator=CALIBRATORS,
+)
+def test_round_trip_keeps_every_bit(a, b, names, calibrator):
     sizes = np.abs([*a, *b])
     # a rule whose numbers span more than float64 scores hold is refused
     assume(not sizes.any() or sizes[sizes > 0].min() > 1e-300 * sizes.max())
     rule = DecisionRule.from_weights(a, b, classes=names)
+    rule = DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=calibrator)
     again = DecisionRule.from_json(rule.to_json())
+    # calibrators by arrays are equal where their bytes are
     assert again == rule
     assert again.gains.a.tobytes() == rule.gains.a.tobytes()
     assert again.class_names == tuple(names)

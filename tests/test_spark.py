@@ -367,6 +367,9 @@ def test_transform_adds_what_predict_decides(spark):
     np.testing.assert_array_equal(decided(offsets.transform(wide)), offsets.predict(P))
     tuned = confmax.maximize("macro_f1", df, y="label", calibration="vector")
     np.testing.assert_array_equal(decided(tuned.rule.transform(df)), tuned.rule.predict(P))
+    matrix = confmax.calibration.MatrixScaling(np.eye(3) + np.diag([0.2, -0.1], 1), [0.0, 0.3, 0.0])
+    by_matrix = confmax.DecisionRule(offsets.gains, offsets.weights, tuple(names), calibrator=matrix)
+    np.testing.assert_array_equal(decided(by_matrix.transform(df)), by_matrix.predict(P))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import confmax
 from confmax import kernels
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.calibration.blend import model_share
 from confmax.checks import check_oracle
 from confmax.confusion import Gains
@@ -475,16 +475,23 @@ def test_a_rule_refuses_other_columns():
         rule.predict(sp.csr_array(GOOD))
 
 
+CALIBRATORS = [
+    Temperature(2.0),
+    VectorScaling(np.ones(4), np.arange(4.0)),
+    MatrixScaling(np.eye(4) + 0.1, np.arange(4.0)),
+]
+
+
 def test_calibration_is_refused():
     P, y, _ = top_k(24, 60, 4, 2)
-    for kind in ("temperature", "vector", Temperature(2.0), VectorScaling(np.ones(4), np.zeros(4))):
+    for kind in ("temperature", "vector", *CALIBRATORS):
         with pytest.raises(
             ValueError, match=r"a sparse table cannot be calibrated, .* calibrate before you drop the small"
         ):
             confmax.maximize("macro_f1", sp.csr_array(P), y, calibration=kind)
 
 
-@pytest.mark.parametrize("calibrator", [Temperature(2.0), VectorScaling(np.ones(4), np.arange(4.0))], ids=str)
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=str)
 def test_a_calibrator_transforms_sparse_rows_as_dense_ones(calibrator):
     P, _, _ = top_k(25, 60, 4, 2)
     np.testing.assert_array_equal(calibrator.transform(with_zeros(P)), calibrator.transform(P))

@@ -7,7 +7,7 @@ import pytest
 
 import confmax
 from confmax import metrics
-from confmax.calibration import Temperature, VectorScaling
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.checks import check_solver
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, Dinkelbach, choose
@@ -229,7 +229,15 @@ def test_a_model_certificate_copies_nothing(monkeypatch):
 # --- rules and calibrators --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("calibrator", [None, Temperature(1.7, 1e-4), VectorScaling([1.2, 0.9, 1.0], [0.3, 0, 0])])
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        None,
+        Temperature(1.7, 1e-4),
+        VectorScaling([1.2, 0.9, 1.0], [0.3, 0, 0]),
+        MatrixScaling([[1.2, 0.1, 0.0], [0.0, 0.9, -0.2], [0.3, 0.0, 1.0]], [0.3, 0, 0]),
+    ],
+)
 @pytest.mark.parametrize("power", [0, 2])
 def test_a_randomised_rule_draws_alike_on_tensors(calibrator, power, monkeypatch):
     rng = np.random.default_rng(16)
@@ -259,7 +267,12 @@ def test_duplicates_are_warned_of():
 def test_calibrators_work_on_the_device(dtype):
     P = torch.from_numpy(simplex(np.random.default_rng(17), 300, 4)).to(dtype)
     held = P.numpy() if dtype in WIDE.values() else P.float().numpy()
-    for calibrator in (Temperature(0.6), Temperature(2.0, 1e-3), VectorScaling(np.arange(1, 5), np.zeros(4), 1e-6)):
+    for calibrator in (
+        Temperature(0.6),
+        Temperature(2.0, 1e-3),
+        VectorScaling(np.arange(1, 5), np.zeros(4), 1e-6),
+        MatrixScaling(np.diag(np.arange(1, 5)) - 0.1, np.arange(4), 1e-6),
+    ):
         got = calibrator.transform(P)
         assert isinstance(got, torch.Tensor)
         assert got.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confmax.calibration import VectorScaling
+from confmax.calibration import MatrixScaling, VectorScaling
 from confmax.checks import check_oracle
 from confmax.confusion import Gains
 from confmax.oracle import decide, make_oracle, make_table
@@ -168,10 +168,18 @@ def test_no_temporary_is_as_large_as_the_table(monkeypatch):
     assert 5000 <= seen.cells <= 3 * 5000 < P.numel() / 10
 
 
-def test_decisions_on_other_probabilities_of_the_same_rows():
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        VectorScaling([1.5, 0.8, 1.0], [0.1, 0.0, -0.3]),
+        MatrixScaling([[1.5, 0.1, 0.0], [0.0, 0.8, 0.2], [-0.1, 0.0, 1.0]], [0.1, 0.0, -0.3]),
+    ],
+    ids=["vector", "matrix"],
+)
+def test_decisions_on_other_probabilities_of_the_same_rows(scaling):
     rng = np.random.default_rng(8)
     raw = simplex(rng, 400, 3)
-    y, scaling = drawn_labels(rng, raw), VectorScaling([1.5, 0.8, 1.0], [0.1, 0.0, -0.3])
+    y = drawn_labels(rng, raw)
     gains, answers = random_gains(rng, 3, "offsets"), []
     for P in (raw, torch.from_numpy(raw)):
         table = make_table(P, y)

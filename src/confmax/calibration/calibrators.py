@@ -24,6 +24,8 @@ LARGEST = 1e6  # of any parameter
 class Scaling(ABC):
     """A map ``softmax(W log(p + floor) + b)`` of probabilities; its numbers say all of it.
 
+    Source: Guo et al. (2017), as for `Temperature`.
+
     Attributes
     ----------
     kind : str
@@ -34,6 +36,11 @@ class Scaling(ABC):
         Number of classes K; None for a map of any number.
     floor : float
         Number between 1e-12 and 1 that is added to every probability.
+
+    Examples
+    --------
+    >>> isinstance(Temperature(2.0), Scaling), Temperature(2.0).kind
+    (True, 'temperature')
     """
 
     kind: ClassVar[str]
@@ -48,7 +55,7 @@ class Scaling(ABC):
 
     @abstractmethod
     def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return W and b for K classes; W is the diagonal (K,) where it has no other entries, else (K, K)."""
+        """Return W and b (K,) for ``K`` classes; W is the diagonal (K,) where it has no other entries, else (K, K)."""
 
     @property
     @abstractmethod
@@ -234,7 +241,7 @@ class VectorScaling(_OfArrays):
         return bool((self.a >= 0).all())
 
     def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return ``a`` and ``b`` (K,)."""
+        """Return ``a`` and ``b`` (K,); ``K`` is not read."""
         return self.a, self.b
 
     def reordered(self, index: Sequence[int]) -> VectorScaling:
@@ -303,7 +310,7 @@ class MatrixScaling(_OfArrays):
         return all(bool((margins >= 0.0).all()) for margins in monotone_margins(self.W))
 
     def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return ``W`` (K, K) and ``b`` (K,)."""
+        """Return ``W`` (K, K) and ``b`` (K,); ``K`` is not read."""
         return self.W, self.b
 
     def reordered(self, index: Sequence[int]) -> MatrixScaling:

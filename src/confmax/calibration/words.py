@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from confmax.calibration import Scaling, Temperature
+from confmax.calibration import MatrixScaling, Scaling, Temperature
+from confmax.calibration.pairs import pulls
 from confmax.calibration.thresholds import class_cut, cuts
 from confmax.confusion import Array, Gains
 
@@ -138,6 +139,22 @@ def plain_words(rule: Any) -> str | None:
     # a temperature keeps the order of the classes, other calibrations may change it
     raw = "" if rule.calibrator is None or isinstance(rule.calibrator, Temperature) else " before calibration"
     return f"argmax: {printable(str(rule.class_names[one[0]]))} if it is the most probable class{raw}"
+
+
+def pulled(rule: Any) -> list[str]:
+    """Return which classes a calibration by a matrix moves by the probability of another, a sentence each."""
+    if not isinstance(rule.calibrator, MatrixScaling):
+        return []
+    names = [printable(str(name)) for name in rule.class_names[: rule.n_classes]]
+    said = []
+    for given, moved, power in pulls(rule.calibrator.W):
+        rest = [name for k, name in enumerate(names) if k not in (given, moved)]
+        against = rest[0] if len(rest) == 1 else "the other classes"
+        said.append(
+            f"the calibration takes p({names[given]}) as evidence {'for' if power > 0 else 'against'} {names[moved]}: "
+            f"ten times as much multiplies the odds of {names[moved]} against {against} by {10**power:.3g}"
+        )
+    return said
 
 
 def probability(p: float) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration import Temperature, VectorScaling, words
+from confmax.calibration import Scaling, words
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
@@ -31,6 +31,7 @@ SHOWN = 20  # classes in words and tables
 RIVALS = 4  # of a class, in words
 SHOWN_PARTS = 4  # of a rule that draws
 WIDEST = 12  # a table of gains
+KEYS = {"a": "powers", "W": "matrix", "b": "offsets"}  # of the numbers of calibrations
 
 
 def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
@@ -78,23 +79,21 @@ def _thresholds(rule: DecisionRule) -> Array | None:
     """Return the smallest probability (K, K) at which each class is decided if only one other class has the rest.
 
     Rows are classes, columns the other one; the diagonal means nothing. None for many classes, for rules with more
-    decisions than classes, and where decisions depend on distances between classes: there a class may be decided at any
-    probability.
+    decisions than classes, and where decisions depend on distances between classes or a class may become less likely
+    by its calibration: there it may be decided at any probability.
     """
     K = rule.n_classes
-    if rule.gains.power or rule.n_decisions != K or K > SHOWN:
+    if not getattr(rule.calibrator, "is_monotone", True) or rule.gains.power or rule.n_decisions != K or K > SHOWN:
         return None
     return np.column_stack([class_thresholds([rule], np.eye(K)[other])[0] for other in range(K)])
 
 
 def _calibration(rule: DecisionRule) -> Document | None:
     calibrator = rule.calibrator
-    if isinstance(calibrator, Temperature):
-        return {"kind": "temperature", "temperature": calibrator.temperature, "floor": calibrator.floor}
-    if isinstance(calibrator, VectorScaling):
-        powers, offsets = calibrator.a.tolist(), calibrator.b.tolist()
-        return {"kind": "vector", "powers": powers, "offsets": offsets, "floor": calibrator.floor}
-    return None
+    if not isinstance(calibrator, Scaling):
+        return None
+    numbers = {KEYS.get(name, name): np.asarray(getattr(calibrator, name)).tolist() for name in calibrator.numbers}
+    return {"kind": calibrator.kind, **numbers}
 
 
 def _one_class(rule: DecisionRule) -> Document | None:
@@ -141,6 +140,7 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
                 f"{names[high]} is favoured most: its {calibrated}probability counts {w[high] / w[low]:.3g} times that "
                 f"of {names[low]}"
             )
+    said += words.pulled(rule)
     if rule.is_randomized:
         said.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below")
     return said
@@ -226,7 +226,7 @@ def _show(page: Page, document: Document, decides: str) -> None:
     if document["words"]:
         page.say("", "In words", style="bold")
         page.say(*document["words"])
-    if document["one_class"] is None or "powers" in (document["calibration"] or {}):
+    if document["one_class"] is None or "offsets" in (document["calibration"] or {}):
         page.say()
         _show_numbers(page, document, classes, names)
     if document["example"] is not None:
@@ -238,6 +238,12 @@ def _calibrates(calibration: Document | None) -> str:
         return "no, it uses the probabilities as they are"
     if calibration["kind"] == "temperature":
         return f"first: each probability to the power 1/{calibration['temperature']:.4g}, then divided by their sum"
+    if calibration["kind"] == "matrix":
+        return (
+            "first: for each class the product of all probabilities, each to its power for this class, times the "
+            "class's factor, then divided by their sum; the power below is that of the class's own probability, and "
+            "--json shows all"
+        )
     return "first: each probability to the power of its class, times its factor, then divided by their sum"
 
 
@@ -269,10 +275,11 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
             page.table(["true class", *names], table)
             continue
         columns: dict[str, Sequence[float]] = {}
-        if "powers" in calibration:
+        if "offsets" in calibration:
             # beyond 700 a factor would overflow
             factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
-            columns |= {"power": calibration["powers"], "factor": factors}
+            powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
+            columns |= {"power": powers, "factor": factors}
         if document["one_class"] is None:
             columns |= {"weight": part["weights"], **({"offset": part["offsets"]} if has_offsets else {})}
         cells = [[f"{value:.4g}" for value in column] for column in columns.values()]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax._version import __version__
 from confmax.export.plan import Exportable, Plan, plan_of
@@ -173,22 +174,28 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
         powers, offsets, floor = plan.scaling
         # in float64, as the calibrators compute
         z = graph("Log", graph("Add", graph.cast(x, np.float64), graph.constant(floor)))
-        z = graph("Add", graph("Mul", z, graph.constant(powers)), graph.constant(offsets))
+        z = graph("Mul", z, graph.constant(powers)) if powers.ndim == 1 else _product(graph, z, powers.T)
+        z = graph("Add", z, graph.constant(offsets))
         x = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
     kind = plan.gains.dtype
     if kind != graph.dtype:
         # the weights span more than the probabilities' type holds
         x, graph.dtype = graph.cast(x, kind), kind
     if plan.offsets is None:
-        # one product and one sum at a time: runtimes add up a matrix product in an order of their own
-        scores = ""
-        for column, row in zip(graph.columns(x, K), plan.gains, strict=True):
-            term = graph("Mul", column, graph.number(row))
-            scores = graph("Add", scores, term) if scores else term
-        return valid, scores
+        return valid, _product(graph, x, plan.gains)
     if plan.power:
         x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power), axis=1)
     return valid, graph("Add", graph("Mul", x, graph.number(plan.gains)), graph.number(plan.offsets))
+
+
+def _product(graph: _Graph, x: str, matrix: NDArray[Any]) -> str:
+    """Return x (n, K) times a matrix (K, M) of its dtype, whose terms are added in their order."""
+    # one product and one sum at a time: runtimes add up a matrix product in an order of their own
+    total = ""
+    for column, row in zip(graph.columns(x, len(matrix)), matrix, strict=True):
+        term = graph("Mul", column, graph.constant(row))
+        total = graph("Add", total, term) if total else term
+    return total
 
 
 def _distances(graph: _Graph, p: Sequence[str], power: int) -> list[str]:

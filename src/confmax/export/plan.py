@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration import Temperature, VectorScaling
-from confmax.calibration.scaling import FLOOR
+from confmax.calibration import Scaling
 from confmax.confusion import Array
 from confmax.tables.kinds import Rule
 from confmax.tables.precision import gain_coefficients, is_wide
@@ -43,8 +42,8 @@ class Plan:
         Of reduced gains; None for full ones.
     power : int
         ``x_j`` is ``p_j`` for 0, else the expected distance of the classes to this power.
-    scaling : tuple of ndarray (K,), ndarray (K,), float, or None
-        Powers, offsets and floor of the calibration ``softmax(power_k log(p_k + floor) + offset_k)``.
+    scaling : tuple of ndarray (K,) or (K, K), ndarray (K,), float, or None
+        W, b and floor of the calibration ``softmax(W log(p + floor) + b)``; W is a diagonal (K,) or has all rows.
     names : tuple
         Names of the K classes, then of further decisions.
     metric : str
@@ -101,7 +100,7 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
             f"{what} writes deterministic rules, and this randomised rule draws between {len(gains)}; tune with "
             f"randomized=False"
         )
-    if calibrator is not None and not isinstance(calibrator, (Temperature, VectorScaling)):
+    if calibrator is not None and not isinstance(calibrator, Scaling):
         raise ValueError(
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
@@ -114,7 +113,10 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
     # numbers that span more than float32 are written, and multiplied, in float64
     kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)
     first, second = gain_coefficients(gains, kind)
-    scaling = None if calibrator is None else _scaling(calibrator, gains.n_classes)
+    scaling = None
+    # probabilities that nothing changes have no logarithm, as in `predict`
+    if calibrator is not None and not calibrator.is_identity:
+        scaling = (*calibrator.parameters(gains.n_classes), calibrator.floor)
     written = None
     # Python alone holds labels of several types side by side
     if labels:
@@ -151,12 +153,3 @@ def _of_one_type(labels: list[Any]) -> list[Any]:
     except UnicodeEncodeError as error:
         raise ValueError(f"labels=True writes valid Unicode, and a class is not ({error}); export the index") from None
     return texts
-
-
-def _scaling(calibrator: Temperature | VectorScaling, K: int) -> tuple[Array, Array, float] | None:
-    """Return powers, offsets and floor; None where the calibrator returns probabilities as they are."""
-    powers, offsets = calibrator.parameters(K)
-    # softmax(log(p) + a constant) is p, but for rounding, which `predict` does not add here either
-    if (powers == 1.0).all() and (offsets == offsets[0]).all() and calibrator.floor == FLOOR:
-        return None
-    return powers, offsets, calibrator.floor

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 import keyword
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.export.plan import Exportable, Plan, plan_of
@@ -79,10 +81,21 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
 
 
 def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str]:
+    if powers.ndim == 1:
+        z = [
+            f"    powers = {powers.tolist()}",
+            f"    offsets = {offsets.tolist()}",
+            f"    z = [a * math.log(value + {floor!r}) + b for a, value, b in zip(powers, p, offsets)]",
+        ]
+    else:
+        z = [
+            f"    logs = [math.log(value + {floor!r}) for value in p]",
+            *_python_product("logs", "powers", powers.T, "z"),
+            f"    offsets = {offsets.tolist()}",
+            "    z = [score + b for score, b in zip(z, offsets)]",
+        ]
     return [
-        f"    powers = {powers.tolist()}",
-        f"    offsets = {offsets.tolist()}",
-        f"    z = [a * math.log(value + {floor!r}) + b for a, value, b in zip(powers, p, offsets)]",
+        *z,
         "    top = max(z)",
         "    p = [math.exp(value - top) for value in z]",
         *_TOTAL,
@@ -90,17 +103,21 @@ def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str
     ]
 
 
+def _python_product(row: str, name: str, matrix: NDArray[Any], out: str) -> list[str]:
+    """Return the lines that multiply a row by a matrix; the terms of a sum are added in their order."""
+    return [
+        f"    {name} = [",
+        *(f"        {line}," for line in matrix.tolist()),
+        "    ]",
+        f"    {out} = [0.0] * {matrix.shape[1]}",
+        f"    for value, row in zip({row}, {name}):",
+        f"        {out} = [score + value * {name[:-1]} for score, {name[:-1]} in zip({out}, row)]",
+    ]
+
+
 def _python_scores(plan: Plan) -> list[str]:
     if plan.offsets is None:
-        rows = [f"        {row}," for row in plan.gains.tolist()]
-        return [
-            "    gains = [",
-            *rows,
-            "    ]",
-            f"    scores = [0.0] * {plan.n_decisions}",
-            "    for value, row in zip(p, gains):",
-            "        scores = [score + value * gain for score, gain in zip(scores, row)]",
-        ]
+        return _python_product("p", "gains", plan.gains, "scores")
     a, b = plan.gains.tolist(), plan.offsets.tolist()
     return [*_python_distances(plan.power), f"    scores = [value * a + b for value, a, b in zip(p, {a}, {b})]"]
 

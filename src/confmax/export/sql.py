@@ -22,6 +22,8 @@ from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 MOST = 1 << 16  # characters that an expression without selects may have
 GROUP = 50  # arguments of GREATEST; SQLite takes 100
+WIDEST = 50  # classes of a calibration by a matrix, whose text is quadratic in them
+COMPARED = 8  # values at once where nothing gives the largest: SQLite before 3.46 reads 14 nested selects
 DEEP = 64  # terms of a sum, each of which is one level of an expression; DuckDB 1.0 binds 128 levels
 RANGE = 300.0  # nats by which the largest exponent of a softmax may vary between rows without a maximum per row
 
@@ -51,8 +53,9 @@ def to_sql(
 
     The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
     that `predict` refuses: rows with a NULL, a negative number, or a sum that is not one within 1e-3. An expression
-    that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7,
-    weights alone from about 150) becomes a scalar sub-query without tables, whose length is linear in K.
+    that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7, one by a
+    matrix from 5, weights alone from about 150) becomes a scalar sub-query without tables. Its length is linear in K,
+    quadratic for a matrix.
 
     Parameters
     ----------
@@ -78,8 +81,9 @@ def to_sql(
     Raises
     ------
     ValueError
-        If the rule is randomised, its calibration is an object that confmax does not provide, the columns are not K
-        different names, the dialect is unknown, or a name cannot be written as a label.
+        If the rule is randomised, its calibration is an object that confmax does not provide or a matrix of more than
+        50 classes, the columns are not K different names, the dialect is unknown, or a name cannot be written as a
+        label.
     ImportError
         If the dialect needs sqlglot and sqlglot is not installed.
 
@@ -98,6 +102,11 @@ def to_sql(
 
 
 def _expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:
+    if plan.scaling is not None and plan.scaling[0].ndim > 1 and plan.n_classes > WIDEST:
+        raise ValueError(
+            f"to_sql writes a calibration by a matrix for at most {WIDEST} classes, because its text grows with their "
+            f"square, and this rule has {plan.n_classes}; tune with calibration='vector', or use to_onnx or to_python"
+        )
     names = _checked_columns(plan, columns)
     words = _NATIVE.get(dialect)
     # what the expression is for each decision: its label, or its index
@@ -191,17 +200,14 @@ class _Writer:
         near = f"ABS({total} - 1e0)"
         least = [self.extreme(p, self.words.least)] if self.words.least else p
         valid = " AND ".join([*(f"{x} >= 0e0" for x in least), f"{near} <= {_number(ROW_SUM_TOLERANCE)}"])
+        # division by one changes nothing, so that rows that sum to one within rounding stay as they are
+        rounding = _number(8 * float(np.finfo(np.float64).eps))
+        by = f"CASE WHEN {near} <= {rounding} THEN 1e0 ELSE {total} END"
         if self.prefix is not None:
-            self.valid = self.named("valid", [f"CASE WHEN {valid} THEN 1 END"], carry=[*p, total])
-            valid = f"{self.valid[0]} = 1"
+            # nested selects compute all rows: no logarithm of what is not positive, which is an error to some
+            (by,) = self.valid = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
+            valid = f"{by} > 0e0"
         if plan.reads_sums:
-            # division by one changes nothing, so that rows that sum to one within rounding stay as they are
-            rounding = _number(8 * float(np.finfo(np.float64).eps))
-            by = f"CASE WHEN {near} <= {rounding} THEN 1e0 ELSE {total} END"
-            if self.valid:
-                # nested selects compute all rows: no logarithm of what is not positive, which is an error to some
-                by = f"CASE WHEN {valid} THEN {by} END"
-            (by,) = self.named("by", [by], carry=p)
             p = self.named("q", (f"{x} / {by}" for x in p))
         scores = self.named("score", self.scores(plan, p))
         largest = self.largest(scores, 0, len(scores)) if self.words.greatest else self.won(scores)
@@ -246,23 +252,26 @@ class _Writer:
         return (_affine(x, a, b, total) for x, a, b in zip(p, plan.gains, plan.offsets, strict=True))
 
     def exponentials(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
-        """Return ``exp(z_k - c)``, ``z_k = powers_k log(p_k + floor) + offsets_k``, which are as the softmax but for
-        their sum; c is a number where that can neither overflow nor underflow, else the largest z of the row."""
+        """Return ``exp(z - c)``, ``z = powers log(p + floor) + offsets``, which are as the softmax but for their sum; c
+        is a number where that can neither overflow nor underflow, else the largest z of the row."""
         logs = [f"LN({x} + {_number(floor)})" for x in p]
-        z = self.named("z", (_affine(x, a, b, "") for x, a, b in zip(logs, powers, offsets, strict=True)))
-        ends = np.log(np.array([floor, 1.0 / len(p) + floor, 1.0 + floor]))[:, None] * powers + offsets
-        top = float(ends.max())
-        # some p is at least 1 / K, so some exponent is at least the least of what it can then be
-        if top - float(ends[1:].min()) <= RANGE:
+        if powers.ndim == 1:
+            z = self.named("z", (_affine(x, a, b, "") for x, a, b in zip(logs, powers, offsets, strict=True)))
+        else:
+            logs = self.named("log", logs)
+            rows = (_combined(logs, row) for row in powers)
+            z = self.named("z", (_affine(row, 1.0, b, "") for row, b in zip(rows, offsets, strict=True)))
+        top, least_top, least = _exponents(powers, offsets, floor)
+        if top - least_top <= RANGE and (self.words.greatest or top - least <= 2 * RANGE):
             shift = f"- {_number(top)}" if top >= 0 else f"+ {_number(-top)}"
             return self.named("e", (f"EXP({x} {shift})" for x in z))
         if self.words.greatest:
             (largest,) = self.named("top", [self.extreme(z, self.words.greatest)], carry=z)
             return self.named("e", (f"EXP({x} - ({largest}))" for x in z))
         largest, _ = self.rounds("top", z, ["0"] * len(z), carry=z)
-        below = self.named("below", (f"{x} - {largest}" for x in z))
         # to PostgreSQL an underflow is an error
-        return self.named("e", (f"CASE WHEN {x} > {_number(-2 * RANGE)} THEN EXP({x}) ELSE 0e0 END" for x in below))
+        near = (f"WHEN {x} - {largest} > {_number(-2 * RANGE)} THEN EXP({x} - {largest})" for x in z)
+        return self.named("e", (f"CASE {when} ELSE 0e0 END" for when in near))
 
     def extreme(self, values: Sequence[str], function: str) -> str:
         """Return the largest or smallest of some values."""
@@ -287,40 +296,53 @@ class _Writer:
         """Return the label of the largest score, the last of equal ones, without a function for the largest."""
         if self.prefix is not None:
             return self.rounds("won", scores, self.labels)[1]
-        # the first, from the last on, that is not below any before it: those behind it are below one of these
-        whens = [
-            f"WHEN {' AND '.join(f'{scores[k]} >= {scores[j]}' for j in range(k))} THEN {self.labels[k]}"
-            for k in range(len(scores) - 1, 0, -1)
-        ]
-        return f"CASE {' '.join(whens)} ELSE {self.labels[0]} END"
+        return _largest(scores, self.labels)
 
     def rounds(
         self, name: str, values: Sequence[str], labels: Sequence[str], carry: Sequence[str] = ()
     ) -> tuple[str, str]:
-        """Return the largest value and its label, found by comparing neighbours in rounds that halve their number.
+        """Return the largest value and its label, found by comparing a few at a time, in rounds.
 
         Raises
         ------
         _TooLong
-            Where nothing has a name, so that each round would write out the one before twice.
+            Where nothing has a name, so that each round would write out the one before many times.
         """
         if self.prefix is None:
             raise _TooLong
         values, labels, count = list(values), list(labels), 0
         while len(values) > 1:
-            pairs = [slice(k, k + 2) for k in range(0, len(values), 2)]
-            best = [_larger(values[two], values[two]) for two in pairs]
-            which = [_larger(values[two], labels[two]) for two in pairs]
+            groups = [slice(k, k + COMPARED) for k in range(0, len(values), COMPARED)]
+            best = [_largest(values[group], values[group]) for group in groups]
+            which = [_largest(values[group], labels[group]) for group in groups]
             names = self.named(f"{name}{count}_", [*best, *which], carry=carry)
             values, labels, count = names[: len(best)], names[len(best) :], count + 1
         return values[0], labels[0]
 
 
-def _larger(values: Sequence[str], results: Sequence[str]) -> str:
-    """Return the result of the larger of two values, of the later one where they are equal; of one value its own."""
-    if len(values) == 1:
-        return results[0]
-    return f"CASE WHEN {values[1]} >= {values[0]} THEN {results[1]} ELSE {results[0]} END"
+def _exponents(powers: Array, offsets: Array, floor: float) -> tuple[float, float, float]:
+    """Return bounds on the exponents of a softmax in any row: from above, and below on the largest and on the least."""
+    own = powers if powers.ndim == 1 else np.diagonal(powers)
+    logs = np.log(np.array([floor, 1.0 / len(own) + floor, 1.0 + floor]))
+    ends = logs[:, None] * own
+    most, least = ends.max(axis=0) + offsets, ends.min(axis=0) + offsets
+    # some p is at least 1 / K, so some exponent is at least the least of what it can then be
+    least_top = ends[1:].min(axis=0) + offsets
+    if powers.ndim > 1:
+        others = logs[[0, 2], None, None] * (powers - np.diag(own))
+        most += others.max(axis=0).sum(axis=1)
+        least, least_top = (low + others.min(axis=0).sum(axis=1) for low in (least, least_top))
+    return float(most.max()), float(least_top.min()), float(least.min())
+
+
+def _largest(values: Sequence[str], results: Sequence[str]) -> str:
+    """Return the result of the largest value, of the last of equal ones."""
+    # the first, from the last on, that is not below any before it: those behind it are below one of these
+    whens = [
+        f"WHEN {' AND '.join(f'{values[k]} >= {values[j]}' for j in range(k))} THEN {results[k]}"
+        for k in range(len(values) - 1, 0, -1)
+    ]
+    return f"CASE {' '.join(whens)} ELSE {results[0]} END" if whens else results[0]
 
 
 def _number(value: Any) -> str:

@@ -8,6 +8,8 @@ from decimal import Decimal
 
 import numpy as np
 
+from confmax.calibration import MatrixScaling
+from confmax.calibration.pairs import moves
 from confmax.calibration.words import how, printable, weights_alone
 from confmax.evaluate.figures import ClassRow, Figures, labels, metric_name
 from confmax.evaluate.scores import AS_GOOD, ROUNDING, Difference, Estimate, as_good, holds_zero, lacking, verdict_of
@@ -247,6 +249,8 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
             f"probabilities of your model."
         )
+    if isinstance(rule.calibrator, MatrixScaling):
+        sentences += moved_pairs(figures)
     sentences.append(f"It {how(rule)}.")
     sentences.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
     K, after = len(figures.classes), figures.change.after
@@ -255,6 +259,18 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"It decides {name}, which is not a class, for {percent(float(column.sum() / after.sum()))} of rows."
         )
     return sentences
+
+
+def moved_pairs(figures: Figures) -> list[str]:
+    """Return which class gains or loses where another one is the most probable, for the pairs that move most."""
+    evidence, name = figures.evidence, figures.names
+    found = moves(evidence.table.proba, evidence.proba, evidence.labels, evidence.weight)
+    pairs = [
+        f"where {name[given]} is the most probable class, the mean probability of {name[moved]} goes from "
+        f"{percent(before)} to {percent(after)} ({name[moved]} is the true class of {percent(labelled)} of these rows)"
+        for given, moved, before, after, labelled in found
+    ]
+    return [f"The pairs of classes that this calibration moves most: {'; '.join(pairs)}."] if pairs else []
 
 
 def class_sentences(figures: Figures) -> list[str]:
