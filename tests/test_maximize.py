@@ -272,7 +272,7 @@ class BruteForceAfter:
         ({"confusion": "labels"}, "needs y"),
         (
             {"calibration": "isotonic"},
-            "calibration must be 'auto', None, 'temperature', 'vector' or an object .*; got 'isotonic'",
+            "calibration must be 'auto', None, 'temperature', 'vector', 'matrix' or an object .*; got 'isotonic'",
         ),
         ({"solver": "adam"}, "one of frank_wolfe"),
         ({"solver": "polished"}, "solver 'polished' was removed; use 'auto', .*'coordinate_search'"),

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confmax.calibration.matrix import monotone_margins
 from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array
 from confmax.tables.kinds import scaled
@@ -325,35 +326,6 @@ class MatrixScaling(_OfArrays):
             f"matrix scaling, powers {a.min():.3g} to {a.max():.3g}, of other classes {off.min():.3g} to "
             f"{off.max():.3g}{_shown_floor(self.floor)}"
         )
-
-
-def monotone_margins(W: Array) -> tuple[Array, Array]:
-    """Return what must not be negative if no class is to become less likely as its own probability grows.
-
-    Where p_k grows and the others shrink in proportion to each other, the score of class k rises as much as that of
-    class j whatever p is if ``W[k, k] >= W[j, k]`` and if the rest of row j sums to no less than the rest of row k.
-
-    Parameters
-    ----------
-    W : ndarray (K, K)
-        Powers.
-
-    Returns
-    -------
-    ndarray (K, K), ndarray (K, K)
-        Both differences for classes j (rows) and k (columns), zero for j = k.
-
-    Examples
-    --------
-    >>> own, others = monotone_margins(np.array([[1.0, 0.0, 0.3], [0.0, 0.1, 0.0], [0.0, 0.0, 1.0]]))
-    >>> bool((own >= 0).all()), bool((others >= 0).all())
-    (True, False)
-    """
-    own = np.diagonal(W) - W
-    sums = W.sum(axis=1)
-    others = own + (sums[:, None] - sums)
-    np.fill_diagonal(others, 0.0)
-    return own, others
 
 
 SCALINGS: dict[str, type[Scaling]] = {each.kind: each for each in (Temperature, VectorScaling, MatrixScaling)}

@@ -1,22 +1,22 @@
 """Calibration: corrections of the probabilities, fitted on labels.
 
-A rule is optimal for the probabilities that it is given, so calibrating them often gains more than any solver. Two
-families are enough: a temperature, ``softmax(log p / T)``, and vector scaling, ``softmax(a_k log p_k + b_k)`` (Guo et
-al., *On Calibration of Modern Neural Networks*, 2017). Both use ``p + floor``, which limits the effect of a confident
-mistake. `choose` takes the simplest family whose log loss on held-out rows is within one standard error of the
-smallest, and the rule stores the result.
+A rule is optimal for the probabilities that it is given, so calibrating them often gains more than any solver. There
+are three families: a temperature, ``softmax(log p / T)``, vector scaling, ``softmax(a_k log p_k + b_k)``, and matrix
+scaling, ``softmax(W log p + b)`` (Guo et al., *On Calibration of Modern Neural Networks*, 2017). All use ``p + floor``,
+which limits the effect of a confident mistake. `choose` takes the simplest family whose log loss on held-out rows is
+within one standard error of the smallest, and the rule stores the result.
 
-The losses are those of left-out rows: one Newton step from the fit on all rows gives the fit without a row and its
-copies (`left_out_losses`), so no folds are drawn. One row in another fold, or the last digit of a probability,
-therefore cannot change the kind of calibration (`benchmarks.stability`). Five folds gave the same kind on 35 of 40 half
-tables and no better values.
+The losses are those of left-out rows. For the temperature and the vector, one Newton step from the fit on all rows
+gives the fit without a row and its copies (`left_out_losses`), so no folds are drawn. In a matrix of small tables a row
+changes so much that one step is too optimistic. So the matrix is compared with the best of the simpler kinds by five
+folds, the same for both. These depend on no seed, and hardly on the last digits of a probability (`Rows.steady_folds`).
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,20 +24,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import scaling
-from confmax.calibration.calibrators import Scaling, Temperature, VectorScaling
-from confmax.calibration.newton import FULL, NO_SECOND
+from confmax.calibration.calibrators import Scaling
+from confmax.calibration.families import (
+    KINDS,
+    TRIED_CLASSES,
+    Fit,
+    Rows,
+    first_fit,
+    labelled,
+    losses_under,
+    most_rows,
+    of_folds,
+)
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
-from confmax.tables.arrays import picked
-from confmax.tables.draws import cross_fit, dealt, masks, row_draws
-from confmax.tables.fingerprints import mixed
+from confmax.tables.draws import cross_fit, masks
 
 CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
-KINDS = ("temperature", "vector")
-FOLD_TOL = 1e-3  # nats of the total loss
-FOLDS = 5
-FLOOR_CELLS = 1 << 19  # the floor is chosen on a sample of at most this many entries of the table,
-ROWS_PER_CLASS = 10  # but on at least this many rows per class
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Calibration:
 
     Attributes
     ----------
-    kind : {"none", "temperature", "vector", "given"}
+    kind : {"none", "temperature", "vector", "matrix", "given"}
         "given" is a calibrator that you passed.
     calibrator : object or None
         The calibrator to apply; None if the probabilities stay unchanged.
@@ -55,6 +58,8 @@ class Calibration:
     cv_log_loss : dict
         Log loss of each kind on rows that were left out of its fit; "none" stands for the raw probabilities. Empty if
         nothing was cross-validated: there were too few distinct rows, or you passed a fitted calibrator.
+    strength : float or None
+        Precision of the prior on powers of other classes, in 1 / nat^2, where the kind is "matrix".
     """
 
     kind: str
@@ -62,6 +67,7 @@ class Calibration:
     log_loss_before: float | None = None
     log_loss_after: float | None = None
     cv_log_loss: dict[str, float] = field(default_factory=dict)
+    strength: float | None = None
 
     @property
     def cv_log_loss_before(self) -> float | None:
@@ -89,26 +95,30 @@ class Calibration:
 # --- fitting and choosing ---------------------------------------------------------------------------------------------
 
 
-def fit(table: Table, kind: str) -> Temperature | VectorScaling:
+def fit(table: Table, kind: str) -> Scaling:
     """Return the calibrator of a kind that minimises the penalised log loss on a labelled table.
 
-    The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` and ``b_k``.
-    It counts as much as four rows at even odds. It keeps the fit finite for small samples, separable classes and
-    classes without rows, and its effect fades with the number of rows. The floor is one of seven values from 1e-12 to
-    0.01: the lowest, or the one with which a temperature fits best if that saves two nats. Weights are relative: they
-    count as ``(sum w)^2 / sum w^2`` rows, whatever their unit.
+    The penalty is a Gaussian prior of unit variance around the identity, on ``1 / T``, or on every ``a_k`` (the
+    diagonal of W) and ``b_k``. It counts as much as four rows at even odds. It keeps the fit finite for small samples,
+    separable classes and classes without rows, and its effect fades with the number of rows. The prior of the other
+    entries of W has the precision 3, 30 or 300, whichever has the least log loss on five folds of a sample of at most
+    2^19 entries. No class becomes less likely as its own probability grows: powers are not negative, the diagonal of W
+    holds the largest entry of every column, and without the column of a class the row of this class has the least sum.
+
+    The floor is one of seven values from 1e-12 to 0.01: the lowest, or the one with which a temperature fits best if
+    that saves two nats. Weights are relative: they count as ``(sum w)^2 / sum w^2`` rows, whatever their unit.
 
     Parameters
     ----------
     table : Table
         From `make_table`, with labels.
-    kind : {"temperature", "vector"}
-        The family.
+    kind : {"temperature", "vector", "matrix"}
+        The family; a matrix for at most 100 classes.
 
     Raises
     ------
     ValueError
-        If the kind is unknown, or there are no labels.
+        If the kind is unknown, there are no labels, or too many classes for a matrix.
 
     Examples
     --------
@@ -120,8 +130,7 @@ def fit(table: Table, kind: str) -> Temperature | VectorScaling:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     _need_labels(table.in_memory(), kind)
-    rows, theta = _first_fit(labelled(table, 0), kind)
-    return _calibrator(kind, theta, rows.floor)
+    return first_fit(labelled(table, 0), kind).calibrator
 
 
 def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | None:
@@ -132,8 +141,9 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     simplest kind whose mean loss exceeds the smallest by at most one standard error of the paired difference. No folds
     are drawn for this comparison, so it does not depend on a seed or on the last digit of a probability. With more than
     128 classes the fits leave out one of five folds instead; the folds are drawn from a hash of the rows' probabilities
-    and the seed. With more than 4M entries the comparison uses a sample of rows, chosen by their hash. The chosen
-    calibrator is always fitted on all rows.
+    and the seed. With 3 to 20 classes, this kind is then compared with matrix scaling on five folds that depend on no
+    seed, and kept unless its loss is larger by more than one standard error. With more than 4M entries the comparison
+    uses a sample of rows, chosen by their hash. The chosen calibrator is always fitted on all rows.
 
     A sparse table is never calibrated. Its zeros are probabilities that were left out. A floor would turn them into a
     dense table of equal values, and the log loss of a row whose true class was left out has no meaning. Calibrate
@@ -143,10 +153,10 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     ----------
     table : Table
         From `make_table`.
-    kind : "auto", "temperature", "vector", object or None
+    kind : "auto", "temperature", "vector", "matrix", object or None
         An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. It gets column numbers as ``y``,
-        and ``sample_weight`` if its ``fit`` has that parameter. A `Temperature` or `VectorScaling` is used without
-        fitting.
+        and ``sample_weight`` if its ``fit`` has that parameter. A `Scaling` of confmax, such as a `Temperature`,
+        is used without fitting.
     seed : int
         Seed of the folds.
 
@@ -176,32 +186,23 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     _need_labels(table, kind)
     rows = labelled(table, seed)
     sample = rows.take(most_rows(rows.proba, CHOICE_CELLS))
-    everything = np.ones(len(sample.labels), dtype=np.bool_)
-    losses: dict[str, Array | None] = {"none": _losses(sample, None, everything)}
-    starts: dict[str, tuple[Rows, Array]] = {}
-    group = sample.copies()
-    for name in KINDS if word == "auto" else (word,):
-        if name == "given":
-            losses[name] = _of_folds(sample, _on_others(sample, name, None, kind))
-        else:
-            starts[name] = _first_fit(sample, name)
-            losses[name] = _left_out(*starts[name], name, group)
-    known = {name: loss for name, loss in losses.items() if loss is not None}
-    found = _simplest(known, sample, group) if word == "auto" else word
-    # a single kind was compared with nothing, so its loss is not reported
-    means = {name: float(np.average(loss, weights=sample.weight)) for name, loss in known.items() if len(known) > 1}
+    if word == "given":
+        return _given(table, kind, rows, sample, before)
+    if word == "auto":
+        found, fits, means = _compared(sample)
+    else:
+        found, fits = word, {word: first_fit(sample, word)}
+        losses = fits[word].left_out(sample.copies())
+        means = {} if losses is None else _means({"none": _raw(sample), word: losses}, sample)
     if found == "none":
         return Calibration("none", None, before, before, means)
-    if found == "given":
-        calibrator: Any = _fit_object(kind, rows, slice(None))
-    else:
+    best = fits[found]
+    if sample is not rows:
         # only a sample leaves something to be done
-        part, theta = starts[found]
-        if sample is not rows:
-            part = rows.at(part.floor)
-            theta = _fitted(part, found, theta)
-        calibrator = _calibrator(found, theta, part.floor)
-    return Calibration(found, calibrator, before, log_loss(table.calibrated(calibrator)), means)
+        best = best.again(rows.at(best.rows.floor), curvature=best.curvature if found == "matrix" else None)
+    after = log_loss(table.calibrated(best.calibrator))
+    strength = best.strength if found == "matrix" else None
+    return Calibration(found, best.calibrator, before, after, means, strength)
 
 
 def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
@@ -222,14 +223,16 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     """
     rows = labelled(table, seed)
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
-    rows = rows.at(getattr(found.calibrator, "floor", rows.floor)) if found.kind in KINDS else rows
     fold, out = rows.folds(), rows.proba.copy()
-    start = None
-    if isinstance(found.calibrator, Scaling):
-        start = np.array(found.calibrator.parameters(out.shape[1]))
-    refit = _on_others(rows, found.kind, start, given)
+    if found.kind in KINDS and isinstance(found.calibrator, Scaling):
+        refit = Fit.of(found.calibrator, rows, found.strength or math.inf).on_others()
+    else:
+
+        def refit(part: NDArray[np.bool_]) -> Any:
+            return _fit_object(given, rows, ~part)
+
     # no fold changes a calibrator that was passed fitted
-    is_fixed = found.kind == "none" or (found.kind == "given" and start is not None)
+    is_fixed = found.kind == "none" or (found.kind == "given" and isinstance(found.calibrator, Scaling))
 
     # a fold that holds all rows leaves none to fit on
     def fitted(part: NDArray[np.bool_]) -> Any:
@@ -272,78 +275,9 @@ def check_calibration(kind: Any) -> None:
     methods = not isinstance(kind, (str, type)) and all(callable(getattr(kind, m, None)) for m in ("fit", "transform"))
     if not (word or methods):
         raise ValueError(
-            f"calibration must be 'auto', None, 'temperature', 'vector' or an object with fit and transform; "
+            f"calibration must be 'auto', None, 'temperature', 'vector', 'matrix' or an object with fit and transform; "
             f"got {kind!r}"
         )
-
-
-# --- the rows that are fitted on --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Rows(scaling.Sample):
-    """Labelled rows that have weight, their weights in units of rows, and their folds.
-
-    Weights are relative. They are scaled to sum to ``(sum w)^2 / sum w^2``, the number of equally weighted rows that
-    say as much (Kish): the prior of the fit and the errors of the choice see that number of rows.
-    """
-
-    proba: NDArray[Any]
-    hashes: NDArray[np.uint64]
-    seed: int
-    floor: float
-
-    def folds(self) -> NDArray[np.int64]:
-        """Return the fold of every row."""
-        return dealt(self.labels, row_draws(self.hashes, self.seed), self.proba.shape[1], FOLDS)
-
-    def copies(self) -> NDArray[np.intp]:
-        """Return which rows (n,) are left out together, numbered from 0: those of a class that are equal.
-
-        Copies of a row say the same, so that one is no test of a fit that has seen the other.
-        """
-        keys = self.hashes ^ mixed(self.labels.astype(np.uint64) + np.uint64(1))
-        return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1))
-
-    def take(self, n_rows: int) -> Rows:
-        """Return about ``n_rows`` rows: those with the smallest hashes."""
-        if n_rows >= len(self.labels):
-            return self
-        kept = _smallest(self.hashes, n_rows)
-        return replace(self, proba=self.proba[kept], labels=self.labels[kept], weight=self.weight[kept],
-                       hashes=self.hashes[kept], z=self.z[kept])  # fmt: skip
-
-    def at(self, floor: float) -> Rows:
-        """Return the same rows with the logarithms over another floor."""
-        return self if floor == self.floor else replace(self, z=scaling.log_table(self.proba, floor), floor=floor)
-
-
-def labelled(table: Table, seed: int) -> Rows:
-    """Return the rows of a labelled table, with folds by a seed."""
-    table = table.dense("the fit of a calibration")
-    # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
-    labels, hashes = table.labels, table.unordered_hashes()
-    assert labels is not None
-    P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight
-    if not weight.all():
-        kept = weight > 0
-        P, labels, weight, hashes = P[kept], labels[kept], weight[kept], hashes[kept]
-    weight = weight / weight.max()  # no square overflows
-    weight = weight * (weight.sum() / (weight * weight).sum())
-    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
-    few = _smallest(hashes, most_rows(P, FLOOR_CELLS))
-    floor = scaling.best_floor(P[few], labels[few], weight[few])
-    return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, seed, floor)
-
-
-def most_rows(P: NDArray[Any], cells: int) -> int:
-    """Return on how many rows a choice is made."""
-    return min(len(P), max(cells // P.shape[1], ROWS_PER_CLASS * P.shape[1]))
-
-
-def _smallest(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.bool_]:
-    """Return which rows (n,) have the smallest hashes: about ``n_rows``, equal rows all or none."""
-    return np.asarray(hashes <= np.partition(hashes, n_rows - 1)[n_rows - 1])
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -355,60 +289,45 @@ def _need_labels(table: MemoryTable, kind: Any) -> None:
         raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")
 
 
-def _losses(rows: Rows, calibrator: Any, part: NDArray[np.bool_]) -> Array:
-    """Return the log loss of the rows of a ``part`` under a calibrator, or of their raw probabilities."""
-    if isinstance(calibrator, Scaling):
-        return scaling.row_losses(rows, np.array(calibrator.parameters(rows.z.shape[1])), part)
-    if calibrator is None:
-        return scaling.losses_of(picked(rows.proba, rows.labels)[part])
-    return scaling.losses_of(picked(apply_calibrator(calibrator, rows.proba[part]), rows.labels[part]))
+def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
+    """Return the kind that "auto" takes, the fits of all kinds and the means of their losses."""
+    losses: dict[str, Array | None] = {"none": _raw(sample)}
+    group, fits = sample.copies(), {}
+    for kind in ("temperature", "vector"):
+        fits[kind] = first_fit(sample, kind)
+        losses[kind] = fits[kind].left_out(group)
+    known = {kind: loss for kind, loss in losses.items() if loss is not None}
+    found = _simplest(known, sample, group)
+    if sample.proba.shape[1] in TRIED_CLASSES:
+        fits["matrix"] = first_fit(sample, "matrix", fits["vector"])
+        by_matrix = fits["matrix"].left_out(group)
+        # a row changes much in a fit of so many numbers: both kinds are compared by the same folds
+        simpler = known["none"] if found == "none" else fits[found].of_steady_folds()
+        if by_matrix is not None and simpler is not None:
+            known["matrix"] = by_matrix
+            found = _simplest({found: simpler, "matrix": by_matrix}, sample, group)
+    return found, fits, _means(known, sample)
 
 
-def _fitted(
-    rows: Rows, kind: str, start: Array | None = None, *, curvature: Array | None = None, tol: float = 1e-8
-) -> Array:
-    """Return the parameters (2, K) of a kind."""
-    if kind == "vector" and start is not None:
-        return scaling.fit_vector(rows, start, curvature=curvature, tol=tol)
-    # the best temperature is near the best powers, and has one parameter to find
-    power = scaling.fit_power(rows, 1.0 if start is None else float(start[0, 0]), tol=tol)
-    common = scaling.one_power(power, rows.z.shape[1])
-    return common if kind == "temperature" else scaling.fit_vector(rows, common)
+def _raw(sample: Rows) -> Array:
+    """Return the losses (n,) of the raw probabilities."""
+    return losses_under(sample, None, np.ones(len(sample.labels), dtype=np.bool_))
 
 
-def _first_fit(rows: Rows, kind: str) -> tuple[Rows, Array]:
-    """Return the parameters (2, K) of a kind and the rows over the floor that suits it."""
-    theta = _fitted(rows, kind)
-    if kind == "temperature" or rows.floor == scaling.FLOOR:
-        return rows, theta
-    # the floor was chosen for a temperature; powers and offsets of each class may do without it
-    low = rows.at(scaling.FLOOR)
-    other = _fitted(low, kind)
-    lowest = scaling.derivatives(low, other, NO_SECOND)[0]
-    saved = lowest - scaling.derivatives(rows, theta, NO_SECOND)[0]
-    return (rows, theta) if saved > scaling.FLOOR_WORTH else (low, other)
+def _means(losses: dict[str, Array], rows: Rows) -> dict[str, float]:
+    """Return the mean losses; nothing of a single kind, which was compared with nothing."""
+    return {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items() if len(losses) > 1}
 
 
-def _calibrator(kind: str, theta: Array, floor: float) -> Temperature | VectorScaling:
-    if kind == "temperature":
-        return Temperature(1.0 / float(theta[0, 0]), floor)
-    return VectorScaling(theta[0], theta[1], floor)
-
-
-def _on_others(rows: Rows, kind: str, start: Array | None, given: Any = None) -> Callable[[NDArray[np.bool_]], Any]:
-    """Return what fits a calibrator on the rows outside of a part, from ``start`` (2, K), the fit on all rows."""
-    if start is None:
-        return lambda part: _fit_object(given, rows, ~part)
-    # the Hessian of all rows is nearly that of four folds in five: every fold begins with it
-    curvature = None
-    if kind == "vector" and rows.z.shape[1] <= scaling.NEWTON_CLASSES:
-        curvature = scaling.derivatives(rows, start, FULL)[2]
-
-    def fitted(part: NDArray[np.bool_]) -> Temperature | VectorScaling:
-        others = replace(rows, weight=rows.weight * ~part)
-        return _calibrator(kind, _fitted(others, kind, start, curvature=curvature, tol=FOLD_TOL), rows.floor)
-
-    return fitted
+def _given(table: MemoryTable, given: Any, rows: Rows, sample: Rows, before: float | None) -> Calibration:
+    """Return the calibration by a copy of the caller's object."""
+    losses = {
+        "none": _raw(sample),
+        "given": of_folds(sample, lambda part: _fit_object(given, sample, ~part), sample.folds()),
+    }
+    calibrator = _fit_object(given, rows, slice(None))
+    known = {name: loss for name, loss in losses.items() if loss is not None}
+    return Calibration("given", calibrator, before, log_loss(table.calibrated(calibrator)), _means(known, sample))
 
 
 def _fit_object(given: Any, rows: Rows, use: NDArray[np.bool_] | slice) -> Any:
@@ -417,27 +336,6 @@ def _fit_object(given: Any, rows: Rows, use: NDArray[np.bool_] | slice) -> Any:
     takes = "sample_weight" in inspect.signature(own.fit).parameters
     own.fit(rows.proba[use], rows.labels[use], **({"sample_weight": rows.weight[use]} if takes else {}))
     return own
-
-
-def _of_folds(rows: Rows, fit: Callable[[NDArray[np.bool_]], Any]) -> Array | None:
-    """Return every row's loss (n,) under what was fitted on the other folds; None where one fold holds all rows."""
-    fold = rows.folds()
-    if (fold == fold[0]).all():
-        return None
-    out = np.empty(len(fold))
-    for part, calibrator in cross_fit(fit, masks(fold)):
-        out[part] = _losses(rows, calibrator, part)
-    return out
-
-
-def _left_out(rows: Rows, theta: Array, kind: str, group: NDArray[np.intp]) -> Array | None:
-    """Return every row's loss (n,) under the fit of a kind without its copies; None where all rows are copies.
-
-    Of very many classes, whose fits have no Hessian, under the fits without one fold each."""
-    if group.max() == 0:
-        return None
-    losses = scaling.left_out_losses(rows, theta, group, common=kind == "temperature")
-    return losses if losses is not None else _of_folds(rows, _on_others(rows, kind, theta))
 
 
 def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> str:

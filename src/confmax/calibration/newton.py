@@ -32,6 +32,7 @@ def newton(
     still: NDArray[np.intp] | None = None,
     hessian: Array | None = None,
     solve: Callable[[Array, Array], Array] | None = None,
+    slow: float = 0.05,
 ) -> Array:
     """Minimise by Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs many gradients.
 
@@ -49,6 +50,8 @@ def newton(
         A Hessian from nearby to begin with.
     solve : callable or None
         Solves a positive definite system; by default `numpy.linalg.solve`, for systems that are small.
+    slow : float
+        What a step may promise, as a part of what the last one did, before a new Hessian is worth its time.
     """
     still = np.zeros(0, dtype=np.intp) if still is None else still
     value, gradient, _ = loss(theta, NO_SECOND)
@@ -65,7 +68,7 @@ def newton(
         # a Newton step promises twice what it takes off the loss
         if promised <= 2.0 * tol:
             return np.asarray(theta + step)
-        if not fresh and promised > 0.05 * last_promise:
+        if not fresh and promised > slow * last_promise:
             hessian = None
             continue
         _, theta, value, gradient = _shortened(loss, theta, value, step, promised)

@@ -61,7 +61,7 @@ class Sample:
     weight: Array
 
 
-def _in_parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
+def in_parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
     """Return what ``work(start, stop)`` makes of the parts of n rows, whose ends depend on this number alone."""
     edges = np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64)
     return run_parts(lambda part: work(int(edges[part]), int(edges[part + 1])), len(edges) - 1)
@@ -100,7 +100,7 @@ def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
     """Return ``log(proba + floor)`` (n, K) in the table's dtype."""
     # rows in their order, whatever that of the table: a part of them is one vector then
     out = np.empty(proba.shape, proba.dtype)
-    _in_parts(len(out), lambda low, high: write_logs(proba[low:high].reshape(-1), floor, out[low:high].reshape(-1)))
+    in_parts(len(out), lambda low, high: write_logs(proba[low:high].reshape(-1), floor, out[low:high].reshape(-1)))
     return out
 
 
@@ -115,13 +115,13 @@ def row_losses(rows: Sample, theta: Array, use: NDArray[np.bool_]) -> Array:
         for part in _softmaxes(rows, use, start, stop, a, b):
             out[part.rows] = part.losses(a, b)
 
-    _in_parts(len(out), work)
+    in_parts(len(out), work)
     return out[use]
 
 
 def losses_of(of_truth: NDArray[Any]) -> Array:
     """Return the log losses (n,) in nats of probabilities of the true classes (n,); below 1e-12 they count as 1e-12."""
-    parts = _in_parts(len(of_truth), lambda low, high: np.log(np.maximum(of_truth[low:high].astype(np.float64), FLOOR)))
+    parts = in_parts(len(of_truth), lambda low, high: np.log(np.maximum(of_truth[low:high].astype(np.float64), FLOOR)))
     return np.asarray(-np.concatenate(parts))
 
 
@@ -169,7 +169,7 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
         return _without_groups(rows, theta, group, inverse)
     # most rows have no copies: the kernel takes a row by itself through all steps
     out, (a, b), alone = np.empty(n), theta, np.bincount(group)[group] == 1
-    _in_parts(
+    in_parts(
         n,
         lambda start, stop: kernels.native.leave_out(
             rows.z, rows.labels, rows.weight, alone, start, stop, a, b, inverse, TINY, MOST_SHARE, out
@@ -195,11 +195,11 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
         by = (q * x).sum(axis=1, keepdims=True) if common else np.concatenate([q * x, q], axis=1)
         return np.asarray(by * w[start:stop, None])
 
-    slope = np.concatenate(_in_parts(n, slopes))
+    slope = np.concatenate(in_parts(n, slopes))
     order = np.argsort(group, kind="stable")
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     slope = np.add.reduceat(slope[order], firsts, axis=0)
-    step = np.concatenate(_in_parts(len(slope), lambda start, stop: times(slope[start:stop], inverse)))
+    step = np.concatenate(in_parts(len(slope), lambda start, stop: times(slope[start:stop], inverse)))
 
     def along(start: int, stop: int) -> tuple[Array, Array]:
         x, moved = rows.z[start:stop].astype(np.float64), step[group[start:stop]]
@@ -212,7 +212,7 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
         return np.asarray(w[start:stop] * (q * (change - mean) ** 2).sum(axis=1))
 
     # of all curvature along the step, the share of the group itself is gone with it
-    bend = np.add.reduceat(np.concatenate(_in_parts(n, bends))[order], firsts)
+    bend = np.add.reduceat(np.concatenate(in_parts(n, bends))[order], firsts)
     longer = 1.0 / (1.0 - np.minimum(bend / np.maximum((slope * step).sum(axis=1), TINY), MOST_SHARE))
 
     def losses(start: int, stop: int) -> Array:
@@ -220,7 +220,7 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
         score += change * longer[group[start:stop], None]
         return np.asarray(softmax_rows(score)[1] - score[np.arange(len(score)), y[start:stop]])
 
-    return np.concatenate(_in_parts(n, losses))
+    return np.concatenate(in_parts(n, losses))
 
 
 # --- the minimisers ---------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def _power_derivatives(rows: Sample, power: float) -> tuple[float, float, float]
             out += (part.w * terms).sum(axis=1)
         return out
 
-    loss, slope, bend = np.sum(_in_parts(len(rows.z), sums), axis=0)
+    loss, slope, bend = np.sum(in_parts(len(rows.z), sums), axis=0)
     away = power - 1.0
     return loss + 0.5 * PRECISION * away**2, slope + PRECISION * away, bend + PRECISION
 
@@ -292,7 +292,7 @@ def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, A
         return out
 
     # one part after the other: the order of a sum is a part of the result
-    loss, gradient, second = (sum(parts) for parts in zip(*_in_parts(len(rows.z), sums), strict=True))
+    loss, gradient, second = (sum(parts) for parts in zip(*in_parts(len(rows.z), sums), strict=True))
     away = theta - one_power(1.0, K).reshape(-1)
     if order == FULL:
         second = np.triu(second) + np.triu(second, 1).T + PRECISION * np.eye(2 * K)

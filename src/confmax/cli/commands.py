@@ -303,7 +303,7 @@ def compare() -> None:
               show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
                                       "with an optimality guarantee), counted on the labels, or a blend of both; "
                                       "auto: a blend if there are labels.")  # fmt: skip
-@click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector"]), default="auto",
+@click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector", "matrix"]), default="auto",
               show_default=True, help="How the probabilities are corrected first, using the labels; auto: the kind "
                                       "that cross-validated log loss favours. The rule applies it.")  # fmt: skip
 @click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=solver_names,

@@ -54,7 +54,7 @@ def tune(
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['random_state']}")
     if more["confusion"] in ("labels", "blend") and options.label is None:
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
-    if more["calibration"] in ("temperature", "vector") and options.label is None:
+    if more["calibration"] in ("temperature", "vector", "matrix") and options.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
     check_tune(report, out, options.label, second, read)
     # what is left are the settings of `maximize`, by its names

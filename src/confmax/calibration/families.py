@@ -1,0 +1,289 @@
+"""The families of calibrations: how each is fitted, and the losses of rows under the fit without them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.calibration import scaling
+from confmax.calibration.calibrators import MatrixScaling, Scaling, Temperature, VectorScaling
+from confmax.calibration.matrix import (
+    MOST_CLASSES,
+    NEWTON_CLASSES,
+    STRENGTHS,
+    MatrixLoss,
+    fit_matrix,
+    matrix_losses,
+)
+from confmax.calibration.newton import FULL, NO_SECOND
+from confmax.confusion import Array
+from confmax.tables import Table, apply_calibrator
+from confmax.tables.arrays import picked
+from confmax.tables.draws import cross_fit, dealt, masks, row_draws
+from confmax.tables.fingerprints import mixed, unordered_hashes
+
+KINDS = ("temperature", "vector", "matrix")  # from the simplest on
+TRIED_CLASSES = range(3, NEWTON_CLASSES + 1)  # for which "auto" tries a matrix
+FOLD_TOL = 1e-3  # nats of the total loss
+FOLDS = 5
+FEW_CELLS = 1 << 19  # floor and strength are chosen on a sample of at most this many entries of the table,
+ROWS_PER_CLASS = 10  # but on at least this many rows per class
+
+
+# --- the rows that are fitted on --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(scaling.Sample):
+    """Labelled rows that have weight, their weights in units of rows, and their folds.
+
+    Weights are relative. They are scaled to sum to ``(sum w)^2 / sum w^2``, the number of equally weighted rows that
+    say as much (Kish): the prior of the fit and the errors of the choice see that number of rows.
+    """
+
+    proba: NDArray[Any]
+    hashes: NDArray[np.uint64]
+    seed: int
+    floor: float
+
+    def folds(self) -> NDArray[np.int64]:
+        """Return the fold of every row."""
+        return dealt(self.labels, row_draws(self.hashes, self.seed), self.proba.shape[1], FOLDS)
+
+    def steady_folds(self) -> NDArray[np.int64]:
+        """Return folds that depend on no seed, nor on the last digits of a probability: of its first eleven bits."""
+        bits = np.ascontiguousarray(self.proba, np.float32).view(np.uint32)
+        coarse = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+        return dealt(self.labels, row_draws(unordered_hashes(coarse), 0), self.proba.shape[1], FOLDS)
+
+    def copies(self) -> NDArray[np.intp]:
+        """Return which rows (n,) are left out together, numbered from 0: those of a class that are equal.
+
+        Copies of a row say the same, so that one is no test of a fit that has seen the other.
+        """
+        keys = self.hashes ^ mixed(self.labels.astype(np.uint64) + np.uint64(1))
+        return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1))
+
+    def take(self, n_rows: int) -> Rows:
+        """Return about ``n_rows`` rows: those with the smallest hashes."""
+        if n_rows >= len(self.labels):
+            return self
+        kept = _smallest(self.hashes, n_rows)
+        return replace(self, proba=self.proba[kept], labels=self.labels[kept], weight=self.weight[kept],
+                       hashes=self.hashes[kept], z=self.z[kept])  # fmt: skip
+
+    def few(self) -> Rows:
+        """Return the rows that floors and strengths are chosen on."""
+        return self.take(most_rows(self.proba, FEW_CELLS))
+
+    def at(self, floor: float) -> Rows:
+        """Return the same rows with the logarithms over another floor."""
+        return self if floor == self.floor else replace(self, z=scaling.log_table(self.proba, floor), floor=floor)
+
+
+def labelled(table: Table, seed: int) -> Rows:
+    """Return the rows of a labelled table, with folds by a seed."""
+    table = table.dense("the fit of a calibration")
+    # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
+    labels, hashes = table.labels, table.unordered_hashes()
+    assert labels is not None
+    P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight
+    if not weight.all():
+        kept = weight > 0
+        P, labels, weight, hashes = P[kept], labels[kept], weight[kept], hashes[kept]
+    weight = weight / weight.max()  # no square overflows
+    weight = weight * (weight.sum() / (weight * weight).sum())
+    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
+    few = _smallest(hashes, most_rows(P, FEW_CELLS))
+    floor = scaling.best_floor(P[few], labels[few], weight[few])
+    return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, seed, floor)
+
+
+def most_rows(P: NDArray[Any], cells: int) -> int:
+    """Return on how many rows a choice is made."""
+    return min(len(P), max(cells // P.shape[1], ROWS_PER_CLASS * P.shape[1]))
+
+
+def _smallest(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.bool_]:
+    """Return which rows (n,) have the smallest hashes: about ``n_rows``, equal rows all or none."""
+    return np.asarray(hashes <= np.partition(hashes, n_rows - 1)[n_rows - 1])
+
+
+# --- the fits ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A family fitted on some rows.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    rows : Rows
+        The rows, over the floor that suits the family.
+    theta : ndarray (2, K) or (K, K + 1)
+        Powers and offsets; of a matrix its rows, each with the offset behind it.
+    strength : float
+        Precision of the prior on powers of other classes (matrix scaling).
+    losses : ndarray (n,) or None
+        Losses of the rows under the fit without their fold, where they are known.
+    """
+
+    kind: str
+    rows: Rows
+    theta: Array
+    strength: float = math.inf
+    losses: Array | None = None
+
+    @classmethod
+    def of(cls, calibrator: Scaling, rows: Rows, strength: float) -> Fit:
+        """Return what led to a calibrator that was fitted on all rows."""
+        W, b = calibrator.parameters(rows.proba.shape[1])
+        return cls(
+            calibrator.kind, rows.at(calibrator.floor), np.c_[W, b] if W.ndim == 2 else np.array([W, b]), strength
+        )
+
+    @property
+    def calibrator(self) -> Scaling:
+        """The result."""
+        if self.kind == "temperature":
+            return Temperature(1.0 / float(self.theta[0, 0]), self.rows.floor)
+        if self.kind == "vector":
+            return VectorScaling(self.theta[0], self.theta[1], self.rows.floor)
+        return MatrixScaling(self.theta[:, :-1], self.theta[:, -1], self.rows.floor)
+
+    def again(self, rows: Rows, *, tol: float = 1e-8, curvature: Array | None = None) -> Fit:
+        """Return the fit on other rows over the same floor, beginning with this one."""
+        K = rows.z.shape[1]
+        if self.kind == "temperature":
+            theta = scaling.one_power(scaling.fit_power(rows, float(self.theta[0, 0]), tol=tol), K)
+        elif self.kind == "vector":
+            theta = scaling.fit_vector(rows, self.theta, curvature=curvature, tol=tol)
+        else:
+            theta = fit_matrix(rows, self.strength, self.theta, curvature=curvature, tol=tol)
+        return replace(self, rows=rows, theta=theta)
+
+    @cached_property
+    def curvature(self) -> Array | None:
+        """What begins a fit on nearly the same rows: second derivatives (d, d), of a matrix those of the mean loss.
+
+        Those of a matrix are taken on a sample. None for classes that are too many.
+        """
+        K = self.rows.z.shape[1]
+        if self.kind == "vector" and K <= scaling.NEWTON_CLASSES:
+            return scaling.derivatives(self.rows, self.theta, FULL)[2]
+        if self.kind == "matrix" and K <= NEWTON_CLASSES:
+            return MatrixLoss(self.rows.few(), self.strength).curvature(self.theta)
+        return None
+
+    def on_others(self, curvature: Array | None = None) -> Callable[[NDArray[np.bool_]], Scaling]:
+        """Return what fits the family on the rows outside of a part, beginning with a ``curvature``."""
+        # the Hessian of all rows is nearly that of four folds in five: every fold begins with it
+        curvature = self.curvature if curvature is None else curvature
+
+        def fitted(part: NDArray[np.bool_]) -> Scaling:
+            others = replace(self.rows, weight=self.rows.weight * ~part)
+            return self.again(others, tol=FOLD_TOL, curvature=curvature).calibrator
+
+        return fitted
+
+    def left_out(self, group: NDArray[np.intp]) -> Array | None:
+        """Return every row's loss (n,) under the fit without its copies; None where all rows are copies.
+
+        One Newton step leads there from the fit on all rows, but for kinds with so many parameters that a row changes
+        much: a matrix, and very many classes. Their losses are under the fits without one of five folds.
+        """
+        if group.max() == 0:
+            return None
+        if self.kind == "matrix":
+            return self.of_steady_folds() if self.losses is None else self.losses
+        losses = scaling.left_out_losses(self.rows, self.theta, group, common=self.kind == "temperature")
+        return of_folds(self.rows, self.on_others(), self.rows.folds()) if losses is None else losses
+
+    def of_steady_folds(self, curvature: Array | None = None) -> Array | None:
+        """Return every row's loss (n,) under the fits without its fold; None where one fold holds all rows."""
+        return of_folds(self.rows, self.on_others(curvature), self.rows.steady_folds())
+
+
+def first_fit(rows: Rows, kind: str, simpler: Fit | None = None) -> Fit:
+    """Return the fit of a kind on the rows over the floor that suits it, from that of the ``simpler`` kind."""
+    K = rows.z.shape[1]
+    if kind == "temperature":
+        return Fit(kind, rows, scaling.one_power(scaling.fit_power(rows), K))
+    if kind == "vector":
+        return _vector_fit(rows)
+    if K > MOST_CLASSES:
+        raise ValueError(
+            f"calibration='matrix' has a power of every class for every class and is fitted for at most {MOST_CLASSES} "
+            f"classes, and the table has {K}; use calibration='vector'"
+        )
+    vector = _vector_fit(rows) if simpler is None else simpler
+    return _matrix_fit(vector)
+
+
+def _matrix_fit(vector: Fit) -> Fit:
+    """Return the matrix whose strength has the least loss on rows of other folds, from the fit of a vector."""
+    rows, few = vector.rows, vector.rows.few()
+    theta, curvature = np.c_[np.diag(vector.theta[0]), vector.theta[1]], None
+    best, lowest = None, math.inf
+    for strength in STRENGTHS:
+        tried = Fit("matrix", few, theta, strength).again(few, tol=FOLD_TOL, curvature=curvature)
+        # the second derivatives of the rows' loss hardly depend on the strength
+        curvature = tried.curvature if curvature is None else curvature
+        tried = replace(tried, losses=tried.of_steady_folds(curvature))
+        mean = math.inf if tried.losses is None else float((few.weight * tried.losses).sum())
+        if best is not None and mean >= lowest:
+            # what a weaker prior lets in is noise from here on
+            break
+        best, lowest, theta = tried, mean, tried.theta
+    assert best is not None
+    if few is rows:
+        return replace(best.again(rows, curvature=curvature), losses=best.losses)
+    return replace(best, losses=None).again(rows, curvature=best.curvature)
+
+
+def _vector_fit(rows: Rows) -> Fit:
+    def fitted(rows: Rows) -> Fit:
+        # the best temperature is near the best powers, and has one parameter to find
+        common = scaling.one_power(scaling.fit_power(rows), rows.z.shape[1])
+        return Fit("vector", rows, scaling.fit_vector(rows, common))
+
+    found = fitted(rows)
+    if rows.floor == scaling.FLOOR:
+        return found
+    # the floor was chosen for a temperature; powers and offsets of each class may do without it
+    other = fitted(rows.at(scaling.FLOOR))
+    lowest, chosen = (scaling.derivatives(one.rows, one.theta, NO_SECOND)[0] for one in (other, found))
+    return found if lowest - chosen > scaling.FLOOR_WORTH else other
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+def of_folds(rows: Rows, fit: Callable[[NDArray[np.bool_]], Any], fold: NDArray[np.int64]) -> Array | None:
+    """Return every row's loss (n,) under what was fitted on the other folds; None where one fold holds all rows."""
+    if (fold == fold[0]).all():
+        return None
+    out = np.empty(len(fold))
+    for part, calibrator in cross_fit(fit, masks(fold)):
+        out[part] = losses_under(rows, calibrator, part)
+    return out
+
+
+def losses_under(rows: Rows, calibrator: Any, part: NDArray[np.bool_]) -> Array:
+    """Return the log loss of the rows of a ``part`` under a calibrator, or of their raw probabilities."""
+    if isinstance(calibrator, Scaling):
+        W, b = calibrator.parameters(rows.z.shape[1])
+        if W.ndim == 2:
+            return matrix_losses(rows, np.c_[W, b], part)
+        return scaling.row_losses(rows, np.array([W, b]), part)
+    if calibrator is None:
+        return scaling.losses_of(picked(rows.proba, rows.labels)[part])
+    return scaling.losses_of(picked(apply_calibrator(calibrator, rows.proba[part]), rows.labels[part]))
