@@ -3,8 +3,9 @@
     python -m benchmarks.calibration FOLDER_OF_NPZ
 
 Each NPZ holds P_tune, y_tune, P_test, y_test. The kind is chosen and fitted on the first two; its log loss is that of
-held-out folds of these, and of the other two. The figures are written to the section "calibration" of
-benchmarks/RESULTS.md.
+held-out rows of these, and of the other two. What the fourth kind, the matrix, adds to the three others is measured
+inside `confmax.maximize`, on the tables both ways round and on samples of 300 rows. The figures are written to the
+section "calibration" of benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ from __future__ import annotations
 import os
 import sys
 import time
+from unittest import mock
 
 import numpy as np
 
-from benchmarks.harness import figures, load, markdown, report
-from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
+import confmax
+from benchmarks.harness import Data, figures, load, markdown, paired, report, value
+from confmax.calibration import Temperature, VectorScaling, choice, choose, fit, log_loss
 from confmax.calibration.scaling import FLOOR, Sample, fit_power, fit_vector, log_table, one_power
 from confmax.oracle import make_table
 
-SIZES = [(20_000, 20), (200_000, 20), (1_000_000, 10), (20_000, 1000)]
+SIZES = [(2000, 5), (20_000, 20), (200_000, 20), (1_000_000, 10), (20_000, 1000)]
+WIDE = (20_000, 100)  # classes that have a matrix by name only
+KINDS = ("temperature", "vector", "matrix")
+METRICS = ("q_mean", "micro_f1", "macro_f1", "g_mean", "h_mean", "min_recall")
+FEW, SAMPLES, SEED = 300, 20, 17  # rows of a small table, and samples of every table
 
 
 def large_table(n, K, seed=0):
@@ -33,22 +40,50 @@ def large_table(n, K, seed=0):
     return make_table(P, y, None, range(K))
 
 
+def without_matrix():
+    """Choose among three kinds, as before there was a fourth."""
+    return mock.patch.object(choice, "TRIED_CLASSES", range(0))
+
+
+def timed(call):
+    """Return the shortest of three times in seconds, or one that is long."""
+    times = []
+    while len(times) < 3 and sum(times) < 10:
+        start = time.perf_counter()
+        found = call()
+        times.append(time.perf_counter() - start)
+    return min(times), found
+
+
 def seconds():
     choose(large_table(1000, 3))
     rows = []
     for n, K in SIZES:
         table = large_table(n, K)
-        times, work = [], []
-        for _ in range(3 if n * K <= 4_000_000 else 1):
-            start, began = time.perf_counter(), time.process_time()
-            found = choose(table)
-            times.append(time.perf_counter() - start)
-            work.append(time.process_time() - began)
+        with without_matrix():
+            three, _ = timed(lambda table=table: choose(table))
+        four, found = timed(lambda table=table: choose(table))
         losses = figures([found.cv_log_loss_before, found.cv_log_loss_after])
-        rows.append([found.kind, n, K, *figures([min(times), min(work)], ".2f"), *losses])
-    head = ["kind", "rows", "classes", "seconds, choice and fit", "processor seconds", "log loss before",
+        rows.append([found.kind, n, K, *figures([three, four], ".3f"), *losses])
+    table = large_table(*WIDE)
+    by_name, found = timed(lambda: choose(table, "matrix"))
+    losses = figures([found.cv_log_loss_before, found.cv_log_loss_after])
+    rows.append(["matrix, by name", *WIDE, "", *figures([by_name], ".3f"), *losses])
+    head = ["kind", "rows", "classes", "seconds, three kinds", "four kinds", "log loss before",
             "after, held out"]  # fmt: skip
-    return markdown(head, rows)
+    return markdown(head, rows) + "\n\n" + applying()
+
+
+def applying():
+    """Return how long a matrix takes to apply, beside a vector."""
+    parts = []
+    for n, K in ((200_000, 20), (1_000_000, 5), WIDE):
+        table = large_table(n, K)
+        vector = VectorScaling(np.linspace(0.8, 1.2, K), np.linspace(-0.1, 0.1, K))
+        matrix = confmax.calibration.MatrixScaling(np.diag(vector.a) + 0.01, vector.b)
+        one, other = (timed(lambda each=each, P=table.proba: each.transform(P))[0] for each in (vector, matrix))
+        parts.append(f"{n} x {K} {other / one:.2f} ({1e3 * other:.0f} ms)")
+    return "Applying a matrix, over the time of applying a vector: " + ", ".join(parts) + "."
 
 
 def both(data):
@@ -59,7 +94,7 @@ def both(data):
 def one_table(data):
     tune, test = both(data)
     found = choose(tune)
-    after = {kind: log_loss(test.calibrated(choose(tune, kind).calibrator)) for kind in ("temperature", "vector")}
+    after = {kind: log_loss(test.calibrated(choose(tune, kind).calibrator)) for kind in KINDS}
     after["none"] = log_loss(test)
     difference = np.log(own(test)) - np.log(own(test.calibrated(found.calibrator)))
     error = difference.std() / np.sqrt(len(difference))
@@ -72,7 +107,7 @@ def own(table):
 
 def real_tables(tables):
     head = ["table", "kind", "tuning, before", "tuning, after (held out)", "test, before", "test, after",
-            "change on test, standard error", "none, temperature, vector on test"]  # fmt: skip
+            "change on test, standard error", "none, temperature, vector, matrix on test"]  # fmt: skip
     rows = []
     changed = worse = clearly = best = 0
     changes = []
@@ -85,14 +120,81 @@ def real_tables(tables):
         clearly += change > 2 * error
         best += after[found.kind] <= min(after.values())
         losses = [found.cv_log_loss_before, found.cv_log_loss_after, after["none"], after[found.kind]]
-        every = figures(after[kind] for kind in ("none", "temperature", "vector"))
+        every = figures(after[kind] for kind in ("none", *KINDS))
         rows.append([data.stem, found.kind, *figures(losses), f"{change:+.4f} ({error:.4f})", ", ".join(every)])
     told = (
         f"{changed} of {len(changes)} tables are changed; on test rows the log loss is worse than without calibration "
         f"on {worse}, by more than two standard errors on {clearly}; mean change {np.mean(changes):+.4f}, median "
-        f"{np.median(changes):+.4f}; the kind chosen is the best of the three on test on {best}."
+        f"{np.median(changes):+.4f}; the kind chosen is the best of the four on test on {best}."
     )
     return told + "\n\n" + markdown(head, rows, words=2)
+
+
+def fourth(data):
+    """Return what the matrix changes in log loss and six metrics, on rows not tuned on; zeros where it is not chosen.
+
+    The second result is the kind that is chosen without it, or None.
+    """
+    tune, test = both(data)
+    found, changes = choose(tune), np.zeros(1 + len(METRICS))
+    if found is None or found.kind != "matrix":
+        return changes, None
+    with without_matrix():
+        before = choose(tune)
+        plain = [confmax.maximize(name, data.P, data.y, classes=range(data.K)) for name in METRICS]
+    tuned = [confmax.maximize(name, data.P, data.y, classes=range(data.K)) for name in METRICS]
+    losses = [log_loss(test if each.calibrator is None else test.calibrated(each.calibrator))
+              for each in (found, before)]  # fmt: skip
+    changes[0] = losses[0] - losses[1]
+    for k, (name, one, other) in enumerate(zip(METRICS, tuned, plain, strict=True)):
+        values = [value(name, data.z, each.rule.decision_probabilities(data.Q)) for each in (one, other)]
+        changes[k + 1] = values[0] - values[1]
+    return changes, before.kind
+
+
+def both_ways(tables):
+    """Return the changes of all tables both ways round, with standard errors over the tables."""
+    rows, changes = [], []
+    for data in tables:
+        for half, each in (("", data), (", turned", data.turned())):
+            change, before = fourth(each)
+            changes.append(change)
+            if before is not None:
+                rows.append([data.stem + half, before, len(each.y), *figures(change, "+.4f")])
+    means = np.array(changes).reshape(len(tables), 2, -1).mean(axis=1)
+    rows.append(["**mean (standard error)**", "", "", *(f"{m:+.4f} ({e:.4f})" for m, e in map(paired, means.T))])
+    told = (
+        f"What the matrix changes on rows not tuned on, {len(tables)} tables both ways round: log loss, and values of "
+        f"`maximize` with its defaults, less those with the three other kinds. {len(rows) - 1} of {len(changes)} "
+        f"halves change; the means are over all halves, the standard errors over the tables."
+    )
+    return told + "\n\n" + markdown(["table", "instead of", "rows", "log loss", *METRICS], rows, words=2)
+
+
+def small(tables):
+    """Return the changes on samples of few rows, scored on all others."""
+    means, chosen = [], 0
+    for number, data in enumerate(tables):
+        P, y = np.concatenate([data.P, data.Q]), np.concatenate([data.y, data.z])
+        changes = []
+        for k in range(SAMPLES):
+            order = np.random.default_rng([SEED, number, k]).permutation(len(y))
+            few, rest = order[:FEW], order[FEW:]
+            change, before = fourth(Data(data.stem, P[few], y[few], P[rest], y[rest]))
+            changes.append(change)
+            chosen += before is not None
+        means.append(np.mean(changes, axis=0))
+    means = np.array(means)
+    rows = [
+        ["mean (standard error)", *(f"{m:+.5f} ({e:.5f})" for m, e in map(paired, means.T))],
+        ["worst table", *figures([means[:, 0].max(), *means[:, 1:].min(axis=0)], "+.4f")],
+        ["best table", *figures([means[:, 0].min(), *means[:, 1:].max(axis=0)], "+.4f")],
+    ]
+    told = (
+        f"The same on small tables: {SAMPLES} samples of {FEW} rows of every table, scored on the rest; the matrix is "
+        f"chosen in {chosen} of {SAMPLES * len(tables)} (seed {SEED})."
+    )
+    return told + "\n\n" + markdown(["over tables", "log loss", *METRICS], rows)
 
 
 def without_floor(table, kind):
@@ -128,10 +230,12 @@ def main(folder):
     report(
         "calibration",
         f"`python -m benchmarks.calibration FOLDER`: `calibration='auto'`, log loss in nats, {os.cpu_count()} cores. "
-        f"Seconds are for choosing by five folds and fitting, float32, compiled code warm; of three runs the shortest "
-        f"where n K <= 4M, with its processor time.",
+        f"Seconds are for choosing and fitting, float32, of three runs the shortest; with three kinds, as before there "
+        f"was a matrix, and with four.",
         seconds(),
         real_tables(tables),
+        both_ways(tables),
+        small(tables),
         floors(tables),
     )
 
