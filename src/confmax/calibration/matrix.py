@@ -36,12 +36,11 @@ CELLS = 1 << 18  # numbers that a part of the second derivatives may hold at a t
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some rows: logarithms and a one x (n, K + 1), labels, weights (n,), scores, probabilities (n, K), losses (n,)."""
+    """Some rows: logarithms and a one x (n, K + 1), labels, weights (n,), probabilities (n, K), log losses (n,)."""
 
     x: Array
     y: NDArray[np.int64]
     w: Array
-    scores: Array
     q: Array
     losses: Array
 
@@ -82,7 +81,7 @@ class MatrixLoss:
             x[:, :K] = self.rows.z[i]
             scores = times(x, theta.reshape(K, K + 1).T)
             q, log_total = softmax_of(scores)
-            yield _Block(x, y, self.rows.weight[i], scores, q, log_total - scores[np.arange(len(y)), y])
+            yield _Block(x, y, self.rows.weight[i], q, log_total - scores[np.arange(len(y)), y])
 
     def __call__(self, theta: Array, order: int) -> tuple[float, Array, Array]:
         """Return loss, gradient (d,) and second derivatives: of each score by itself (K, K + 1, K + 1), or (d, d)."""
