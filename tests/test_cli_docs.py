@@ -68,7 +68,7 @@ def rules():
     library.DecisionRule(table, np.ones(1), tuple("abc"), "x", 0, matrix).save("m.json")
     one = Gains.reduced([2.0**-68, 2.0, 2.0**-68], [0.0, -0.5, 0.0])
     library.DecisionRule(one, np.ones(1), tuple("abc"), "f1[b]").save("o.json")
-    run = ("tune", HPC, "--label", "obs", "--metric", "g_mean", "-o", "v.json")
+    run = ("tune", HPC, "--label", "obs", "--metric", "g_mean", "--calibration", "vector", "-o", "v.json")
     assert document(*run)["calibration"]["kind"] == "vector"
 
 

@@ -38,6 +38,7 @@ from confmax.calibration.families import (
 )
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
+from confmax.tables.arrays import picked
 from confmax.tables.draws import cross_fit, masks
 
 CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
@@ -105,7 +106,7 @@ def fit(table: Table, kind: str) -> Scaling:
     2^19 entries. No class becomes less likely as its own probability grows: powers are not negative, the diagonal of W
     holds the largest entry of every column, and without the column of a class the row of this class has the least sum.
 
-    The floor is one of seven values from 1e-12 to 0.01: the lowest, or the one with which a temperature fits best if
+    The floor is one of nine values from 1e-12 to 0.1: the lowest, or the one with which a temperature fits best if
     that saves two nats. Weights are relative: they count as ``(sum w)^2 / sum w^2`` rows, whatever their unit.
 
     Parameters
@@ -138,12 +139,13 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
 
     "auto" compares no calibration, temperature and vector scaling by the log loss of held-out rows. Each row, with its
     copies of the same class, is evaluated by the fit without them, which one Newton step gives. "auto" takes the
-    simplest kind whose mean loss exceeds the smallest by at most one standard error of the paired difference. No folds
-    are drawn for this comparison, so it does not depend on a seed or on the last digit of a probability. With more than
-    128 classes the fits leave out one of five folds instead; the folds are drawn from a hash of the rows' probabilities
-    and the seed. With 3 to 20 classes, this kind is then compared with matrix scaling on five folds that depend on no
-    seed, and kept unless its loss is larger by more than one standard error. With more than 4M entries the comparison
-    uses a sample of rows, chosen by their hash. The chosen calibrator is always fitted on all rows.
+    simplest kind whose mean loss exceeds the smallest by at most one standard error of the paired difference. Raw
+    probabilities are no candidate where the class of a row has the probability zero, as their loss is infinite. No
+    folds are drawn for this comparison, so it does not depend on a seed or on the last digit of a probability. With
+    more than 128 classes the fits leave out one of five folds instead; the folds are drawn from a hash of the rows'
+    probabilities and the seed. With 3 to 20 classes, this kind is then compared with matrix scaling on five folds that
+    depend on no seed, and kept unless its loss is larger by more than one standard error. With more than 4M entries the
+    comparison uses a sample of rows, chosen by their hash. The chosen calibrator is always fitted on all rows.
 
     A sparse table is never calibrated. Its zeros are probabilities that were left out. A floor would turn them into a
     dense table of equal values, and the log loss of a row whose true class was left out has no meaning. Calibrate
@@ -297,7 +299,8 @@ def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
         fits[kind] = first_fit(sample, kind)
         losses[kind] = fits[kind].left_out(group)
     known = {kind: loss for kind, loss in losses.items() if loss is not None}
-    found = _simplest(known, sample, group)
+    possible = {kind: loss for kind, loss in known.items() if kind != "none" or not refutes_zeros(sample)}
+    found = _simplest(possible or known, sample, group)
     if sample.proba.shape[1] in TRIED_CLASSES:
         fits["matrix"] = first_fit(sample, "matrix", fits["vector"])
         by_matrix = fits["matrix"].left_out(group)
@@ -307,6 +310,14 @@ def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
             known["matrix"] = by_matrix
             found = _simplest({found: simpler, "matrix": by_matrix}, sample, group)
     return found, fits, _means(known, sample)
+
+
+def refutes_zeros(sample: Rows) -> bool:
+    """Whether the class of some row has the probability zero: the log loss of the raw probabilities is infinite then.
+
+    It would be cut at 27.6 nats, and few such rows would make its standard error so large that raw probabilities pass.
+    """
+    return bool((picked(sample.proba, sample.labels) == 0.0).any())
 
 
 def _raw(sample: Rows) -> Array:

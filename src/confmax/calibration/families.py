@@ -99,7 +99,7 @@ def labelled(table: Table, seed: int) -> Rows:
         P, labels, weight, hashes = P[kept], labels[kept], weight[kept], hashes[kept]
     weight = weight / weight.max()  # no square overflows
     weight = weight * (weight.sum() / (weight * weight).sum())
-    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of seven numbers
+    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of nine numbers
     few = _smallest(hashes, most_rows(P, FEW_CELLS))
     floor = scaling.best_floor(P[few], labels[few], weight[few])
     return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, seed, floor)

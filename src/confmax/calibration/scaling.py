@@ -29,7 +29,7 @@ from confmax.kernels.products import times
 from confmax.kernels.softmax import few_at_a_time, softmax_rows, write_logs
 
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
-FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1)
 FLOOR_WORTH = 2.0  # nats of the total loss that a higher floor must save
 PRECISION = 1.0  # of the Gaussian prior around the identity, in 1 / nat^2
 POWERS = (1e-3, 1e3)  # range of 1 / T
