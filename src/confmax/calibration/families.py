@@ -74,7 +74,10 @@ class Rows(scaling.Sample):
         """Return about ``n_rows`` rows: those with the smallest hashes."""
         if n_rows >= len(self.labels):
             return self
-        kept = _smallest(self.hashes, n_rows)
+        return self.only(_smallest(self.hashes, n_rows))
+
+    def only(self, kept: NDArray[np.bool_]) -> Rows:
+        """Return the rows of a mask (n,)."""
         return replace(self, proba=self.proba[kept], labels=self.labels[kept], weight=self.weight[kept],
                        hashes=self.hashes[kept], z=self.z[kept])  # fmt: skip
 
@@ -189,7 +192,9 @@ class Fit:
         curvature = self.curvature if curvature is None else curvature
 
         def fitted(part: NDArray[np.bool_]) -> Scaling:
-            others = replace(self.rows, weight=self.rows.weight * ~part)
+            # a fit of a matrix takes so many steps that rows without weight are better left away
+            matrix = self.kind == "matrix"
+            others = self.rows.only(~part) if matrix else replace(self.rows, weight=self.rows.weight * ~part)
             return self.again(others, tol=FOLD_TOL, curvature=curvature).calibrator
 
         return fitted

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,15 @@ class Sample:
 
 def in_parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
     """Return what ``work(start, stop)`` makes of the parts of n rows, whose ends depend on this number alone."""
-    edges = np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64)
-    return run_parts(lambda part: work(int(edges[part]), int(edges[part + 1])), len(edges) - 1)
+    edges = _edges(n)
+    return run_parts(lambda part: work(edges[part], edges[part + 1]), len(edges) - 1)
+
+
+@lru_cache(maxsize=64)
+def _edges(n: int) -> list[int]:
+    """Return where the parts of n rows begin and end; a fit asks for them in every step."""
+    edges: list[int] = np.linspace(0, n, max(1, min(PARTS, -(-n // PART_ROWS))) + 1).astype(np.int64).tolist()
+    return edges
 
 
 @dataclass(frozen=True, eq=False)
