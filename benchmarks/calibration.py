@@ -1,11 +1,14 @@
 """Calibration: seconds for a large table, and log loss before and after on real ones.
 
     python -m benchmarks.calibration FOLDER_OF_NPZ
+    python -m benchmarks.calibration
 
 Each NPZ holds P_tune, y_tune, P_test, y_test. The kind is chosen and fitted on the first two; its log loss is that of
 held-out rows of these, and of the other two. What the fourth kind, the matrix, adds to the three others is measured
 inside `confmax.maximize`, on the tables both ways round and on samples of 300 rows. The figures are written to the
 section "calibration" of benchmarks/RESULTS.md.
+
+The second command measures seconds, on generated tables (section "calibration: speed").
 """
 
 from __future__ import annotations
@@ -72,6 +75,17 @@ def seconds():
         four, found = timed(lambda table=table: choose(table))
         losses = figures([found.cv_log_loss_before, found.cv_log_loss_after])
         rows.append([found.kind, n, K, *figures([three, four], ".3f"), *losses])
+    for n, K in ((2000, 5), (20_000, 20), (200_000, 20)):
+        table = large_table(n, K)
+
+        def default(table=table):
+            return confmax.maximize("macro_f1", table.proba, table.labels, classes=range(table.n_classes))
+
+        default()
+        with as_before():
+            three, _ = timed(default)
+        four, found = timed(default)
+        rows.append([f"{found.calibration.kind}, `maximize`", n, K, *figures([three, four], ".3f"), "", ""])
     table = large_table(*WIDE)
     by_name, found = timed(lambda: choose(table, "matrix"))
     losses = figures([found.cv_log_loss_before, found.cv_log_loss_after])
@@ -232,14 +246,21 @@ def floors(tables):
     return "\n\n".join([told, markdown(head, lines), f"Largest loss of accuracy without it: {largest[1]}."])
 
 
+def speed():
+    report(
+        "calibration: speed",
+        f"`python -m benchmarks.calibration`: `calibration='auto'` on generated tables, {os.cpu_count()} cores. "
+        f"Seconds are for choosing and fitting, float32, of three runs the shortest; with three kinds, as before there "
+        f"was a matrix, and with four.",
+        seconds(),
+    )
+
+
 def main(folder):
     tables = load(folder)
     report(
         "calibration",
-        f"`python -m benchmarks.calibration FOLDER`: `calibration='auto'`, log loss in nats, {os.cpu_count()} cores. "
-        f"Seconds are for choosing and fitting, float32, of three runs the shortest; with three kinds, as before there "
-        f"was a matrix, and with four.",
-        seconds(),
+        "`python -m benchmarks.calibration FOLDER`: `calibration='auto'`, log loss in nats.",
         real_tables(tables),
         both_ways(tables),
         small(tables),
@@ -248,4 +269,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    speed() if len(sys.argv) == 1 else main(sys.argv[1])

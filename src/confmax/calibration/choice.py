@@ -188,6 +188,9 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     _need_labels(table, kind)
     rows = labelled(table, seed)
     sample = rows.take(most_rows(rows.proba, CHOICE_CELLS))
+    if word == "matrix" and table.n_classes not in TRIED_CLASSES:
+        # nothing is compared: losses of the sample that the strength is chosen on are enough to report
+        sample = sample.few()
     if word == "given":
         return _given(table, kind, rows, sample, before)
     if word == "auto":

@@ -175,14 +175,14 @@ class Fit:
 
     @cached_property
     def curvature(self) -> Array | None:
-        """What begins a fit on nearly the same rows: second derivatives (d, d), of a matrix those of the mean loss.
+        """What begins a fit on nearly the same rows: second derivatives, of a matrix those of the mean loss.
 
-        Those of a matrix are taken on a sample. None for classes that are too many.
+        Those of a matrix are taken on a sample. None for a vector of too many classes.
         """
         K = self.rows.z.shape[1]
         if self.kind == "vector" and K <= scaling.NEWTON_CLASSES:
             return scaling.derivatives(self.rows, self.theta, FULL)[2]
-        if self.kind == "matrix" and K <= NEWTON_CLASSES:
+        if self.kind == "matrix":
             return MatrixLoss(self.rows.few(), self.strength).curvature(self.theta)
         return None
 

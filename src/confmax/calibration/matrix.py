@@ -94,15 +94,25 @@ class MatrixLoss:
         slope = gradient + precision * away
         slope[:, :K] -= self.steep * slopes
         if order == BLOCKS:
-            bends = bends[:, _positions(K + 1)]
-            bends[:, np.arange(K + 1), np.arange(K + 1)] += precision
+            bends = self.blocks_with_prior(bends[:, _positions(K + 1)])
         elif order == FULL:
             bends = self.hessian(theta, _all_pairs(bends))
         return loss, slope.reshape(-1), bends
 
     def curvature(self, theta: Array) -> Array:
-        """Return the second derivatives (d, d) of the mean log loss, without the prior."""
-        return np.asarray(_all_pairs(self._sums(theta, FULL)[2]) / self.rows.weight.sum())
+        """Return second derivatives of the mean log loss without the prior: all, or for many classes of each score."""
+        K = self.n_classes
+        if K > NEWTON_CLASSES:
+            bends = self._sums(theta, BLOCKS)[2][:, _positions(K + 1)]
+        else:
+            bends = _all_pairs(self._sums(theta, FULL)[2])
+        return np.asarray(bends / self.rows.weight.sum())
+
+    def blocks_with_prior(self, bends: Array) -> Array:
+        """Return second derivatives of each score by itself (K, K + 1, K + 1) where those of the rows are ``bends``."""
+        out, entries = bends + 0.0, np.arange(self.n_classes + 1)
+        out[:, entries, entries] += prior_precision(self.n_classes, self.strength)
+        return out
 
     def hessian(self, theta: Array, bends: Array) -> Array:
         """Return the second derivatives (d, d) where those of the rows' loss are ``bends``."""
@@ -236,8 +246,8 @@ def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array 
         Precision of the prior on powers of other classes.
     start : ndarray (K, K + 1)
         Where to begin.
-    curvature : ndarray (d, d) or None
-        Second derivatives of the mean log loss nearby (`MatrixLoss.curvature`), for at most `NEWTON_CLASSES` classes.
+    curvature : ndarray or None
+        Second derivatives of the mean log loss nearby (`MatrixLoss.curvature`).
     tol : float
         Expected decrease of the total loss, nats, of the last step that is taken; above `NEWTON_CLASSES` classes steps
         end where no parameter is off by more than about a hundredth of its standard error.
@@ -247,7 +257,9 @@ def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array 
         near = None if curvature is None else loss.hessian(theta, curvature * rows.weight.sum())
         theta = newton(loss, theta, tol, hessian=near, solve=_Solver(), slow=SLOW)
     else:
-        theta = quasi_newton(loss, theta, max(tol, WIDE_TOL), *_whitening(loss(theta, BLOCKS)[2]))
+        near = loss.curvature(theta) if curvature is None else curvature
+        blocks = loss.blocks_with_prior(near * rows.weight.sum())
+        theta = quasi_newton(loss, theta, max(tol, WIDE_TOL), *_whitening(blocks))
     return _inside(theta.reshape(start.shape))
 
 
@@ -269,13 +281,15 @@ def _whitening(blocks: Array) -> tuple[Callable[[Array], Array], Callable[[Array
     # with H = U' U, the solution of H X = U' is the inverse of U
     inverses = [each.solve(np.triu(each.factor).T) for each in factors]
 
+    turned = [np.ascontiguousarray(inverse.T) for inverse in inverses]
+
     def back(x: Array) -> Array:
-        parts = zip(inverses, x.reshape(len(inverses), -1), strict=True)
-        return np.concatenate([(inverse * part).sum(axis=1) for inverse, part in parts])
+        parts = zip(x.reshape(len(inverses), 1, -1), turned, strict=True)
+        return np.concatenate([times(part, matrix)[0] for part, matrix in parts])
 
     def forth(g: Array) -> Array:
-        parts = zip(inverses, g.reshape(len(inverses), -1), strict=True)
-        return np.concatenate([(inverse * part[:, None]).sum(axis=0) for inverse, part in parts])
+        parts = zip(g.reshape(len(inverses), 1, -1), inverses, strict=True)
+        return np.concatenate([times(part, matrix)[0] for part, matrix in parts])
 
     return back, forth
 
