@@ -24,8 +24,9 @@ from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio
-from confmax.optimize.loop import Problem, Solver, Status, Step, check_setting, check_word
+from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_word
 from confmax.optimize.mixture import Mixture
+from confmax.optimize.prices import PriceSearch
 
 GRID = 65
 ROUNDS = 5
@@ -260,12 +261,13 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class StationaryState:
-    """Rules that still move, gains that are starts as soon as they are answered, and the ratios' levels."""
+    """Rules that still move, gains that are starts as soon as they are answered, and what bounds a sum of ratios."""
 
     rules: tuple[Mixture, ...]
     waiting: tuple[Gains, ...]
     levels: Levels | None
     best: Mixture
+    prices: PriceSearch | None = None
 
 
 @dataclass(frozen=True)
@@ -274,8 +276,10 @@ class Stationary(Solver):
 
     The starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate
     maxima. For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision, the run also returns an upper
-    bound: the weighted mean of the best score that each class can reach alone. It equals the optimum only if one rule
-    is best for all classes. With more than 1000 classes there is no bound.
+    bound (`optimize/prices.py`). It starts at the weighted mean of the best score that each class can reach alone, and
+    falls as prices on the classes' hits and decisions become known. Its rules are candidates too. What is left of the
+    gap is mostly the bound's: it mixes what the classes attain alone. For tables in parts, very large sparse ones and
+    more than 50 classes, the bound stays the mean of the separate maxima; with more than 1000 classes there is none.
 
     Source: the paper's Algorithm 3 with line search. If the metric is not concave, the algorithm may stop at a point
     that is not the best one; see the remark on fractional-linear metrics in Section 5.
@@ -301,14 +305,19 @@ class Stationary(Solver):
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         one = isinstance(problem.metric.structure, (Ratio, Linear))
-        parts, levels = None if many and not one else problem.ratios(), None
-        # those of distances, and of a table of gains, have no reduced gains to add up
-        if parts is not None and parts.top.full is None and not parts.top.power:
-            levels = Levels.start(parts, problem.starts)
+        parts, levels, prices = None if many and not one else problem.ratios(), None, None
         # further decisions have no class to divide by
         roots = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
-        waiting = (roots,) if problem.n_decisions == len(rows) else ()
-        return StationaryState(problem.starts, waiting, levels, problem.start)
+        waiting: tuple[Gains, ...] = (roots,) if problem.n_decisions == len(rows) else ()
+        # those of distances, and of a table of gains, have no reduced gains to add up
+        if parts is not None and parts.top.full is None and not parts.top.power:
+            prices = None if one else PriceSearch.start(problem, parts)
+            if prices is not None:
+                waiting += (prices.compromise(),)
+            # where a denominator may vanish, the levels lead to other starts
+            if prices is None or not (parts.floor > 0).all():
+                levels = Levels.start(parts, problem.starts)
+        return StationaryState(problem.starts, waiting, levels, problem.start, prices)
 
     def step(self, problem: Problem, state: StationaryState) -> tuple[StationaryState, Step]:
         """Improve every rule and every level once."""
@@ -317,21 +326,34 @@ class Stationary(Solver):
         n_rules = len(gains)
         if state.levels is not None:
             gains.append(state.levels.gains(problem.tol))
+        if state.prices is not None:
+            gains.append(state.prices.gains())
         asked = Gains.concatenate(gains)
         answers = problem.ask(asked)
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
-        levels, bound = None, None
+        started, bound, levels = met[len(moving) :], None, state.levels
         waiting: tuple[Gains, ...] = ()
-        if state.levels is not None:
-            levels = state.levels.answered(answers[n_rules:], problem.tol)
+        if levels is not None:
+            low, levels = levels.low, levels.answered(answers[n_rules:], problem.tol)
             bound = levels.bound if problem.oracle.exact else None
-            if levels.is_closed(problem.tol) or np.array_equal(levels.low, state.levels.low):
+            if levels.is_closed(problem.tol) or np.array_equal(levels.low, low):
                 waiting, levels = (levels.compromise(),), None
-        rules = (*met, *improved)
+        rules, prices = (*met, *improved), state.prices
         best = problem.best((state.best, *rules))
-        following = StationaryState((*improved, *met[len(moving) :]), waiting, levels, best)
-        done = not following.rules and not waiting and levels is None
+        if prices is not None:
+            last = slice(len(asked) - len(prices.asked), None)
+            more = [best_answer(problem, asked[last], answers[last])]
+            prices = prices.answered(answers[last], problem.value(problem.best((best, *more)).confusion), problem.tol)
+            bound = prices.bound if bound is None else min(bound, prices.bound)
+            if not len(prices.asked):
+                more, prices = [*more, *prices.mixtures()], None
+            # an answer is a start if it is better than all rules so far, the last mixture in any case
+            started += tuple(rule for rule in more if len(rule.atoms) > 1 or problem.best((best, rule)) is rule)
+            rules += tuple(more)
+            best = problem.best((best, *more))
+        following = StationaryState((*improved, *started), waiting, levels, best, prices)
+        done = not following.rules and not waiting and levels is None and prices is None
         status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None
         return following, Step(best, rules, bound, status)
 

@@ -89,7 +89,8 @@ class Problem:
     """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table.
 
     The ``limits`` are linear functions that must not fall below zero: a recall less what is demanded of it, a bound
-    less the rate of a decision. Only column generation takes them.
+    less the rate of a decision. Only column generation takes them. ``certify`` says whether a bound is wanted, so that
+    passes may be spent on it alone: a blend has none, even if its share of the model is one.
     """
 
     metric: Metric
@@ -100,6 +101,7 @@ class Problem:
     tol: float = 1e-6
     sample: WarmStart | None = None
     limits: LinearFunctions | None = None
+    certify: bool = True
 
     def ratios(self) -> Ratios | None:
         """Return the ratios that the metric sums, None where they are not known."""

@@ -18,7 +18,7 @@ from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
-from confmax.metrics.ratios import NEGLIGIBLE
+from confmax.metrics.ratios import NEGLIGIBLE, Ratios
 from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
 from confmax.optimize.loop import Problem, Solver, Status, Step
@@ -45,7 +45,9 @@ class ThresholdSearch(Solver):
     distinct values, and the two constant rules. It accepts any metric of two classes. On the model confusion the result
     is a global optimum for linear, ratio and quasi-convex metrics, whose optima are deterministic. For the other
     metrics it also finds the best rule that draws between two thresholds; these are neighbours on the convex hull of
-    the ROC points.
+    the ROC points. For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision it is the best of all
+    rules on the model confusion: these scores do not fall when a recall rises, and along an edge of the hull their
+    largest sum is known in closed form.
 
     Examples
     --------
@@ -73,11 +75,13 @@ class ThresholdSearch(Solver):
         if not problem.oracle.table.is_whole:
             problem.oracle.table.dense("ThresholdSearch")  # which is refused
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
-        bound = None
+        bound, parts = None, problem.ratios()
         if problem.oracle.exact and not problem.metric.structure.may_draw:
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
             both = (confusions, _turned_round(confusions))
             bound = max(problem.value(rule.confusion), *(_largest(problem.metric, each) for each in both))
+        elif problem.oracle.exact and parts is not None:
+            bound = max(best_drawn(parts, problem.metric, confusions)[3], problem.value(rule.confusion))
         return None, Step(rule, (rule,) if mixed is None else (rule, mixed), bound, Status.OPTIMAL)
 
 
@@ -113,7 +117,12 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
     if metric.structure.may_draw:
-        i, j, share = best_edge(metric, confusions, values)
+        parts = metric.as_ratios(oracle.rows, 2) if oracle.exact else None
+        # the model's sums of ratios are largest on an edge of the hull, and where is known without a search
+        if parts is None:
+            i, j, share = best_edge(metric, confusions, values)
+        else:
+            i, j, share, _ = best_drawn(parts, metric, confusions)
         # a concave metric of the recalls alone is largest on an edge of the hull; one of the columns may be inside
         mixed = cuts.drawn([i, j], np.array([1.0 - share, share]))
         if isinstance(metric.structure, (Concave, MinOfLinear)) and metric.statistics != "diagonal":
@@ -265,6 +274,43 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     reached = metric.values(low.along(high, found[:, None]))[:, 0]
     k = int(np.argmax(np.nan_to_num(reached, nan=-np.inf)))
     return int(edges[0, k]), int(edges[1, k]), float(found[k])
+
+
+def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[int, int, float, float]:
+    """Return where a sum of ratios is largest on the upper hull: `best_edge` of it, and the largest sum.
+
+    The slope of ``N / D`` along an edge is a constant over ``D^2``. Two of them cancel where the roots of these
+    constants are to each other as the denominators, which happens at most once.
+
+    Parameters
+    ----------
+    parts : Ratios
+        The one or two ratios.
+    metric : Metric
+        Their sum. At 0/0 it is lower than beside it; there the largest sum is the limit, which rules approach.
+    confusions : Confusion
+        Batch of T, the thresholds falling.
+    """
+    x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
+    chain, each = _upper_chain(x, confusions.diagonal[:, 1]), range(len(parts.weights))
+    N = np.stack([parts.top[b].dot(confusions[chain]) + parts.top_constant[b] for b in each])
+    D = np.stack([parts.bottom[b].dot(confusions[chain]) + parts.bottom_constant[b] for b in each])
+    (n, d), (rise, growth) = (N[:, :-1], D[:, :-1]), (np.diff(N), np.diff(D))
+    bend = parts.weights[:, None] * (rise * d - n * growth)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.sqrt(-bend[0] / bend[-1])
+        inside = (ratio * d[-1] - d[0]) / (growth[0] - ratio * growth[-1])
+        shares = np.stack([np.zeros(len(inside)), np.clip(np.nan_to_num(inside), 0.0, 1.0), np.ones(len(inside))])
+        scores = (n + shares[:, None] * rise) / (d + shares[:, None] * growth)
+        # both vanish at an end of an edge only where they do so together
+        scores = np.where(np.isfinite(scores), scores, np.nan_to_num(rise / growth))
+    sums = (parts.weights[:, None] * scores).sum(axis=1)
+    k = int(sums.max(axis=0).argmax())
+    i, j = int(chain[k]), int(chain[k + 1])
+    middle = shares[sums[:, k].argmax(), k]
+    steps = np.array([0.0, LEAST_WEIGHT, np.clip(middle, LEAST_WEIGHT, 1.0 - LEAST_WEIGHT), 1.0 - LEAST_WEIGHT, 1.0])
+    values = metric.values(confusions[i].toward(confusions[j], steps))
+    return i, j, float(steps[values.argmax()]), float(sums[:, k].max())
 
 
 def _upper_chain(x: Array, y: Array) -> NDArray[np.int64]:

@@ -113,6 +113,8 @@ class Solution(Tuned):
             return f"{proved}; a rule that decides at random reaches {mixture:.6g}, randomized=True returns it"
         if self.status is Status.MAX_PASSES:
             return f"{proved}; the search used all its passes, a larger max_passes may narrow this"
+        if isinstance(self.metric.structure, General) and gap > EXACT and self.status is Status.STATIONARY:
+            return f"{proved}; this bound combines what each class attains alone, which one rule need not reach"
         return proved
 
     @property

@@ -209,7 +209,7 @@ def tune(
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(metric, oracle, n_decisions, tuple(starts), budget, tol, sample)
+    problem = Problem(metric, oracle, n_decisions, tuple(starts), budget, tol, sample, certify=mode == "model")
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)

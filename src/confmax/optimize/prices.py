@@ -1,0 +1,357 @@
+"""A bound on means of scores of classes, such as macro F1, by prices on the hits and the decisions of every class.
+
+Let t_l be the share of rows that are rightly decided as class l, q_l the share decided as it, and f_l(t_l, q_l) the
+weighted score of the class. For all prices alpha and beta, no rule has a sum of scores above ::
+
+    sum_l max [f_l(t, q) - alpha_l t - beta_l q] + max over rules of sum_l (alpha_l t_l + beta_l q_l)
+
+The second maximum is an exact answer to one gain. Each of the first is over what its class attains alone: the convex
+hull, as rules may draw, of the decisions that sorted probabilities give. A score is convex in t, so that it is largest
+on an edge of the hull. Along an edge the difference is convex or concave, and its maximum is known in closed form. At
+prices of zero the bound is the sum of the classes' separate maxima.
+
+The bound is convex in the prices. Cutting planes lower it: every answer bounds the second maximum from below, and every
+point (t, q) bounds one of the first. A linear program minimises these bounds, and the next pass asks for prices between
+the best ones and its solution. The program's value also says how far the bound can still fall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.kernels.order import stable_order
+from confmax.metrics.ratios import ROUNDING, Ratios
+from confmax.optimize.loop import Problem
+from confmax.optimize.mixture import Mixture
+from confmax.optimize.points import NEGLIGIBLE
+from confmax.tables import MemoryTable
+
+MOST_CLASSES = 50  # the linear program has three variables for each
+LEAST_PASSES = 3  # that the search must be allowed, beside the one that sorts
+FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hits
+TOWARD = (1.0, 0.7, 0.4, 0.2, 0.1)  # steps from the best prices to those of the linear program
+REFINED = 3  # linear programs between two passes: points of the hulls are known without one
+NEAR = 0.05  # of what the bound may fall: how exact the linear program is at its own solution
+LARGEST = 4.0  # price, as a multiple of the score per row of its class
+ENOUGH = 0.01  # of the gap: a search that cannot lower the bound by more ends
+FLAT, SHARP = 0.1, 1e-8  # part of tol, and the least tol: how far outside of the hull its edges may lie
+RARE = 1e-9  # a class of a smaller share keeps prices of zero
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores ``top_b t / (base_b + by_hits_b t + by_decisions_b q)`` of B classes, weighted.
+
+    Attributes
+    ----------
+    classes : ndarray (B,)
+        Their columns in the table.
+    top, base, by_hits, by_decisions : ndarray (B,)
+        The coefficients; ``top`` holds the weight.
+    """
+
+    classes: NDArray[np.intp]
+    top: Array
+    base: Array
+    by_hits: Array
+    by_decisions: Array
+
+    @classmethod
+    def of(cls, parts: Ratios) -> Scores | None:
+        """Return the scores that a metric sums; None where a ratio is no such score of one class alone."""
+        (a, b), (c, d) = parts.top.pair(), parts.bottom.pair()
+        K = a.shape[1]
+        used = (a != 0.0) | (c != 0.0) | (d[:, :K] != 0.0)
+        k = used.argmax(axis=1)
+        each = np.arange(len(k))
+        alone = (used.sum(axis=1) == 1).all() and len(np.unique(k)) == len(k) and not d[:, K:].any()
+        top, hits, decisions = a[each, k], c[each, k], d[each, k]
+        # a score that is concave in t could be largest inside the hull
+        if not alone or b.any() or parts.top_constant.any() or (top < 0).any() or (hits > 0).any():
+            return None
+        return cls(k, parts.weights * top, parts.bottom_constant, hits, decisions)
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of what each of B classes attains alone: lines ``t = start + slope q`` up to a corner.
+
+    Along an edge the slope of a score is ``rise / (base + step q)^2``; it changes in one direction.
+
+    Attributes
+    ----------
+    sizes, top : ndarray (B,)
+        Number of edges of each class, and the numerator of its score as a multiple of t.
+    start, slope, base, step, rise : ndarray (E,)
+        The lines, and the scores along them.
+    before, after : ndarray (E,)
+        The slope of the score where an edge begins and where it ends.
+    corners : ndarray (3, E)
+        Score, t and q where an edge ends.
+    none : ndarray (3, B)
+        The same where a class is not decided. A score of 0/0 is the largest that rules approach.
+    """
+
+    sizes: NDArray[np.intp]
+    top: Array
+    start: Array
+    slope: Array
+    base: Array
+    step: Array
+    rise: Array
+    before: Array
+    after: Array
+    corners: Array
+    none: Array
+
+    @classmethod
+    def read(cls, table: MemoryTable, scores: Scores, rows: Array, flat: float) -> Edges:
+        """Return the edges in a ``table``; they may lie ``flat`` times the size ``rows`` (K,) of a class outside."""
+        chains = [chain for k in scores.classes for chain in _chains(table, int(k), flat * rows[k])]
+        sizes = np.array([chain.shape[1] - 1 for chain in chains]).reshape(-1, 2).sum(axis=1)
+        low, t_low = np.concatenate([chain[:, :-1] for chain in chains], axis=1)
+        high, t_high = np.concatenate([chain[:, 1:] for chain in chains], axis=1)
+        each = np.stack([scores.top, scores.base, scores.by_hits, scores.by_decisions])
+        top, base, by_hits, by_decisions = np.repeat(each, sizes, axis=1)
+        slope = (t_high - t_low) / (high - low)
+        start = t_low - slope * low
+        base, step = base + by_hits * start, by_decisions + by_hits * slope
+        rise = top * (slope * base - start * step)
+        begin, end = base + step * low, base + step * high
+        score = np.divide(top * t_high, end, out=np.zeros_like(end), where=end > 0.0)
+        first = np.cumsum(sizes) - sizes
+        # where the denominator is zero too, the first edge, which has the most hits, leads there
+        none = np.where(begin[first] > 0.0, 0.0, score[first])
+        before, after = (np.divide(rise, at * at, out=np.zeros_like(at), where=at > ABSENT) for at in (begin, end))
+        corners, none = np.stack([score, t_high, high]), np.stack([none, 0.0 * none, 0.0 * none])
+        return cls(sizes, scores.top, start, slope, base, step, rise, before, after, corners, none)
+
+    def largest(self, prices: Array) -> tuple[Array, Array]:
+        """Return the maxima (B,) at ``prices`` (2, B), and as (3, B) the score, t and q where they are reached."""
+        of_hits, of_decisions = np.repeat(prices, self.sizes, axis=1)
+        values = self.corners[0] - of_hits * self.corners[1] - of_decisions * self.corners[2]
+        last = np.cumsum(self.sizes)
+        best = [end - size + int(values[end - size : end].argmax()) for end, size in zip(last, self.sizes, strict=True)]
+        # the difference is largest inside an edge if its slope falls through zero there
+        cost = of_hits * self.slope + of_decisions
+        k = np.flatnonzero((self.after < cost) & (cost < self.before))
+        bottom = np.sqrt(self.rise[k] / cost[k])
+        q = (bottom - self.base[k]) / self.step[k]
+        t = self.start[k] + self.slope[k] * q
+        of, every = np.searchsorted(last, k, side="right"), np.arange(len(last))
+        inside = np.stack([self.top[of] * t / bottom, t, q])
+        # of equal maxima, the corner of the most decisions: where nothing is decided the gradient is not known
+        of = np.concatenate([every, of, every])
+        places = np.concatenate([self.none, inside, self.corners[:, best]], axis=1)
+        values = places[0] - prices[0, of] * places[1] - prices[1, of] * places[2]
+        order = np.lexsort((values, of))
+        top = order[np.searchsorted(of[order], every, side="right") - 1]
+        return values[top], places[:, top]
+
+
+def _chains(table: MemoryTable, k: int, flat: float) -> list[Array]:
+    """Return corners (q, t) (2, T) of what class ``k`` attains alone: the most t at every share q, and the least."""
+    p = table.proba[:, k]
+    if table.weight is None:
+        p = np.sort(p)[::-1].astype(np.float64)
+        q = np.arange(len(p) + 1) / len(p)
+        t = np.append(0.0, np.cumsum(p)) / len(p)
+    else:
+        order = stable_order(-p)
+        weight, p = table.weight[order] / table.weight.sum(), p[order].astype(np.float64)
+        q, t = np.append(0.0, np.cumsum(weight)), np.append(0.0, np.cumsum(weight * p))
+        # rows without weight, or with too little to be seen beside the others, have no edge
+        seen = np.append(True, np.diff(q) > 0.0)
+        q, t, p = q[seen], t[seen], p[seen[1:]]
+    most = _outside(q, t, p, flat)
+    # what is left to the other classes has the least t: the same corners, turned round
+    return [most, (most[:, -1:] - most)[:, ::-1]]
+
+
+def _outside(q: Array, t: Array, p: Array, flat: float) -> Array:
+    """Return few corners (q, t) (2, S) of a polygon around a concave chain ``q``, ``t`` (T + 1,) of slopes ``p`` (T,).
+
+    Between corners of the chain that are kept, the lines through their edges meet at most ``flat`` above it.
+    """
+
+    def meet(i: NDArray[np.intp], j: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Return how far behind corners ``i`` the lines to ``j`` meet, and how far above the chord."""
+        width, first, last = q[j] - q[i], p[i], p[j - 1]
+        bend = np.where(first > last, first - last, 1.0)
+        behind = np.where(first > last, np.clip((t[j] - t[i] - last * width) / bend, 0.0, width), width)
+        return behind, (first - (t[j] - t[i]) / width) * behind
+
+    i, j, kept = np.array([0]), np.array([len(p)]), [np.array([len(p)])]
+    while len(i):
+        split = (meet(i, j)[1] > flat) & (j - i > 2)
+        kept.append(i[~split])
+        i, j = i[split], j[split]
+        middle = np.clip(np.searchsorted(q, (q[i] + q[j]) / 2.0), i + 1, j - 1)
+        i, j = np.append(i, middle), np.append(middle, j)
+    corners = np.sort(np.concatenate(kept))
+    i, j = corners[:-1], corners[1:]
+    behind, _ = meet(i, j)
+    q = np.append(q[0], np.stack([q[i] + behind, q[j]], axis=1).ravel())
+    t = np.append(t[0], np.stack([t[i] + p[i] * behind, t[j]], axis=1).ravel())
+    return np.stack([q, t])[:, np.append(True, np.diff(q) > 0.0)]
+
+
+@dataclass(frozen=True, eq=False)
+class PriceSearch:
+    """The search for the prices of the lowest bound.
+
+    Attributes
+    ----------
+    scores : Scores
+        What the metric sums.
+    edges : Edges
+        What the classes attain alone.
+    scale : ndarray (B,)
+        The score per row of each class, by which its prices are measured.
+    rules, answers : Gains and Confusion
+        Single rules (A) and their confusions.
+    asked : ndarray (P, 2, B)
+        Prices that wait for an answer; none once the search has ended.
+    best : ndarray (2, B)
+        Prices of the lowest bound.
+    bound : float
+        The lowest bound.
+    points : ndarray (N, 3, B)
+        Score, t and q of points that the classes attain alone, first those of their separate maxima.
+    weights : ndarray (A,)
+        The linear program's mixture of the rules; all zero before there is one.
+    """
+
+    scores: Scores
+    edges: Edges
+    scale: Array
+    rules: Gains
+    answers: Confusion
+    asked: Array
+    best: Array
+    bound: float
+    points: Array
+    weights: Array
+
+    @classmethod
+    def start(cls, problem: Problem, parts: Ratios) -> PriceSearch | None:
+        """Sort every class, which takes a pass; None where the rows cannot be sorted, or nothing would be proved."""
+        oracle, singles = problem.oracle, problem.singles
+        wanted = oracle.exact and problem.certify and len(singles) > 0
+        many = len(parts.weights) > MOST_CLASSES or problem.max_passes - oracle.n_passes <= LEAST_PASSES
+        scores = None if many or not wanted else Scores.of(parts)
+        if scores is None:
+            return None
+        try:
+            table = oracle.read_rows("the bound")
+        except ValueError:
+            # a table in parts is in no single place, and a sparse one may be too large as an array
+            return None
+        edges = Edges.read(table, scores, oracle.rows, FLAT * max(problem.tol, SHARP))
+        size = oracle.rows[scores.classes]
+        scale = np.divide(parts.weights, size, out=np.zeros_like(size), where=size > RARE)
+        none = np.zeros((2, len(size)))
+        best, points = edges.largest(none)
+        alone = np.divide(best, size, out=np.zeros_like(size), where=size > RARE)
+        asked = np.array([[part * alone, none[1]] for part in FIRST])
+        rules = Gains.concatenate([rule.atoms[0] for rule in singles])
+        answers = replace(Confusion.stack([rule.confusion for rule in singles]), rows=oracle.rows)
+        bound, weights = float(best.sum()), np.zeros(len(singles))
+        return cls(scores, edges, scale, rules, answers, asked, none, bound, points[None], weights)
+
+    def compromise(self) -> Gains:
+        """Return the gradient that the sum has where every score is at its separate maximum."""
+        of, (score, t, q) = self.scores, self.points[0]
+        bottom = of.base + of.by_hits * t + of.by_decisions * q
+        slopes = np.stack([of.top - score * of.by_hits, -score * of.by_decisions])
+        return self._gains((np.divide(slopes, bottom, out=np.zeros_like(slopes), where=bottom > 0.0))[None])
+
+    def gains(self) -> Gains:
+        """Return the gains of the prices that wait for an answer."""
+        return self._gains(self.asked)
+
+    def mixtures(self) -> tuple[Mixture, ...]:
+        """Return the linear program's mixture of the rules, if it has one."""
+        used = np.flatnonzero(self.weights > NEGLIGIBLE)
+        return (Mixture.drawn(self.rules[used], self.answers[used], self.weights[used]),) if len(used) else ()
+
+    def answered(self, answers: Confusion, value: float, tol: float) -> PriceSearch:
+        """Return the search after ``answers`` to `gains`; it ends where the bound cannot fall by much.
+
+        ``value`` is what some rule reaches.
+        """
+        terms = self.asked * self._shares(answers)
+        found = [self.edges.largest(prices) for prices in self.asked]
+        # a sum of terms that may cancel: what rounding hides belongs to the bound
+        bounds = terms.sum(axis=(1, 2)) + ROUNDING * np.abs(terms).sum(axis=(1, 2)) + [top.sum() for top, _ in found]
+        k = int(bounds.argmin())
+        best, bound = (self.asked[k], float(bounds[k])) if bounds[k] < self.bound else (self.best, self.bound)
+        points = np.concatenate([self.points, [point for _, point in found]])
+        rules = Gains.concatenate([self.rules, self.gains()])
+        together = Confusion.concatenate([self.answers, answers])
+        weights = np.append(self.weights, np.zeros(len(answers)))
+        search = replace(self, rules=rules, answers=together, best=best, bound=bound, points=points, weights=weights)
+        return search._following(max(tol, ENOUGH * (bound - value)))
+
+    def _following(self, enough: float) -> PriceSearch:
+        """Return the search with the next prices, or with none if the bound cannot fall by more than ``enough``."""
+        points, shares, search = self.points, self._shares(self.answers), replace(self, asked=self.asked[:0])
+        for _ in range(REFINED):
+            solved = _lowest(points, shares, self.scale)
+            if solved is None:
+                return search
+            floor, prices, weights = solved
+            search = replace(search, points=points, weights=weights)
+            if self.bound - floor <= enough:
+                return search
+            tops, point = self.edges.largest(prices)
+            points = np.concatenate([points, point[None]])
+            reached = float(tops.sum() + (shares * prices).sum(axis=(1, 2)).max())
+            # near its solution the program knows the classes well enough, and lacks answers only
+            if reached - floor <= NEAR * (self.bound - floor):
+                break
+        steps = np.array(TOWARD)[:, None, None]
+        return replace(search, points=points, asked=self.best + steps * (prices - self.best))
+
+    def _gains(self, prices: Array) -> Gains:
+        a, b = np.zeros((len(prices), self.rules.n_classes)), np.zeros((len(prices), self.rules.n_decisions))
+        a[:, self.scores.classes], b[:, self.scores.classes] = prices[:, 0], prices[:, 1]
+        return Gains.reduced(a, b)
+
+    def _shares(self, answers: Confusion) -> Array:
+        """Return t and q (A, 2, B) of ``answers``."""
+        k = self.scores.classes
+        return np.stack([answers.diagonal[:, k], answers.columns[:, k]], axis=1)
+
+
+def _lowest(points: Array, shares: Array, scale: Array) -> tuple[float, Array, Array] | None:
+    """Return the lowest bound by ``points`` (N, 3, B) and ``shares`` (A, 2, B), its prices (2, B), and weights (A,).
+
+    No prices within the limits have a lower bound. The weights mix the answers. None if rounding hides a solution.
+    """
+    # scipy.optimize takes longer to import than confmax
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, vstack
+
+    (N, _, B), A = points.shape, len(shares)
+    # the variables are the prices in units of the scale, the first maxima, and the second
+    entries = -np.concatenate([(points[:, 1] * scale).ravel(), (points[:, 2] * scale).ravel(), np.ones(N * B)])
+    place = np.tile(np.arange(B), N)
+    places = np.tile(np.arange(N * B), 3), np.concatenate([place, B + place, 2 * B + place])
+    rules = np.hstack([(shares * scale).reshape(A, -1), np.zeros((A, B)), -np.ones((A, 1))])
+    limits = [(-LARGEST, LARGEST) if unit > 0.0 else (0.0, 0.0) for unit in scale]
+    result = linprog(
+        np.append(np.zeros(2 * B), np.ones(B + 1)),
+        A_ub=vstack([coo_array((entries, places), shape=(N * B, 3 * B + 1)), coo_array(rules)]).tocsr(),
+        b_ub=np.append(-points[:, 0].ravel(), np.zeros(A)),
+        bounds=[*limits, *limits, *[(None, None)] * (B + 1)],
+        method="highs",
+    )
+    if result.x is None:
+        return None
+    weights = np.maximum(-np.asarray(result.ineqlin.marginals)[N * B :], 0.0)
+    return float(result.fun), result.x[: 2 * B].reshape(2, B) * scale, weights

@@ -1,0 +1,171 @@
+"""The bound by prices on what every class attains alone, against all rules and mixtures of small populations."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import confmax
+from benchmarks.bounds import most_found, tiny
+from confmax import metrics
+from confmax.confusion import Gains
+from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
+from confmax.optimize.prices import Edges, PriceSearch, Scores, _outside
+from confmax.oracle import CountingOracle, make_oracle, make_table
+
+NAMES = ("macro_f1", "macro_f_beta", "weighted_f1", "macro_jaccard", "macro_precision")
+METRICS = [metrics.get(name, **({"beta": 2} if name == "macro_f_beta" else {})) for name in NAMES]
+
+
+def edges_of(metric, P, weight=None, flat=0.0):
+    table = make_table(P, None, weight)
+    oracle = make_oracle(table)
+    parts = metric.as_ratios(oracle.rows, P.shape[1])
+    return Edges.read(table, Scores.of(parts), oracle.rows, flat), parts, oracle
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=repr)
+def test_the_maximum_of_a_class_is_that_over_all_draws(metric):
+    """Every subset of the rows may be decided as the class, and every draw between two subsets."""
+    for seed in range(4):
+        P, weight = tiny(seed)
+        edges, parts, oracle = edges_of(metric, P, weight)
+        w = weight / weight.sum()
+        subsets = np.array(list(itertools.product((0.0, 1.0), repeat=len(P))))
+        i, j = np.triu_indices(len(subsets), 1)
+        steps = np.append(np.linspace(0.05, 0.95, 19), 1e-6)[:, None, None]
+        drawn = np.concatenate([subsets, ((1 - steps) * subsets[i] + steps * subsets[j]).reshape(-1, len(P))])
+        t, q = drawn @ (w[:, None] * P), drawn @ w
+        rng = np.random.default_rng(seed)
+        # what a class alone has decided: the other columns change no score of it
+        for prices in (np.zeros((2, 3)), *rng.normal(size=(6, 2, 3))):
+            scale = np.minimum(parts.weights / oracle.rows, 50.0)
+            best, points = edges.largest(prices * scale)
+            of = Scores.of(parts)
+            for k in range(3):
+                bottom = of.base[k] + of.by_hits[k] * t[:, k] + of.by_decisions[k] * q
+                score = np.divide(of.top[k] * t[:, k], bottom, out=np.zeros_like(q), where=bottom > 0.0)
+                most = (score - prices[0, k] * scale[k] * t[:, k] - prices[1, k] * scale[k] * q).max()
+                assert best[k] >= most - 1e-12
+                # the grid of draws comes near; a precision is approached where nothing is decided
+                assert best[k] <= most + 2e-2 * max(1.0, scale[k])
+            assert points[0] - (prices * scale * points[1:]).sum(axis=0) == pytest.approx(best, abs=1e-12)
+
+
+def test_a_coin_needs_the_inside_of_the_edges():
+    """At (1/2, 1/2) a coin has a macro F1 of 1/2, and the corners of what a class attains alone prove only .417."""
+    P = np.full((4, 2), 0.5)
+    edges, _, oracle = edges_of(metrics.get("macro_f1"), P)
+    prices = np.array([[0.0, 0.0], [1 / 3, 1 / 3]])
+    answer = oracle.maximize(Gains.reduced(prices[:1], prices[1:]))
+    second = float((prices[0] * answer.diagonal + prices[1] * answer.columns).sum())
+    at_corners = max(0.0, 1 / 3 - 1 / 3)
+    assert 2 * at_corners + second == pytest.approx(1 / 3)
+    assert edges.largest(prices)[0].sum() + second >= 0.5 - 1e-12
+    for solver in ("auto", Stationary()):
+        solution = confmax.maximize("macro_f1", P, confusion="model", solver=solver, randomized=True)
+        assert solution.value == pytest.approx(0.5, abs=1e-6)
+        assert 0.5 - 1e-12 <= solution.upper_bound <= 0.5 + 1e-5
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=repr)
+def test_no_rule_and_no_mixture_exceeds_the_bound(metric):
+    for seed in range(6):
+        P, weight = tiny(seed)
+        solution = confmax.maximize(metric, P, sample_weight=weight, confusion="model", randomized=True, max_passes=24)
+        assert solution.upper_bound >= most_found(metric, P, weight, seed) - 1e-12
+        assert solution.value <= solution.upper_bound
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=repr)
+def test_two_classes_are_closed(metric):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        P = np.round(rng.dirichlet([0.7, 0.4], 5), seed % 3 + 1)
+        weight = rng.integers(1, 4, 5).astype(float)
+        solution = confmax.maximize(metric, P, sample_weight=weight, confusion="model", randomized=True)
+        assert solution.gap <= 1e-6
+        assert solution.upper_bound >= most_found(metric, P, weight, seed) - 1e-12
+        assert solution.value == pytest.approx(metric.value(solution.confusion), abs=1e-12)
+    # by its name the solver does the same
+    P = rng.dirichlet([3.0, 1.0], 300)
+    assert confmax.maximize(metric, P, solver=ThresholdSearch(), randomized=True).gap <= 1e-6
+
+
+def test_what_is_proved_does_not_depend_on_how_rows_are_repeated():
+    P = np.random.default_rng(0).dirichlet([2.0, 1.0, 0.5], 40)
+    count = np.arange(40) % 3
+    once = confmax.maximize("macro_f1", P, sample_weight=count, confusion="model")
+    repeated = confmax.maximize("macro_f1", np.repeat(P, count, axis=0), confusion="model")
+    assert once.upper_bound == pytest.approx(repeated.upper_bound, rel=1e-3)
+
+
+def test_the_polygon_lies_outside_by_no_more_than_it_may():
+    p = np.sort(np.random.default_rng(0).beta(0.3, 2.0, 4000))[::-1]
+    q, t = np.arange(4001) / 4000, np.append(0.0, np.cumsum(p)) / 4000
+    for flat in (1e-3, 1e-5, 1e-7):
+        x, y = _outside(q, t, p, flat)
+        above = np.interp(q, x, y) - t
+        assert above.min() >= -1e-14
+        assert above.max() <= flat
+        assert (np.diff(np.diff(y) / np.diff(x)) <= 1e-9).all()
+        assert len(x) < 60 / np.sqrt(flat)
+    # few rows, and equal ones, are kept as they are
+    for p in ([0.9, 0.5, 0.5, 0.1], [0.5] * 6, [1.0, 0.0, 0.0]):
+        q, t = np.arange(len(p) + 1) / len(p), np.append(0.0, np.cumsum(p)) / len(p)
+        x, y = _outside(q, t, np.array(p), 0.0)
+        assert np.interp(q, x, y) == pytest.approx(t, abs=1e-15)
+        assert np.interp(x, q, t) == pytest.approx(y, abs=1e-15)
+
+
+def test_passes_are_counted_and_the_bound_only_falls():
+    P = np.random.default_rng(1).dirichlet([2.0, 1.0, 0.6, 0.3], 500)
+    for most in (1, 4, 6, 9, 14):
+        solution = confmax.maximize("macro_f1", P, confusion="model", max_passes=most)
+        assert solution.n_passes <= max(most, 3)
+        bounds = [entry.upper_bound for entry in solution.history if entry.upper_bound is not None]
+        assert all(after <= before for before, after in itertools.pairwise(bounds))
+    assert solution.history[-1].n_passes <= 13
+    assert solution.upper_bound - solution.value < 0.01
+    coarse = confmax.maximize("macro_f1", P, confusion="model", tol=0.02)
+    assert coarse.status is Status.CONVERGED
+    assert coarse.n_passes < 8
+
+
+def test_where_nothing_is_proved_nothing_is_sorted():
+    P = np.random.default_rng(2).dirichlet([2.0, 1.0, 0.6], 200)
+    y, metric, gains = np.argmax(P, axis=1), metrics.get("macro_f1"), Gains.reduced(np.ones(3))
+    for confusion, certify, passes in (
+        ("labels", True, 50), ("model", False, 50), ("model", True, 3), ("model", True, 50),
+    ):  # fmt: skip
+        oracle = CountingOracle(make_oracle(make_table(P, y), confusion))
+        starts = (Mixture.single(gains, oracle.maximize(gains)[0]),)
+        problem = Problem(metric, oracle, 3, starts, passes, certify=certify)
+        sorts = confusion == "model" and certify and passes == 50
+        assert (PriceSearch.start(problem, metric.as_ratios(oracle.rows, 3)) is not None) == sorts
+        assert oracle.n_passes == 1 + sorts
+
+
+def test_scores_of_several_classes_are_no_scores_of_one():
+    rows = np.array([0.5, 0.3, 0.2])
+    assert Scores.of(metrics.get("micro_f1").as_ratios(rows, 3)) is None
+    assert Scores.of(metrics.get("cohen_kappa").as_ratios(rows, 3)) is None
+    placed = metrics.get("macro_f1").over([2, 0]).as_ratios(rows, 3)
+    assert Scores.of(placed).classes.tolist() == [2, 0]
+
+
+def test_weights_that_vanish_beside_others_do_no_harm():
+    P = np.array([[0.9, 0.1, 0.0], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]])
+    full = confmax.maximize("macro_f1", P[:3], confusion="model")
+    tiny_weights = confmax.maximize("macro_f1", P, sample_weight=[1.0, 1.0, 1.0, 1e-30], confusion="model")
+    assert tiny_weights.upper_bound == pytest.approx(full.upper_bound, rel=1e-6)
+    assert confmax.maximize("macro_f1", P, confusion="model", tol=0.0).gap < 0.05
+
+
+def test_the_solution_says_what_is_left():
+    P = np.random.default_rng(3).dirichlet([2.0, 1.0, 0.6], 200)
+    solution = confmax.maximize("macro_f1", P, confusion="model")
+    assert solution.status is Status.STATIONARY
+    assert solution.guarantee.endswith(
+        "; this bound combines what each class attains alone, which one rule need not reach"
+    )
