@@ -257,7 +257,7 @@ def speed():
     report(
         "calibration: speed",
         f"`python -m benchmarks.calibration`: `calibration='auto'` on generated tables, {os.cpu_count()} cores. "
-        f"Seconds are for choosing and fitting, float32, of four runs in turn the shortest; with three kinds, as before "
+        f"Seconds for choosing and fitting, float32, of four runs in turn the shortest; with three kinds, as before "
         f"there was a matrix, and with four.",
         seconds(),
     )
