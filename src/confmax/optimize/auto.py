@@ -113,13 +113,9 @@ def choose(
             if n_classes == n_decisions == 2 and not in_parts:
                 # the search is exact for sums of ratios, but not for every metric of which nothing is known
                 known = isinstance(metric.structure, General) and metric.structure.fractions is not None
-                return (
-                    ThresholdSearch()
-                    if exact and known and not blended
-                    else row.two_model()
-                    if exact
-                    else row.two_labels()
-                )
+                if exact and known and not blended:
+                    return ThresholdSearch()
+                return row.two_model() if exact else row.two_labels()
             if blended and row.blend is not None:
                 return row.blend()
             return row.model() if exact else row.labels()
