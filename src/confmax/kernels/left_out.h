@@ -1,27 +1,5 @@
 // The log loss of rows under the fit without them (`calibration.scaling.left_out_losses` derives and defines it).
 
-// Write u^T inverse, (d, size), of the slopes u (d, size) of a block of rows.
-FAST inline void newton_steps(const double* u, const double* inverse, int64_t d, int64_t size, double* step) {
-  for (int64_t r = 0; r < size; r += DOUBLES) {
-    int64_t j = 0;
-    for (; j + TILE <= d; j += TILE) {
-      Doubles sum[TILE] = {};
-      for (int64_t i = 0; i < d; i++) {
-        const Doubles slope = load<Doubles>(u + i * size + r);
-#pragma GCC unroll 4
-        for (int t = 0; t < TILE; t++) sum[t] += slope * inverse[i * d + j + t];
-      }
-#pragma GCC unroll 4
-      for (int t = 0; t < TILE; t++) store(step + (j + t) * size + r, sum[t]);
-    }
-    for (; j < d; j++) {
-      Doubles sum = Doubles{};
-      for (int64_t i = 0; i < d; i++) sum += load<Doubles>(u + i * size + r) * inverse[i * d + j];
-      store(step + j * size + r, sum);
-    }
-  }
-}
-
 // (z, y, w, alone, start, stop, a, b, inverse, least, most, out): write the losses of the rows alone in their groups,
 // one Newton step away from the fit (a, b) on all rows. inverse (d, d) is that of the Hessian; d is 1 for a power that
 // is the same for all classes, otherwise 2K.
@@ -56,7 +34,7 @@ FAST int64_t leave_out(const Slot* s) {
         }
       }
     }
-    newton_steps(u, s[8].as<double>(), d, size, step);
+    multiply(u, s[8].as<double>(), d, size, step);
     for (int64_t r = 0; r < size; r += DOUBLES) {
       Doubles mean = Doubles{}, bend = Doubles{}, promised = Doubles{};
       for (int64_t k = 0; k < K; k++) {

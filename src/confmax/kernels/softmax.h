@@ -200,24 +200,25 @@ inline int64_t rows_together(int64_t K) { return K <= MANY ? BLOCK : WIDE_BLOCK;
 
 inline int64_t rounded_up(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
 
-// Write the scores W x + b (K, size) of a block of logarithms x (K, size); the terms of a sum are added in their order.
-FAST inline void mix(const double* x, const double* W, const double* b, int64_t K, int64_t size, double* scores) {
+// Write the products (d, size) of a block of rows (d, size) and a matrix (d, d); the terms of a sum are added in their
+// order.
+FAST inline void multiply(const double* x, const double* matrix, int64_t d, int64_t size, double* out) {
   for (int64_t r = 0; r < size; r += DOUBLES) {
     int64_t j = 0;
-    for (; j + TILE <= K; j += TILE) {
+    for (; j + TILE <= d; j += TILE) {
       Doubles sum[TILE] = {};
-      for (int64_t k = 0; k < K; k++) {
-        const Doubles term = load<Doubles>(x + k * size + r);
+      for (int64_t i = 0; i < d; i++) {
+        const Doubles term = load<Doubles>(x + i * size + r);
 #pragma GCC unroll 4
-        for (int t = 0; t < TILE; t++) sum[t] += term * W[(j + t) * K + k];
+        for (int t = 0; t < TILE; t++) sum[t] += term * matrix[i * d + j + t];
       }
 #pragma GCC unroll 4
-      for (int t = 0; t < TILE; t++) store(scores + (j + t) * size + r, sum[t] + b[j + t]);
+      for (int t = 0; t < TILE; t++) store(out + (j + t) * size + r, sum[t]);
     }
-    for (; j < K; j++) {
+    for (; j < d; j++) {
       Doubles sum = Doubles{};
-      for (int64_t k = 0; k < K; k++) sum += load<Doubles>(x + k * size + r) * W[j * K + k];
-      store(scores + j * size + r, sum + b[j]);
+      for (int64_t i = 0; i < d; i++) sum += load<Doubles>(x + i * size + r) * matrix[i * d + j];
+      store(out + j * size + r, sum);
     }
   }
 }
@@ -252,16 +253,17 @@ FAST int64_t scale(const Slot* s) {
   Softmax<T> block(scratch, K, size, nullptr);
   Rows<T> rows(scratch, K, size);
   double *logs_of = scratch.make<double>(K * size), *scores = scratch.make<double>(full ? K * size : 0);
-  double *ones = scratch.make<double>(K), *zeros = scratch.make<double>(K);
+  double *ones = scratch.make<double>(K), *turned = scratch.make<double>(full ? K * K : 0);
   if (!scratch.ok) return NO_MEMORY;
-  for (int64_t k = 0; k < K; k++) ones[k] = 1, zeros[k] = 0;
+  for (int64_t k = 0; k < K; k++) ones[k] = 1;
+  for (int64_t k = 0; full && k < K * K; k++) turned[k % K * K + k / K] = W[k];
   for (int64_t low = s[1].i; low < stop; low += size) {
     const int64_t n = least_of(size, stop - low);
     load_block(proba + low * K, n, K, block.z, size);
     for (int64_t k = 0; k < K * size; k += DOUBLES) store(logs_of + k, logarithm(load_doubles(block.z + k) + s[5].d));
     if (full) {
-      mix(logs_of, W, b, K, size, scores);
-      block.apply(scores, ones, zeros, true);
+      multiply(logs_of, turned, K, size, scores);
+      block.apply(scores, ones, b, true);
     } else {
       block.apply(logs_of, W, b, true);
     }
