@@ -1,23 +1,28 @@
 """Upper bounds on metrics that are means of scores of classes, on real probability tables and on tiny populations.
 
     python -m benchmarks.bounds FOLDER_OF_NPZ [N_POPULATIONS]
+    python -m benchmarks.bounds
 
 Model confusion, no calibration, a randomised rule, at most 24 passes: how far the bound lies above the best value
 found. "separate" is the bound at prices of zero, the weighted mean of the classes' separate maxima; "bound" is the one
 that `maximize` returns. On tiny populations, the bounds are compared with the most that was found over all rules and
-many mixtures. The figures are written to the section "bounds" of benchmarks/RESULTS.md.
+many mixtures. The figures are written to the section "bounds" of benchmarks/RESULTS.md. The second command measures how
+long a run takes on large generated tables (section "bounds: speed").
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from unittest import mock
 
 import numpy as np
 
 import confmax
+from benchmarks._speed_tables import Recipe
 from benchmarks.harness import figures, load, markdown, report
 from confmax.confusion import Confusion
-from confmax.optimize.prices import Edges, Scores
+from confmax.optimize.prices import Edges, PriceSearch, Scores
 from confmax.oracle import make_oracle, make_table
 
 METRICS = [
@@ -121,6 +126,36 @@ def of_tables(tables):
     return rows
 
 
+def shortest(call, times=3):
+    """Return the least seconds that a call takes, and its last result."""
+    least = np.inf
+    for _ in range(times):
+        start = time.perf_counter()
+        found = call()
+        least = min(least, time.perf_counter() - start)
+    return least, found
+
+
+def speed():
+    rows = []
+    for recipe in (Recipe(1000, 5, imbalance=10.0), Recipe(200_000, 20), Recipe(1_000_000, 10)):
+        P, _ = recipe.draw()
+        K = recipe.K
+        a, b = np.linspace(0.5, 2.0, K, dtype=np.float32), np.linspace(0.0, 0.1, K, dtype=np.float32)
+        one, _ = shortest(lambda P=P, a=a, b=b, K=K: np.bincount((P * a + b).argmax(axis=1), minlength=K))
+        with mock.patch.object(PriceSearch, "start", return_value=None):
+            plain, before = shortest(lambda P=P: solve(METRICS[0], P))
+        priced, after = shortest(lambda P=P: solve(METRICS[0], P))
+        seconds = (f"{1e3 * each:.0f} ms, {each / one:.1f}" for each in (plain, priced))
+        rows.append([recipe.size, f"{1e3 * one:.2f}", *seconds, *figures([before.gap, after.gap]), after.n_passes])
+    report(
+        "bounds: speed",
+        "`python -m benchmarks.bounds`: macro F1 as above on generated tables, of three runs the shortest; milliseconds "
+        "of a NumPy pass, `(P * a + b).argmax(1)` and a `bincount`, and times over it.",
+        markdown(["table", "NumPy pass", "separate maxima", "bound", "gap, separate", "gap", "passes"], rows),
+    )
+
+
 def main(folder, count=1000):
     head = ["table", *(f"{metric!r}, {what}" for metric in METRICS for what in ("separate", "bound"))]
     tables = load(folder)
@@ -144,4 +179,4 @@ def main(folder, count=1000):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if len(sys.argv) > 1 else speed()
