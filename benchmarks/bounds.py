@@ -150,8 +150,8 @@ def speed():
         rows.append([recipe.size, f"{1e3 * one:.2f}", *seconds, *figures([before.gap, after.gap]), after.n_passes])
     report(
         "bounds: speed",
-        "`python -m benchmarks.bounds`: macro F1 as above on generated tables, of three runs the shortest; milliseconds "
-        "of a NumPy pass, `(P * a + b).argmax(1)` and a `bincount`, and times over it.",
+        "`python -m benchmarks.bounds`: macro F1 as above on generated tables, the shortest of three runs, in "
+        "milliseconds and in NumPy passes, `(P * a + b).argmax(1)` and a `bincount`.",
         markdown(["table", "NumPy pass", "separate maxima", "bound", "gap, separate", "gap", "passes"], rows),
     )
 
