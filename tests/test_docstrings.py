@@ -30,8 +30,8 @@ import confmax
 
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
-MODULES = ["metrics", "optimize", "theory", "populations", "checks", "calibration", "oracle", "tables", "estimators",
-           "export", "rule", "solution", "evaluate", "confusion", "plotting", "report"]  # fmt: skip
+MODULES = ["metrics", "constraints", "optimize", "theory", "populations", "checks", "calibration", "oracle", "tables",
+           "estimators", "export", "rule", "solution", "evaluate", "confusion", "plotting", "report"]  # fmt: skip
 # objects that state or implement results, and must say whose
 RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]
 PLAIN = {
@@ -49,7 +49,7 @@ BLOCKS = {
     "evaluate.compare", "evaluate.doubts",
     "evaluate.plain_rules", "evaluate.check_bootstrap", "solution.check_settings", "solution.fit_metric",
     "solution.tune", "solution.value_on_labels", "solution.warn_of_trivial",
-    "calibration.check_calibration", "calibration.choose",
+    "calibration.check_calibration", "calibration.choose", "constraints.bind", "constraints.Limits",
 }  # fmt: skip
 PROTOCOLS = {"check", "init", "step", "maximize", "eta", "sample", "points", "table", "transform"}
 SOURCE = re.compile(

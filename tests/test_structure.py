@@ -12,11 +12,11 @@ import confmax
 ROOT = Path(confmax.__file__).parent
 # what stands further right may import what stands further left, and nothing else
 ORDER = (
-    "_version places confusion kernels theory tables metrics oracle calibration optimize export evaluate page rule "
-    "populations solution checks report estimators plotting cli __main__ __init__"
+    "_version places confusion kernels theory tables metrics constraints oracle calibration optimize export evaluate "
+    "page rule populations solution checks report estimators plotting cli __main__ __init__"
 ).split()
 MOST_LEVELS, MOST_MODULES = 9, 8
-MOST_CODE, LEAST_COMMENTS = 16_900, 0.05
+MOST_CODE, LEAST_COMMENTS = 17_460, 0.05
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {
     ".".join(("confmax", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__") for path in FILES

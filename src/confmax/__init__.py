@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confmax._version import __version__
 
 if TYPE_CHECKING:
-    from confmax import calibration, checks, metrics, optimize, plotting, populations, report, theory
+    from confmax import calibration, checks, constraints, metrics, optimize, plotting, populations, report, theory
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
     from confmax.evaluate import Score, score
     from confmax.rule import DecisionRule
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DecisionRule", "FixedRuleClassifier", "MetricClassifierCV", "Score", "Solution", "__version__", "calibration",
-    "checks", "maximize", "metrics", "open_table", "optimize", "plotting", "populations", "report", "score", "theory",
+    "checks", "constraints", "maximize", "metrics", "open_table", "optimize", "plotting", "populations", "report",
+    "score", "theory",
 ]  # fmt: skip
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for

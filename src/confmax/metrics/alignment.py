@@ -6,6 +6,7 @@ Tables of costs with names, metrics of one class, and the positive one of two cl
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from confmax.tables.columns import find, table_order, warn
 from confmax.tables.labels import plain
 
 SHOWN = 6  # classes in a message
+COMPARED = 1000  # classes that a wrong name is compared with
 MOST_ABSENT = 20  # names of absent classes
 MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 
@@ -60,7 +62,10 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
             if found.places is not None:
                 return metric.of_class(found.places[0], len(classes))
         shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
-        raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}")
+        # names are compared one by one, and of very many classes that would take long
+        near = difflib.get_close_matches(str(metric.label), names[:COMPARED], cutoff=0.5)
+        hint = f"; did you mean {' or '.join(f'{metric.name}[{name}]' for name in near)}?" if near else ""
+        raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}{hint}")
     gain = metric.gain
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric

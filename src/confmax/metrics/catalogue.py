@@ -20,6 +20,13 @@ from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 
 _CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
+# and what is limited only
+_QUANTITIES = {**_CATALOGUE, **{metric.name: metric for metric in scores.LIMITED}}
+# beside the catalogue, where nothing else is between 0 and 1
+_RANGES = {
+    "linear": (-np.inf, np.inf),
+    **dict.fromkeys(("cohen_kappa", "linear_kappa", "quadratic_kappa", "informedness"), (-1.0, 1.0)),
+}
 
 # scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy
 _ALIASES = {
@@ -35,6 +42,9 @@ _ALIASES = {
     "recall_weighted": "accuracy",
 }
 
+
+# other words for metrics of one class, which similar spellings would lead astray
+_SYNONYMS = {"sensitivity": "recall", "tpr": "recall", "ppv": "precision", "tnr": "specificity"}
 
 # words in the names of scores of probabilities: areas under curves, and losses
 RANKING = ("auc", "roc", "average_precision", "log_loss", "logloss", "brier", "cross_entropy", "top_k")
@@ -54,7 +64,7 @@ def names() -> list[str]:
 
 def title_of(name: str) -> str | None:
     """Return the name in prose of a metric of the catalogue, None for other texts."""
-    return _CATALOGUE[name].title if name in _CATALOGUE else None
+    return _QUANTITIES[name].title if name in _QUANTITIES else None
 
 
 def aliases() -> dict[str, str]:
@@ -100,6 +110,37 @@ def get(name: str, **params: Any) -> Metric:
     >>> confmax.metrics.get("recall[2]").value([[5, 0, 0], [1, 4, 0], [0, 1, 3]])
     0.75
     """
+    return _named(name, params, _CATALOGUE)
+
+
+def quantity(name: str, **params: Any) -> Metric:
+    """Return a metric as `get` does, or what may be limited and not maximised: ``rate`` and ``fpr`` of a class.
+
+    Examples
+    --------
+    >>> quantity("rate", label="yes")
+    rate[yes]
+    """
+    return _named(name, params, _QUANTITIES)
+
+
+def range_of(metric: Metric) -> tuple[float, float]:
+    """Return between which numbers the values of a metric lie; infinite where that is not known.
+
+    Examples
+    --------
+    >>> range_of(get("cohen_kappa")), range_of(get("linear", cost=[[0, 1], [5, 0]]))
+    ((-1.0, 1.0), (-inf, inf))
+    """
+    known = _QUANTITIES.get(metric.name)
+    # a user's function may have any name
+    if known is None or known.formula != metric.formula:
+        return -np.inf, np.inf
+    return _RANGES.get(metric.name, (0.0, 1.0))
+
+
+def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Metric:
+    """Return the metric of this name, as `get` does."""
     if not isinstance(name, str):
         raise ValueError(f"a metric's name is a string; got {type(name).__name__}")
     if "[" in name or "]" in name:
@@ -107,23 +148,29 @@ def get(name: str, **params: Any) -> Metric:
         if "label" in params:
             raise ValueError(f"{name}[{label}] names its class already; leave label= out")
         params["label"] = label
-    metric = _CATALOGUE.get(_ALIASES.get(name, name))
+    metric = among.get(_ALIASES.get(name, name))
     if metric is None:
-        near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*_CATALOGUE, *_ALIASES], 3)
+        if name in _QUANTITIES:
+            what = f"{name}[{params.get('label', 'NAME')}]"
+            raise ValueError(f"{what} is limited, not maximised; pass a constraint, such as '{what} <= 0.1'")
+        near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*among, *_ALIASES], 3)
         # a similar name would mislead: nothing in the catalogue is computed from probabilities
         if any(word in name.lower() for word in RANKING):
             raise ValueError(
                 f"{name} is computed from probabilities, not from decisions, so no decision rule changes it; choose a "
                 f"metric of decisions, such as balanced_accuracy"
             )
-        near = _with_brackets(name) or near
-        hint = f"did you mean {' or '.join(near)}?" if near else "confmax.metrics.names() lists them"
+        near = _with_brackets(name, among) or near
+        near = [_SYNONYMS[name.lower()]] if name.lower() in _SYNONYMS else near
+        beside = " and ".join(sorted(among.keys() - _CATALOGUE.keys()))
+        listed = "confmax.metrics.names() lists them" + (f", and {beside} can be limited" if beside else "")
+        hint = f"did you mean {' or '.join(near)}?" if near else listed
         raise ValueError(f"there is no metric {name!r}; {hint}")
     if metric.name == "linear":
         return _linear(metric, params)
     free = [key for key, _ in metric.params if key not in metric.fixed] + ["label"] * (metric.one_class is not None)
     if "label" in params and metric.one_class is None:
-        fitting = ", ".join(each for each in names() if _CATALOGUE[each].one_class)
+        fitting = ", ".join(each for each in sorted(among) if among[each].one_class)
         raise ValueError(f"{name} is not a metric of one class, so it takes no class; those that do are {fitting}")
     for key in params:
         if key not in free:
@@ -173,12 +220,12 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     return get(metric)
 
 
-def _with_brackets(name: str) -> list[str]:
+def _with_brackets(name: str, among: Mapping[str, Metric]) -> list[str]:
     """Return ``recall[VF]`` for ``recall_VF``, nothing where no metric of one class stands before a name."""
-    bases = [each for each, metric in _CATALOGUE.items() if metric.one_class and name.lower().startswith(f"{each}_")]
+    bases = [each for each, metric in among.items() if metric.one_class and name.lower().startswith(f"{each}_")]
     base = max(bases, key=len, default="")
     label = name[len(base) + 1 :]
-    if difflib.get_close_matches(name.lower(), {*_CATALOGUE, *_ALIASES} - {base}, 1, 0.8):
+    if difflib.get_close_matches(name.lower(), {*among, *_ALIASES} - {base}, 1, 0.8):
         return []  # misspelt
     return [f"{base}[{label}]"] if base and label not in ("", "score") else []
 

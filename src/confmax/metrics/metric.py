@@ -81,7 +81,7 @@ class Metric:
     description, title : str
         The metric in words, for lists, and its name in prose; by default the words of its name.
     of_many : str
-        Name of the metric to use for more than two classes.
+        Name of the metric to use for more than two classes; empty where there is none.
     trivial_rule : str or None
         In words, what a rule without use decides that makes the metric of one class largest; None for others.
     """
@@ -412,10 +412,9 @@ class Metric:
                 f"{self.name} is taken over the columns {self.classes} of a table of {n_classes}; number them from 0"
             )
         if self.binary and given != 2:
-            way_out = f"write {self.name}[NAME] for the class NAME, or use" if self.one_class else "use"
-            raise ValueError(
-                f"{self.name} is a metric of two classes and the table has {given}; {way_out} {self.of_many}"
-            )
+            named = f"write {self.name}[NAME] for the class NAME" if self.one_class else ""
+            ways_out = ", or ".join(filter(None, (named, self.of_many and f"use {self.of_many}")))
+            raise ValueError(f"{self.name} is a metric of two classes and the table has {given}; {ways_out}")
         shape = (len(self.gain), len(self.gain[0])) if self.gain else None
         if shape is not None and shape != (n_classes, n_decisions):
             raise ValueError(

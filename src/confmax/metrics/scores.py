@@ -234,6 +234,34 @@ def specificity(S: Confusion) -> FirstOrder:
     return FirstOrder(value, unit[..., None] * one, by_columns, by_rows)
 
 
+def false_positive_rate(S: Confusion) -> FirstOrder:
+    """Share of the rows of all classes but the last that are decided as the last: one minus the specificity."""
+    first = specificity(S)
+    # a difference from one would lose the digits of a small rate
+    false = S.columns[..., S.rows.shape[-1] - 1] - S.diagonal[..., -1]
+    return FirstOrder(safe_ratio(false, S.rows[..., :-1].sum(-1)), *(0.0 - part for part in first[1:4]))
+
+
+def false_positive_parts(rows: Array) -> Ratios:
+    """``(c_k - D_k) / (1 - pi_k)``."""
+    one, others = last(len(rows)), float(rows[:-1].sum())
+    return _one(Gains.reduced(0.0 - one, one), Gains.reduced(np.zeros(len(rows))), others, others)
+
+
+def rate(S: Confusion) -> FirstOrder:
+    """Share of all rows that are decided as the last class."""
+    by_columns = np.zeros_like(S.columns)
+    by_columns[..., S.rows.shape[-1] - 1] = 1.0
+    zero = np.zeros_like(S.diagonal)
+    return FirstOrder(S.columns[..., S.rows.shape[-1] - 1], zero, by_columns, zero)
+
+
+def rate_parts(rows: Array) -> Ratios:
+    """``c_k / 1``."""
+    none = np.zeros(len(rows))
+    return _one(Gains.reduced(none, last(len(rows))), Gains.reduced(none), 1.0, 1.0)
+
+
 def linear(S: Confusion, *, gain: tuple[tuple[float, ...], ...]) -> FirstOrder:
     """``<gain, C>`` for any gain matrix (K, M); a cost matrix is its negative."""
     assert S.matrix is not None
@@ -369,4 +397,13 @@ METRICS = (
            title="Fowlkes-Mallows", description="geometric mean of precision and recall of class 1"),
     Metric("mcc", mcc, Quasiconvex(), "columns", equal_weights=True, title="MCC",
            description="Matthews correlation coefficient"),
+)  # fmt: skip
+
+# what is limited and not maximised: a rule without use makes each of them largest
+LIMITED = (
+    Metric("fpr", false_positive_rate, Linear(fractions=false_positive_parts), "columns", binary=True, ordered=True,
+           one_class="with others", title="false positive rate", of_many="",
+           description="share of the rows of other classes that are decided as one class"),
+    Metric("rate", rate, Linear(fractions=rate_parts), "columns", **ONE_CLASS, of_many="",
+           description="share of all rows that are decided as one class"),
 )  # fmt: skip

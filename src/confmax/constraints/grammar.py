@@ -1,0 +1,168 @@
+"""Constraints as text: ``NAME[CLASS](beta=2) >= NUMBER``, read by patterns and never evaluated.
+
+The class is all between the first ``[`` and the last ``]``, so its name may hold brackets and signs. The number may
+stand on the left, and may be in percent: ``5 %`` is 0.05.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from confmax.constraints.quantities import quantity
+from confmax.constraints.words import MOST_CHARACTERS, Constraint, Quantity, number_text, refused_sense, too_long
+
+MOST_CONSTRAINTS = 1000  # each is a row of every master problem
+
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_SIGNS = "<>=!≤≥"
+_ON_THE_RIGHT = re.compile(rf"([{_SIGNS}]+)([^{_SIGNS}]*)$")
+_ON_THE_LEFT = re.compile(rf"({_NUMBER}\s*%?)\s*([{_SIGNS}]+)(.*)", re.DOTALL)
+_LIMIT = re.compile(rf"({_NUMBER})\s*(%?)")
+_QUANTITY = re.compile(r"([^\[\]()|]+?)\s*(?:\[(.*)\])?\s*(?:\(([^()\[\]]*)\))?", re.DOTALL)
+_OF_GROUPS = re.compile(r"\w+\s*\(.*\|[^|\]]*\)|[^|]*\]\s*\|[^\]]*", re.DOTALL)
+_MIRRORED = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=>": "=<", "=<": "=>"}
+_FORM = "write NAME >= NUMBER or NAME <= NUMBER, such as recall[yes] >= 0.8"
+
+
+def parse(text: str) -> Constraint:
+    """Return the constraint that a text states.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME >= NUMBER`` or ``NAME <= NUMBER``, at most 500 characters. NAME is a metric whose structure is linear or
+        a ratio, or ``rate``, ``fpr`` or ``min_recall``. The class stands in brackets (``recall[VF]``), parameters
+        behind them (``f_beta[VF](beta=2)``). Brackets and signs in the name of a class are kept: it ends at the last
+        bracket. The number may stand on the left. A percent sign divides it by 100.
+
+    Raises
+    ------
+    ValueError
+        If the text is no such constraint, or the metric cannot be limited so.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> c.parse("recall[VF]>=80 %")
+    Constraint('recall[VF] >= 0.8')
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"a constraint is a text or an object of confmax.constraints; got {type(text).__name__}")
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(too_long(text))
+    words, sense, limit = _split(text)
+    if sense not in (">=", "<="):
+        raise ValueError(refused_sense(words, sense, limit))
+    found = _QUANTITY.fullmatch(words)
+    if _OF_GROUPS.fullmatch(words):
+        raise ValueError(
+            f"{text!r}: limits per group are not supported yet; limit the quantity over all rows, such as "
+            f"recall[yes] {sense} {number_text(limit)}"
+        )
+    if found is None:
+        raise ValueError(f"{text!r}: {words!r} is no quantity; {_FORM}")
+    name, label, params = found.groups()
+    # tables have no place in a text
+    tables = {"cost": "cost(table)", "linear": "quantity('linear', gain=table)"}
+    if name in tables:
+        call = f"confmax.constraints.{tables[name]} {sense} {number_text(limit)}"
+        raise ValueError(f"{text!r}: {name} needs its table; pass {call}")
+    return Constraint(quantity(name, label, **_parameters(text, params)).metric, sense, limit)  # type: ignore[arg-type]
+
+
+def _split(text: str) -> tuple[str, str, float]:
+    """Return quantity, sign and limit, with the limit on the right."""
+    stripped = text.strip()
+    # the sign is the last one before a number: those in the name of a class stand before a bracket
+    right, left = _ON_THE_RIGHT.search(stripped), _ON_THE_LEFT.fullmatch(stripped)
+    limit = None if right is None else _number(right[2])
+    if right is not None and limit is not None:
+        words, sense = stripped[: right.start()].strip(), right[1]
+        inner = _ON_THE_LEFT.fullmatch(words)
+        if inner is not None:
+            name, number, first = inner[3].strip(), inner[1].strip(), _plain(inner[2])
+            raise ValueError(
+                f"{text!r} holds two limits; write two constraints, '{name} {_MIRRORED.get(first, first)} {number}' "
+                f"and '{name} {_plain(sense)} {right[2].strip()}'"
+            )
+    elif left is not None and (limit := _number(left[1])) is not None:
+        words, sense = left[3].strip(), _MIRRORED.get(_plain(left[2]), left[2])
+    elif right is not None and not set("])") & set(right[2]):
+        raise ValueError(f"{text!r}: the limit is a number; got {right[2].strip()!r}")
+    else:
+        raise ValueError(f"{text!r} has no limit; {_FORM}")
+    if not words:
+        raise ValueError(f"{text!r} has no quantity; {_FORM}")
+    return words, _plain(sense), limit
+
+
+def _plain(sense: str) -> str:
+    """Return a sign in the characters of a keyboard."""
+    return sense.replace("≥", ">=").replace("≤", "<=")
+
+
+def _number(text: str) -> float | None:
+    """Return the number that a text is, a hundredth of it with a percent sign; None for other texts."""
+    found = _LIMIT.fullmatch(text.strip())
+    if found is None or (found[2] and "e" in found[1].lower()):
+        return None
+    # 7 % and 0.07 are the same number, which a division need not give
+    return float(f"{found[1]}e-2" if found[2] else found[1])
+
+
+def _parameters(text: str, params: str | None) -> dict[str, Any]:
+    """Return the parameters in parentheses, such as ``beta=2``."""
+    pairs = [] if params is None or not params.strip() else [part.partition("=") for part in params.split(",")]
+    found: dict[str, Any] = {}
+    for key, sign, value in pairs:
+        number = _number(value)
+        if not sign or not key.strip().isidentifier() or key.strip() in found or key.strip() == "label":
+            raise ValueError(f"{text!r}: parameters are written once, with their names, such as f_beta[yes](beta=2)")
+        found[key.strip()] = value.strip() if number is None else number
+    return found
+
+
+def resolve(constraints: Any) -> tuple[Constraint, ...]:
+    """Return constraints from texts and objects.
+
+    Parameters
+    ----------
+    constraints : str, Constraint, iterable of these, or None
+        A single one counts as one; None as none. At most 1000.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, or a text is no constraint.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> c.resolve(["recall[VF] >= 0.8", c.rate("L") <= 0.1])
+    (Constraint('recall[VF] >= 0.8'), Constraint('rate[L] <= 0.1'))
+    """
+    if constraints is None:
+        return ()
+    if isinstance(constraints, (str, Constraint, Quantity)):
+        return (_resolved(constraints),)
+    if isinstance(constraints, (Mapping, bytes, bytearray)) or not isinstance(constraints, Iterable):
+        raise ValueError(
+            f"constraints is a text such as 'recall[yes] >= 0.8', an object of confmax.constraints, or a list of "
+            f"these; got {type(constraints).__name__}"
+        )
+    several = list(islice(constraints, MOST_CONSTRAINTS + 1))
+    if len(several) > MOST_CONSTRAINTS:
+        raise ValueError(
+            f"there may be at most {MOST_CONSTRAINTS} constraints; a floor on min_recall limits all recalls"
+        )
+    return tuple(map(_resolved, several))
+
+
+def _resolved(one: Any) -> Constraint:
+    """Return one constraint."""
+    if isinstance(one, Quantity):
+        raise ValueError(f"{one} has no limit; compare it with a number, such as {one} >= 0.8")
+    return one if isinstance(one, Constraint) else parse(one)

@@ -1,0 +1,234 @@
+"""The words of constraints: a quantity, and a limit on it.
+
+A quantity is a metric that may be limited. ``recall("VF") >= 0.8`` and the text ``"recall[VF] >= 0.8"`` are the same
+`Constraint`. What cannot be limited is refused here, by its name: which metrics are no functions that a linear
+inequality can bound follows from their declared structure, and needs no table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NoReturn
+
+import numpy as np
+
+from confmax.metrics import Metric
+from confmax.metrics.catalogue import range_of
+from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
+from confmax.tables.labels import plain
+
+Sense = Literal[">=", "<="]
+
+MOST_CHARACTERS = 500  # of one constraint, as texts come from files too
+
+
+def number_text(value: float) -> str:
+    """Return a number as short as it reads back the same."""
+    return repr(as_float(value)).removesuffix(".0")
+
+
+def as_float(value: float) -> float:
+    """Return a number as a float; a whole one that is too large is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def metric_text(metric: Metric) -> str:
+    """Return a metric as constraints write it: ``recall[VF]``, ``f_beta[VF](beta=2)``."""
+    label = "" if metric.label is None else f"[{metric.label}]"
+    # where the table has its classes is no part of the text
+    shown = [
+        f"{key}={number_text(value) if isinstance(value, float) else value}"
+        for key, value in metric.params
+        if key not in metric.fixed and value not in (0.0, "relative")
+    ]
+    return f"{metric.name}{label}" + (f"({', '.join(shown)})" if shown else "")
+
+
+def is_number(value: object) -> bool:
+    """Whether a limit is one number; booleans are integers to Python, and none."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Quantity:
+    """A quantity of the confusion matrix that can be limited: compare it with a number to get a `Constraint`.
+
+    Attributes
+    ----------
+    metric : Metric
+        What is limited.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> c.recall("VF") >= 0.8
+    Constraint('recall[VF] >= 0.8')
+    >>> 0.1 >= c.rate("L")
+    Constraint('rate[L] <= 0.1')
+    """
+
+    metric: Metric
+
+    # NumPy's numbers leave the comparison to the quantity
+    __array_ufunc__: ClassVar[None] = None
+
+    def __ge__(self, limit: object) -> Constraint:
+        return Constraint(self.metric, ">=", limit)  # type: ignore[arg-type]
+
+    def __le__(self, limit: object) -> Constraint:
+        return Constraint(self.metric, "<=", limit)  # type: ignore[arg-type]
+
+    def __gt__(self, limit: object) -> NoReturn:
+        raise ValueError(refused_sense(str(self), ">", limit))
+
+    def __lt__(self, limit: object) -> NoReturn:
+        raise ValueError(refused_sense(str(self), "<", limit))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Quantity):
+            return self.metric == other.metric
+        if is_number(other):
+            raise ValueError(refused_sense(str(self), "==", other))
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.metric)
+
+    def __str__(self) -> str:
+        return metric_text(self.metric)
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self)!r})"
+
+
+def refused_sense(quantity: str, sense: str, limit: object) -> str:
+    """Return why a constraint is not written with this sign, and how it is."""
+    number = number_text(limit) if is_number(limit) else limit  # type: ignore[arg-type]
+    instead = {">": ">=", "=>": ">=", "<": "<=", "=<": "<="}.get(sense)
+    if instead is None:
+        return (
+            f"{quantity} {sense} {number}: a limit is >= or <=; for a narrow range write two constraints, "
+            f"{quantity} >= LOW and {quantity} <= HIGH"
+        )
+    why = "a limit includes its end" if "=" not in sense else "the sign stands first"
+    return f"{quantity} {sense} {number}: {why}; write {quantity} {instead} {number}"
+
+
+@dataclass(frozen=True, repr=False)
+class Constraint:
+    """A limit on a quantity of the confusion matrix.
+
+    Attributes
+    ----------
+    metric : Metric
+        The quantity. `bind` places it among the classes of a table.
+    sense : {">=", "<="}
+        Whether the limit is a floor or a ceiling.
+    limit : float
+        The number, in the unit of the metric.
+
+    Raises
+    ------
+    ValueError
+        If the limit is no finite number or outside of the range of the metric, or the metric cannot be limited so.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> limit = c.f_beta("VF", 2) >= 0.6
+    >>> limit.text
+    'f_beta[VF](beta=2) >= 0.6'
+    >>> c.parse(limit.text) == limit
+    True
+    """
+
+    metric: Metric
+    sense: Sense
+    limit: float
+
+    def __post_init__(self) -> None:
+        """Check the limit, and the structure of the metric."""
+        if self.metric.label is not None:
+            # classes are found by their text: a constraint equals the one that is parsed from it
+            label = str(plain(self.metric.label))
+            object.__setattr__(self, "metric", replace(self.metric, label=label))
+        what = metric_text(self.metric)
+        if self.sense not in (">=", "<="):
+            raise ValueError(refused_sense(what, str(self.sense), self.limit))
+        if not is_number(self.limit):
+            raise ValueError(f"the limit of {what} is one number; got {self.limit!r:.60}")
+        # zero has one sign
+        object.__setattr__(self, "limit", as_float(self.limit) + 0.0)
+        if not np.isfinite(self.limit):
+            raise ValueError(f"the limit of {what} is a finite number; got {self.limit}")
+        _refuse_structure(self.metric, self.sense, self.limit)
+        low, high = range_of(self.metric)
+        if not low <= self.limit <= high:
+            number = number_text(self.limit)
+            # a share may have been given in percent
+            hint = f"; for {number} % write {number_text(self.limit / 100)}" if 1 < self.limit <= 100 else ""
+            raise ValueError(
+                f"{self.text}: {what} lies between {number_text(low)} and {number_text(high)}, and {number} does not"
+                f"{hint or '; choose a limit between them'}"
+            )
+        if len(self.text) > MOST_CHARACTERS:
+            raise ValueError(too_long(self.text))
+
+    @property
+    def text(self) -> str:
+        """The constraint as `parse` reads it, such as ``recall[VF] >= 0.8``; a table of costs is no part of it."""
+        return f"{metric_text(self.metric)} {self.sense} {number_text(self.limit)}"
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether the values must not be below the limit."""
+        return self.sense == ">="
+
+    def __bool__(self) -> bool:
+        """Raise a ValueError: ``0.7 <= recall("x") <= 0.9`` asks for a truth value, and would lose its first half."""
+        raise ValueError(
+            f"a constraint has no truth value ({self.text}); write two constraints, such as "
+            f"[recall('x') >= 0.7, recall('x') <= 0.9], instead of 0.7 <= recall('x') <= 0.9 or `and`"
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Constraint({self.text!r})"
+
+
+def too_long(text: str) -> str:
+    """Return the sentence for a constraint of too many characters."""
+    return f"a constraint has at most {MOST_CHARACTERS} characters; {text[:40]!r}... has {len(text)}"
+
+
+def _refuse_structure(metric: Metric, sense: Sense, limit: float) -> None:
+    """Refuse, by a ValueError, limits that are no linear inequalities of the confusion matrix."""
+    structure, number = metric.structure, number_text(limit)
+    text = f"{metric_text(metric)} {sense} {number}"
+    if isinstance(structure, Linear) or (isinstance(structure, Ratio) and structure.fractions is not None):
+        return
+    if isinstance(structure, (Concave, MinOfLinear)):
+        if sense == "<=":
+            raise ValueError(
+                f"{text}: no ceiling can be set on a concave metric, because the rules that keep it are no convex "
+                f"set; limit the recall of a class, such as recall[NAME] <= {number}"
+            )
+        if isinstance(structure, MinOfLinear):
+            return
+        raise ValueError(
+            f"{text}: floors on concave metrics are not supported yet; min_recall >= {number} limits all recalls"
+        )
+    if isinstance(structure, Ratio):
+        raise ValueError(
+            f"{text}: the numerator and the denominator of a function are not known; limit a ratio of the catalogue, "
+            f"such as cohen_kappa {sense} {number}"
+        )
+    raise ValueError(
+        f"{text}: {metric.name} is neither linear nor a ratio, so no limit on it can be proved; limit a ratio instead, "
+        f"such as cohen_kappa {sense} {number}, or f1[NAME] {sense} {number} of each class"
+    )
