@@ -562,6 +562,19 @@ def test_too_many_rows_are_refused():
     assert len(c.bind("min_recall >= 0.1", table, explicit=True).owner(2000)) == 2000
 
 
+def test_quantities_have_values_and_intervals_on_labels():
+    rng = np.random.default_rng(0)
+    P, y = rng.dirichlet(np.ones(4), 300), np.array(NAMES)[rng.integers(0, 4, 300)]
+    given = [c.rate("L").metric, c.fpr("L").metric, c.cost(COSTS).metric]
+    score = confmax.score(given, P, y, classes=NAMES, n_replicates=50)
+    decided, codes = P.argmax(axis=1), np.array([NAMES.index(label) for label in y])
+    expected = [(decided == 3).mean(), (decided == 3)[codes != 3].mean(), np.array(COSTS)[codes, decided].mean()]
+    for metric, value in zip(("rate[L]", "fpr[L]", "cost"), expected, strict=True):
+        estimate = score.estimate("argmax", metric)
+        assert estimate.value == pytest.approx(value)
+        assert estimate.low < value < estimate.high
+
+
 @pytest.mark.parametrize("name", ["rate", "fpr"])
 def test_what_is_limited_only_has_gradients_and_ratios(name):
     """Against differences, and the ratio against the formula."""

@@ -122,13 +122,14 @@ def bind(
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
     ``explicit`` says whether the order of the classes was given, ``pos_label`` which of two classes is the positive
-    one, ``n_decisions`` between how many decisions rules choose (None: not known).
+    one, ``n_decisions`` between how many decisions rules choose (None: those of the tables of costs, or K).
 
     Raises
     ------
     ValueError
         If a constraint cannot be used on this table: it names an unknown class or one without weight, or depends on the
-        order of the classes and that was not given. Also if two contradict each other, whatever the table.
+        order of the classes and that was not given. Also if two contradict each other, whatever the table; so do a
+        floor and a lower ceiling of one precision, though a class that is never decided would keep both.
     """
     given = resolve(constraints)
     if not given:
