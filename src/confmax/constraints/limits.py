@@ -105,6 +105,18 @@ class Limits:
         limits = np.array([one.limit for one in self.constraints])
         return np.where(self.vacuous(S), 0.0, signs * (self.values(S) - limits))
 
+    def scales(self, S: Confusion) -> Array:
+        """Return by how much each of the m rows of `functions` (m,) changes with its metric, D / D_0, at ``S``."""
+        K, M = len(S.rows), S.columns.shape[-1]
+        parts = []
+        for one in self.constraints:
+            if isinstance(one.metric.structure, MinOfLinear):
+                parts.append(np.ones(_n_rows(one.metric, K)))
+                continue
+            ratio = _ratio(one.metric, S.rows, M)
+            parts.append(ratio.denominators(S) / (_without_errors(ratio, S.rows) or 1.0))
+        return np.concatenate(parts)
+
     def vacuous(self, S: Confusion) -> NDArray[np.bool_]:
         """Return which limits (..., n) are kept at ``S`` because their ratio is 0/0: precisions of no decision."""
         if S.rows.ndim > 1:
@@ -277,12 +289,10 @@ def _ratio(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
     """Return numerator and denominator of a ratio, or of a linear metric over one, for all ``n_decisions``."""
     parts = metric.as_ratios(rows, n_decisions)
     if parts is None:
-        # a linear function is its tangent anywhere
-        S = Confusion.uniform(rows, n_decisions, matrix=metric.statistics == "matrix")
-        first = metric.at(S)
-        gains, one = metric.gains(first), np.ones(1)
-        none = Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
-        parts = Ratios(gains, none, first.value - gains.dot(S), np.zeros(1) + one, one, one)
+        linear = metric.as_functions(rows, n_decisions)
+        assert isinstance(linear, AffineFunctions) and linear.constants is not None
+        one, none = np.ones(1), Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
+        parts = Ratios(linear.gains, none, linear.constants, one, one, one)
     return replace(parts, top=_wide(parts.top, n_decisions), bottom=_wide(parts.bottom, n_decisions))
 
 

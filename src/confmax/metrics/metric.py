@@ -20,7 +20,9 @@ from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.metrics.structure import (
     BY_WORD,
+    AffineFunctions,
     Concave,
+    DiagonalFunctions,
     General,
     Linear,
     LinearFunctions,
@@ -271,6 +273,30 @@ class Metric:
         if self.classes is None:
             return self.structure.at(rows)
         return self.structure.at(rows[self._index]).placed(self.classes, len(rows), n_decisions)
+
+    def as_functions(self, rows: Array, n_decisions: int) -> LinearFunctions | None:
+        """Return the linear functions of which the metric is a function, at ``rows`` (K,) with ``n_decisions`` M.
+
+        Of a linear metric this is the metric itself, of a ratio its numerator and its denominator, of the smallest of
+        linear functions these, and of a mean of the recalls the recalls. None for other metrics.
+        """
+        structure, K = self.structure, len(rows)
+        if isinstance(structure, MinOfLinear):
+            return self.linear_functions(rows, n_decisions)
+        if isinstance(structure, Linear):
+            # its tangent at any point: what is constant within a row of the gradient adds the same to every rule
+            centre = Confusion.uniform(rows, n_decisions, matrix=self.statistics == "matrix")
+            first = self.at(centre)
+            gains = self.gains(first)
+            return AffineFunctions(gains, first.value - gains.dot(centre))
+        parts = self.as_ratios(rows, n_decisions) if isinstance(structure, Ratio) else None
+        if parts is not None:
+            both = Gains.concatenate([parts.top, parts.bottom])
+            return AffineFunctions(both, np.append(parts.top_constant, parts.bottom_constant))
+        if isinstance(structure, Concave) and structure.recall_mean is not None:
+            index = np.array(self.classes or range(K))
+            return DiagonalFunctions(rows[index], tuple(index.tolist()), K)
+        return None
 
     def rounding(self, S: Confusion) -> Array:
         """Return by how much rounding of the statistics ``S`` may move the values (B,); NaN without a derivative."""

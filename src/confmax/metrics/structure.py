@@ -83,6 +83,15 @@ class PowerMean:
         safe = np.where(dead, 1.0, T)
         return np.where(some_dead, at_zero, (power_mean(safe, self.exponent)[..., None] / safe) ** (1.0 - p) / K)
 
+    def slope(self, T: Array) -> Array:
+        """Return ``phi'`` at recalls ``T``."""
+        return np.asarray((1.0 - T if self.of_misses else T) ** (self.exponent - 1.0))
+
+    def inverse(self, slopes: Array) -> tuple[Array, float]:
+        """Return the recalls, or of misses what they miss, where ``phi'`` is ``slopes``, and the power that this is."""
+        power = 1.0 / (self.exponent - 1.0)
+        return np.asarray(slopes**power), power
+
     def bound(self, weights: Array, heights: Array) -> Array:
         """Bound the mean where ``<w, T> <= h``, by the inequality of the two means.
 

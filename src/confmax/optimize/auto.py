@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
-from confmax.optimize.column_generation import FullyCorrective, MaxMin
+from confmax.optimize.column_generation import ColumnGeneration, FullyCorrective, MaxMin
 from confmax.optimize.conditional_gradient import FrankWolfe, Stationary
 from confmax.optimize.coordinate import CoordinateSearch
 from confmax.optimize.fractional import Bisection, Dinkelbach
-from confmax.optimize.loop import Solver
+from confmax.optimize.loop import Solver, declared
 from confmax.optimize.paper import BayesCG, BruteForce
 from confmax.optimize.threshold import ThresholdSearch
 
@@ -80,6 +80,7 @@ def choose(
     exact: bool,
     blended: bool = False,
     in_parts: bool = False,
+    limited: bool = False,
 ) -> Solver:
     """Return the requested solver or, for "auto", the one that suits the metric's structure.
 
@@ -97,12 +98,26 @@ def choose(
         Whether the confusion matrix is a blend. "auto" then avoids solvers that fit the estimate too closely.
     in_parts : bool
         Whether the rows are stored in several parts. "auto" then chooses no solver that sorts all rows.
+    limited : bool
+        Whether there are constraints, which only column generation takes.
 
     Raises
     ------
     ValueError
-        If ``solver`` is neither a known name nor a solver.
+        If ``solver`` is neither a known name nor a solver, or does not take constraints and there are some.
     """
+    if limited and isinstance(solver, str) and solver == "auto":
+        return ColumnGeneration()
+    found = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, in_parts=in_parts)
+    if limited and not declared(found, "takes_limits"):
+        raise ValueError(f"{found.name} does not take constraints; use solver='auto', or leave the constraints out")
+    return found
+
+
+def _unlimited(
+    solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, blended: bool, in_parts: bool
+) -> Solver:
+    """Return the solver of a metric without limits."""
     if isinstance(solver, str):
         if solver == "auto":
             row = _TABLE[type(metric.structure)]

@@ -19,6 +19,7 @@ held-out rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -26,166 +27,26 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.structure import Concave, Linear, MinOfLinear
+from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
+from confmax.optimize.columns import PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
-from confmax.optimize.loop import Problem, Solver, Status, Step, WarmStart, best_answer
-from confmax.optimize.masters.generic import Smooth
-from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, largest_minimum, per_price
-from confmax.optimize.masters.protocol import Master, Optimum
-from confmax.optimize.masters.recall_means import RecallMeans
-from confmax.optimize.mixture import Mixture
-from confmax.optimize.points import NEGLIGIBLE, Points, Space
-from confmax.optimize.query import TOWARD, DualQueries, by_differences, newton_gain, off_kinks, query_gains
+from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
+from confmax.optimize.masters.linear_program import FEASIBLE
+from confmax.optimize.path_query import breadth
+from confmax.optimize.points import Points, Space
+from confmax.optimize.query import by_differences
+from confmax.optimize.single import CLOSE, ROUNDS, Swarm
 from confmax.tables import Oracle
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
-ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
-LOWEST = 1e-12  # price, as a part of all prices
-PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
+
+NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keeps all limits
 
 LABEL_PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
 MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The rules met so far on one confusion estimate, and their best mixture.
-
-    Attributes
-    ----------
-    master : Master
-        What mixes them.
-    points : Points
-        The rules (A).
-    optimum : Optimum
-        Their best mixture with its prices.
-    best_gain, best_point : ndarray (d + m,)
-        The dual point of the best bound, and where it is the derivative. On labels, where there is no bound, the gain
-        of the best single rule.
-    best_bound : float
-        The bound; on labels, minus the value of that rule.
-    queries : DualQueries
-        All gains asked so far, with their answers.
-    """
-
-    master: Master
-    points: Points
-    optimum: Optimum
-    best_gain: Array
-    best_point: Array
-    queries: DualQueries
-    best_bound: float = np.inf
-
-    @classmethod
-    def of(cls, points: Points, master: Master) -> Columns:
-        """Mix points for the first time."""
-        A = len(points.z)
-        optimum = best_mixture(master, points.space, points.z, np.full(A, 1.0 / A))
-        nothing = points.z[:0]
-        # while the limits are missed, dual points hold multipliers only
-        first = optimum.gain if optimum.shortfall else _first_gain(points)
-        return cls(master, points, optimum, first, points.centre, DualQueries(nothing, nothing))
-
-    @property
-    def is_feasible(self) -> bool:
-        """Whether some mixture meets all limits."""
-        return self.optimum.shortfall == 0.0
-
-    def mixture(self) -> Mixture:
-        """Return the best mixture as a rule."""
-        return self.points.mixture(self.optimum.weights)
-
-    def asked(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
-        """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
-        space, point, newest = self.points.space, self.optimum.point, self.optimum.gain
-        if not np.isfinite(newest).all():
-            # a recall of zero under the G-mean: the rule that decides at random has a gradient
-            point, newest = self.points.centre, _first_gain(self.points)
-        # both dual points are compared, so they get one length; the weights of linear functions sum to one
-        order = 2 if self.master.smooth else 1
-        size, length = (float(np.linalg.norm(gain, order)) for gain in (newest, self.best_gain))
-        best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
-        # the smallest of linear functions and the slack of limits have no curvature
-        smooth = self.master.smooth and self.is_feasible
-        newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
-        d = len(best) - space.n_limits
-        # prices are not negative, and zero has no logarithm: those of limits, and of linear functions
-        prices = np.arange(len(best)) >= (d if smooth or not self.is_feasible else 0)
-        best, newest = (np.where(prices, np.maximum(gain, LOWEST * size), gain) for gain in (best, newest))
-        around = query_gains(best, newest, newton, seed, near=near)
-        if self.master.smooth:
-            around = off_kinks(around, ASIDE * tol)
-        elif self.is_feasible:
-            around /= around.sum(axis=1, keepdims=True)
-        around[:, d:] = np.maximum(around[:, d:], 0.0)
-        # while the limits are missed, the objective does not count yet
-        if not self.master.between or not self.is_feasible:
-            return around, point[None]
-        between = self.best_point + np.array(self.master.between)[:, None] * (point - self.best_point)
-        slopes = np.array(space.gradient(between))
-        slopes[:, d:] = newest[d:]
-        # the derivative may not exist at the point of the best bound
-        fine = np.isfinite(slopes).all(axis=1)
-        gains = np.concatenate([newest[None], slopes[fine], around[1 if near else len(TOWARD) :]])
-        return gains, np.concatenate([point[None], between[fine]])
-
-    def joined(self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool) -> Columns:
-        """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
-        space, optimum = self.points.space, self.optimum
-        z = space.vectors(answers)
-        prices = None if exact or self.master.smooth else space.vectors_of_gains(gains)
-        if prices is not None:
-            # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
-            prices = np.maximum(prices, 0.0)
-            asked = prices / prices.sum(axis=1, keepdims=True)
-        following = replace(self, queries=self.queries.joined(asked, z))
-        if not exact and self.master.smooth:
-            # on labels nothing is proved, and the search goes on around the newest gradient
-            following = replace(following, best_gain=asked[0], best_point=at[0])
-        else:
-            # on labels the best single rule takes the place of the best bound: that of the largest minimum, and of
-            # equal minima the one of the larger mean
-            functions = space.split(z)[0]
-            smallest = functions.min(axis=1) + 1e-6 * functions.mean(axis=1)
-            merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -smallest
-            k = int(np.argmin(merits))
-            if merits[k] < self.best_bound:
-                point = at[min(k, len(at) - 1)]
-                following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
-        if (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT:
-            # no answer is worth more than the mixture at the master's own prices: its solution stays
-            mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
-            return replace(following, points=self.points.joined(gains, answers), optimum=mixed)
-        points, start = self._trimmed()
-        points = points.joined(gains, answers)
-        start = np.append(start, np.zeros(len(z)))
-        mixed = best_mixture(self.master, space, points.z, start / start.sum())
-        if mixed.shortfall == 0.0 < optimum.shortfall:
-            # what was bounded until now was the slack of the limits
-            return replace(Columns.of(points, self.master), queries=following.queries)
-        return replace(following, points=points, optimum=mixed)
-
-    def bounds(self, asked: Array, heights: Array, at: Array) -> Array:
-        """Return what answers of ``heights`` (B,) prove: of the objective, or while it fails of the limits' slack."""
-        if self.is_feasible:
-            return self.master.bounds(self.points.space, asked, heights, at)
-        objective, multipliers = self.points.space.split(asked)
-        # a dual point that prices the objective too says nothing of the limits alone
-        return per_price(heights, np.where(objective.any(axis=1), 0.0, multipliers.sum(axis=1)))
-
-    def _trimmed(self) -> tuple[Points, Array]:
-        """Return the constant rules, those with weight and the few others that lack least, with their weights."""
-        points, weights, gain = self.points, self.optimum.weights, self.optimum.gain
-        used = weights > NEGLIGIBLE
-        merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
-        order = np.argsort(-merit, kind="stable")
-        order = order[order >= points.n_fixed]
-        n_kept = max(int(used[points.n_fixed :].sum()), self.master.most_columns - points.n_fixed)
-        kept = np.concatenate([np.arange(points.n_fixed), np.sort(order[:n_kept])])
-        return points.chosen(kept), weights[kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +104,17 @@ class ColumnGeneration(Solver):
     budget: ClassVar[int] = 200
     starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
     wants_curvature: ClassVar[bool] = True
+    takes_limits: ClassVar[bool] = True
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "both"
 
-    def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
-        """Refuse metrics that are not declared concave, and those that are another master's."""
+    def check(self, metric: Metric, n_classes: int, n_rows: int, *, limited: bool = False) -> None:
+        """Refuse metrics that are not declared concave, and those that are another master's.
+
+        ``limited`` says that there are limits: then ratios are solved, too.
+        """
+        if limited:
+            _check_within_limits(metric)
+            return
         minimum = isinstance(metric.structure, MinOfLinear)
         if self.takes == "minima" and not minimum:
             raise ValueError(
@@ -262,10 +130,10 @@ class ColumnGeneration(Solver):
 
     def init(self, problem: Problem) -> ColumnState:
         """Mix the constant rules and the starting rules."""
-        master, oracle = master_of(problem.metric), problem.oracle
+        master, oracle = master_of(problem.metric, limited=problem.limits is not None), problem.oracle
         space = _space(problem, oracle.rows)
         points = Points.start(problem, space)
-        columns = Columns.of(points, master)
+        columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
         if oracle.exact and master.smooth:
             return _from_sample(problem.sample, columns)
         if oracle.exact or master.smooth:
@@ -292,16 +160,41 @@ class ColumnGeneration(Solver):
             following, gains, answers = _label_round(problem, state)
         columns, rules = following.columns, (best_answer(problem, gains, answers),)
         if not columns.is_feasible:
-            # a bound below zero on the slack that all limits can have at once is a proof (Farkas)
+            # a bound below zero on the slack that all limits can have at once is a proof (Farkas); what follows it
+            # finds how near they can be met
             proved = exact and columns.best_bound < -FEASIBLE
-            return following, Step(columns.mixture(), rules, status=Status.INFEASIBLE if proved else None)
+            near = columns.best_bound + columns.optimum.shortfall <= NEAREST or following.idle >= following.patience
+            return following, Step(columns.mixture(), rules, status=Status.INFEASIBLE if proved and near else None)
         status = Status.STALLED if following.idle >= following.patience else None
-        multipliers, functions = None, columns.points.space.minimum_of
-        if functions is not None:
-            prices = (columns.best_gain if exact else columns.optimum.gain)[: len(functions)]
-            multipliers = prices / prices.sum()
+        space, optimum = columns.points.space, columns.optimum
+        multipliers, prices = None, None
+        if isinstance(problem.metric.structure, MinOfLinear):
+            assert space.minimum_of is not None
+            weights = (columns.best_gain if exact else optimum.gain)[: len(space.minimum_of)]
+            multipliers = weights / weights.sum()
+        if space.n_limits:
+            # of a ratio the level is the objective, and its price is the denominator
+            prices = space.split(optimum.gain)[1] / (optimum.point[1] if space.ratio is not None else 1.0)
         bound = columns.best_bound if exact else None
-        return following, Step(columns.mixture(), rules, bound, status, multipliers)
+        return following, Step(columns.mixture(), rules, bound, status, multipliers, prices)
+
+    def singles(self, problem: Problem, state: ColumnState, incumbent: Incumbent) -> Iterator[Step]:
+        """Yield steps with single rules that keep all limits of a ``problem`` and may be better than the ``incumbent``.
+
+        They lie near the best mixture of the last ``state``.
+        """
+        columns, table = state.columns, problem.oracle.table
+        if not columns.is_feasible or columns.optimum.path is None:
+            return
+        space = columns.points.space
+        swarm = Swarm.of(space, columns.optimum, columns.queries, table.n_rows)
+        for k in range(ROUNDS):
+            if swarm is None or incumbent.single_loss() <= CLOSE or _passes_left(problem) < 1:
+                return
+            gains = swarm.gains
+            answers = problem.ask(gains)
+            yield Step(best_answer(problem, gains, answers))
+            swarm = swarm.following(space.vectors(answers), k)
 
 
 @dataclass(frozen=True)
@@ -361,45 +254,35 @@ class MaxMin(ColumnGeneration):
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "minima"
 
 
+def _check_within_limits(metric: Metric) -> None:
+    """Refuse, by a ValueError, metrics that cannot be maximised within limits."""
+    structure = metric.structure
+    if isinstance(structure, (Concave, Linear, MinOfLinear)) or (structure.fractions and isinstance(structure, Ratio)):
+        return
+    way_out = "maximise f1 of a class, cohen_kappa, or a mean of the recalls, or leave the constraints out"
+    if isinstance(structure, Ratio):
+        raise ValueError(
+            f"{metric.name} cannot be maximised under constraints, because its numerator and denominator are not "
+            f"known; {way_out}"
+        )
+    raise ValueError(
+        f"{metric.name} cannot be maximised under constraints, because it is declared {structure}; {way_out}"
+    )
+
+
 # --- starts -----------------------------------------------------------------------------------------------------------
-
-
-def master_of(metric: Metric) -> Master:
-    """Return the master of a concave ``metric``."""
-    if isinstance(metric.structure, MinOfLinear):
-        return LinearProgram()
-    return RecallMeans() if metric.bounds_any_gain else Smooth()
-
-
-def best_mixture(master: Master, space: Space, z: Array, start: Array) -> Optimum:
-    """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits."""
-    objective, slack = space.split(z)
-    if space.n_limits:
-        # phase one: the largest slack that all limits can have at once
-        least, weights, prices, _ = largest_minimum(slack)
-        if least < -FEASIBLE:
-            gain = np.concatenate([np.zeros(objective.shape[1]), prices])
-            return Optimum(weights, weights @ z, -np.inf, gain, -least)
-        if (start @ slack).min() < 0.0:
-            start = weights
-    return master.solve(space, z, start)
 
 
 def _space(problem: Problem, rows: Array) -> Space:
     """Return the space of a problem at class priors ``rows`` (K,)."""
-    minimum = isinstance(problem.metric.structure, MinOfLinear)
-    functions = problem.metric.linear_functions(rows, problem.n_decisions) if minimum else None
-    return Space(problem.metric, rows, problem.n_decisions, functions, problem.limits)
-
-
-def _first_gain(points: Points) -> Array:
-    """Return the gradient at the rule that decides at random, equal prices where there is none."""
-    if points.space.minimum_of is not None:
-        gain = np.zeros(points.z.shape[1])
-        gain[: len(points.space.minimum_of)] = 1.0 / len(points.space.minimum_of)
-        return gain
-    slope = points.space.gradient(points.centre)
-    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=1.0, posinf=1.0, neginf=-1.0)
+    metric, M = problem.metric, problem.n_decisions
+    structure = metric.structure
+    if problem.limits is None:
+        functions = metric.linear_functions(rows, M) if isinstance(structure, MinOfLinear) else None
+        return Space(metric, rows, M, functions)
+    ratio = metric.as_ratios(rows, M) if isinstance(structure, Ratio) else None
+    mean = structure.recall_mean if isinstance(structure, Concave) else None
+    return Space(metric, rows, M, metric.as_functions(rows, M), problem.limits.functions(rows, M), ratio, mean)
 
 
 def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:

@@ -15,10 +15,11 @@ import numpy as np
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import LinearFunctions
-from confmax.optimize.mixture import Mixture
+from confmax.optimize.mixture import Limits, Mixture
 from confmax.oracle import CountingOracle
 from confmax.tables.columns import warn
+
+MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as met
 
 
 class Status(enum.Enum):
@@ -88,9 +89,10 @@ class WarmStart:
 class Problem:
     """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table.
 
-    The ``limits`` are linear functions that must not fall below zero: a recall less what is demanded of it, a bound
-    less the rate of a decision. Only column generation takes them. ``certify`` says whether a bound is wanted, so that
-    passes may be spent on it alone: a blend has none, even if its share of the model is one.
+    The ``limits`` are constraints on the rule; only column generation takes them. Rules are compared by how far they
+    miss a limit first, and by their value second. ``certify`` says whether a bound is wanted, so that passes may be
+    spent on it alone: a blend has none, even if its share of the model is one. ``wants_single`` says the same of the
+    best single rule that keeps all limits.
     """
 
     metric: Metric
@@ -100,8 +102,9 @@ class Problem:
     max_passes: int
     tol: float = 1e-6
     sample: WarmStart | None = None
-    limits: LinearFunctions | None = None
+    limits: Limits | None = None
     certify: bool = True
+    wants_single: bool = False
 
     def ratios(self) -> Ratios | None:
         """Return the ratios that the metric sums, None where they are not known."""
@@ -130,9 +133,27 @@ class Problem:
     def _values(self) -> WeakKeyDictionary[Confusion, float]:
         return WeakKeyDictionary()
 
+    def shortfall(self, confusion: Confusion) -> float:
+        """Return by how much a ``confusion`` misses the limit that it misses most, in the unit of its metric."""
+        if self.limits is None:
+            return 0.0
+        missed = -float(self.limits.slacks(confusion).min())
+        return missed if missed > MISSED else 0.0
+
+    def rank(self, confusion: Confusion) -> tuple[float, float]:
+        """Return what rules are compared by: how far their ``confusion`` misses a limit, and the objective."""
+        rank = self._ranks.get(confusion)
+        if rank is None:
+            self._ranks[confusion] = rank = (-self.shortfall(confusion), self.value(confusion))
+        return rank
+
+    @cached_property
+    def _ranks(self) -> WeakKeyDictionary[Confusion, tuple[float, float]]:
+        return WeakKeyDictionary()
+
     def best(self, rules: Iterable[Mixture]) -> Mixture:
         """Return the best of some ``rules``, of equal ones the first."""
-        return max(rules, key=lambda rule: self.value(rule.confusion))
+        return max(rules, key=lambda rule: self.rank(rule.confusion))
 
     @cached_property
     def start(self) -> Mixture:
@@ -149,7 +170,8 @@ class Problem:
 class Step:
     """The result of one step of a solver: the rules it evaluated, the bound it proved, and whether it has finished.
 
-    ``multipliers`` (S,) are the class weights of its best bound; only the smallest recall has them.
+    ``multipliers`` (S,) are the class weights of its best bound; only the smallest recall has them. ``prices`` (m,) are
+    the derivatives of the best value by the limits' functions.
     """
 
     iterate: Mixture
@@ -157,6 +179,7 @@ class Step:
     upper_bound: float | None = None
     status: Status | None = None
     multipliers: Array | None = None
+    prices: Array | None = None
 
 
 class Solver(Protocol):
@@ -169,6 +192,9 @@ class Solver(Protocol):
     how the answers change around the best gain. A solver need not inherit from this class: what it does not declare has
     the value here.
 
+    A solver that keeps limits sets ``takes_limits``, and has a method ``singles(problem, state)``: after a run, it
+    yields steps with single rules that keep them.
+
     A solver whose last rule must be returned unchanged sets ``returns = "last"``. It may also have ``settings``, the
     values that `confmax.maximize` uses for its arguments that are "auto".
     """
@@ -177,6 +203,7 @@ class Solver(Protocol):
     mixes: ClassVar[bool] = True
     starts_from_sample: ClassVar[tuple[str, ...]] = ()
     wants_curvature: ClassVar[bool] = False
+    takes_limits: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -239,11 +266,16 @@ class Outcome:
     mixed: bool = True
     prescribed: bool = False
     multipliers: Array | None = None
+    prices: Array | None = None
 
 
 def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
-    """Return the answer with the largest objective as a single rule."""
+    """Return the answer with the largest objective as a single rule; within limits, the one of the highest rank."""
     values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
+    if problem.limits is not None:
+        missed = -problem.limits.slacks(answers).min(axis=-1)
+        missed = np.where(missed > MISSED, missed, 0.0)
+        values = np.where(missed == missed.min(), values, -np.inf)
     k = int(np.argmax(values))
     return Mixture.single(gains[k], answers[k])
 
@@ -304,14 +336,22 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
+            if problem.wants_single and status is not Status.STOPPED:
+                for step in getattr(solver, "singles", _no_steps)(problem, state, incumbent):
+                    incumbent.take(step)
+                    incumbent.record()
             mixed = declared(solver, "mixes") or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
-            best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric)
+            best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric, problem.limits)
             return Outcome(best, incumbent.single, incumbent.bound, status, tuple(incumbent.history), mixed, prescribed,
-                           incumbent.multipliers)  # fmt: skip
+                           incumbent.multipliers, incumbent.prices)  # fmt: skip
         state, step = solver.step(problem, state)
         incumbent.take(step)
         status = step.status
+
+
+def _no_steps(*_: Any) -> Iterable[Step]:
+    return ()
 
 
 class Incumbent:
@@ -320,34 +360,49 @@ class Incumbent:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.mixture = self.last = problem.start
-        self.value = self.iterate_value = problem.value(problem.start.confusion)
+        self.rank = problem.rank(problem.start.confusion)
+        self.iterate_value = problem.value(problem.start.confusion)
         self.single = problem.best(problem.singles or [problem.start])
-        self.single_value = problem.value(self.single.confusion)
+        self.single_rank = problem.rank(self.single.confusion)
         self.bound: float | None = None
         self.history: list[Progress] = []
         # what is counted on labels bounds nothing, whatever a solver returns
         self.trusts_bounds = problem.oracle.exact
         self.multipliers: Array | None = None
+        self.prices: Array | None = None
+
+    @property
+    def value(self) -> float:
+        """The objective of the best rule."""
+        return self.rank[1]
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the best rule keeps all limits."""
+        return self.rank[0] == 0.0
 
     def take(self, step: Step) -> None:
         """Compare the rules and the bound of a step with the best so far."""
         self.last = step.iterate
         if step.multipliers is not None:
             self.multipliers = step.multipliers
+        if step.prices is not None:
+            self.prices = step.prices
         for rule in (*step.rules, step.iterate):
             # the iterate comes last
-            self.iterate_value = value = self.problem.value(rule.confusion)
-            if value > self.value:
-                self.mixture, self.value = rule, value
-            if len(rule.atoms) == 1 and value > self.single_value:
-                self.single, self.single_value = rule, value
+            self.iterate_value = self.problem.value(rule.confusion)
+            rank = self.problem.rank(rule.confusion)
+            if rank > self.rank:
+                self.mixture, self.rank = rule, rank
+            if len(rule.atoms) == 1 and rank > self.single_rank:
+                self.single, self.single_rank = rule, rank
         if step.upper_bound is not None and self.trusts_bounds and math.isfinite(step.upper_bound):
             self.bound = step.upper_bound if self.bound is None else min(self.bound, step.upper_bound)
         self._check_bound()
 
     def _check_bound(self) -> None:
         """A bound below a value that was reached means that the declared structure is wrong."""
-        if self.bound is None:
+        if self.bound is None or not self.is_feasible:
             return
         # decisions are exact in the table's dtype only: a row's scores may tie within its rounding
         rounding = max(1e-8, 16 * float(np.finfo(self.problem.oracle.table.dtype).eps))
@@ -363,13 +418,17 @@ class Incumbent:
             )
         self.bound, self.trusts_bounds = None, False
 
+    def single_loss(self) -> float:
+        """Return how much less the best single rule is worth than the best rule; inf if it misses a limit."""
+        return self.value - self.single_rank[1] if self.single_rank[0] == self.rank[0] else math.inf
+
     def is_closed(self) -> bool:
         """Whether the bound proves the best rule optimal within tol."""
-        return self.bound is not None and self.bound - self.value <= self.problem.tol
+        return self.is_feasible and self.bound is not None and self.bound - self.value <= self.problem.tol
 
     def record(self) -> Progress:
         """Add an entry to the history, and return it."""
         n_passes, most = self.problem.oracle.n_passes, self.problem.max_passes
-        progress = Progress(n_passes, self.value, self.single_value, self.bound, self.iterate_value, most)
+        progress = Progress(n_passes, self.value, self.single_rank[1], self.bound, self.iterate_value, most)
         self.history.append(progress)
         return progress

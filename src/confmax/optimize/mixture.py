@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
+from confmax.metrics.structure import LinearFunctions, Statistics
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
+NEGLIGIBLE, NEAR, ROUNDED = 1e-13, 1e-6, 1e-14  # a weight, a slack that binds, and how far a slack may change
+
+
+class Limits(Protocol):
+    """Constraints on a rule, see `confmax.constraints.Limits`."""
+
+    @property
+    def statistics(self) -> Statistics:
+        """What they read: "diagonal", "columns" or "matrix"."""
+
+    def functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
+        """Return the functions that must not fall below zero at row sums (K,), for M decisions."""
+
+    def slacks(self, S: Confusion) -> Array:
+        """Return by how much each limit is kept (..., n), negative if it is violated, in the unit of its metric."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +87,22 @@ class Mixture:
         parts = None if self.parts is None or other.parts is None else (*self.parts, *other.parts)
         return Mixture((*self.atoms, *other.atoms), weights, mixed, parts)
 
-    def caratheodory(self, metric: Metric) -> Mixture:
+    def caratheodory(self, metric: Metric, limits: Limits | None = None) -> Mixture:
         """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
 
         While more than d + 1 atoms have weight, the weights are moved along a vector that changes no statistic that the
         metric reads, until one weight is zero. A last step moves the statistics along the metric's gradient to the edge
         of the hull of the d + 1 atoms that remain. It is taken only if it does not lower the metric. An optimum lies on
-        the boundary of the attainable set, where d atoms are enough.
+        the boundary of the attainable set, where d atoms are enough. Within ``limits`` their functions count as
+        statistics too.
         """
         # a solver from elsewhere need not keep the parts, and then its atoms stay as they are
         if self.parts is None or len(self.atoms) == 1:
             return self
         # once, at the end of a run: solvers keep more atoms, which later passes may need
         parts = Confusion.stack(self.parts)
+        if limits is not None:
+            return self._within(metric, limits, parts)
         vectors, slope, d = _free_statistics(metric, parts, metric.at(self.confusion))
         weights = _sparser(vectors, self.weights / self.weights.sum(), d + 1)
         used = np.flatnonzero(weights > 0)
@@ -96,6 +115,25 @@ class Mixture:
             if float(metric.values(moved.confusion)) >= float(metric.values(found.confusion)):
                 return moved
         return found
+
+    def _within(self, metric: Metric, limits: Limits, parts: Confusion) -> Mixture:
+        """Return a mixture of few of these atoms that is worth no less and keeps the limits as well."""
+        rows, M = self.confusion.rows, self.confusion.columns.shape[-1]
+        slack, functions = limits.functions(rows, M).values(parts), metric.as_functions(rows, M)
+        if functions is None:
+            objective = _free_statistics(metric, parts, metric.at(self.confusion))[0]
+        else:
+            objective = functions.values(parts)
+        shares = self.weights / self.weights.sum()
+        shares[shares < NEGLIGIBLE] = 0.0
+        # what binds is kept exactly; what does not is looked at again
+        for binding in (shares @ slack < NEAR, np.ones(slack.shape[1], dtype=bool)):
+            vectors = np.hstack([objective, slack[:, binding]])
+            weights = _sparser(vectors, shares / shares.sum(), vectors.shape[1] + 1)
+            if (weights @ slack).min() >= min(0.0, float((shares @ slack).min())) - ROUNDED:
+                break
+        used = np.flatnonzero(weights > 0)
+        return Mixture.drawn(Gains.concatenate([self.atoms[k] for k in used]), parts[used], weights[used])
 
     def gathered(self) -> tuple[Gains, Array]:
         """Return the atoms as one batch and their weights (A,). Equal gains are merged, and negligible ones dropped."""

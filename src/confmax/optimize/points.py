@@ -18,11 +18,34 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.metrics.structure import LinearFunctions
+from confmax.metrics.ratios import Ratios
+from confmax.metrics.structure import LinearFunctions, PowerMean
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture, constant_rules
 
 NEGLIGIBLE = 1e-12  # weights of a mixture that rounding leaves behind
+
+
+@dataclass(frozen=True)
+class Form:
+    """How vectors are laid out whose objective is a function of linear functions.
+
+    Attributes
+    ----------
+    n_tops : int
+        Number of functions S whose smallest, or whose ``mean``, is the objective; of a ratio the numerator.
+    n_limits : int
+        Number of limits m, the last entries.
+    ratio : bool
+        Whether a denominator stands between them.
+    mean : PowerMean or None
+        The mean of the functions.
+    """
+
+    n_tops: int
+    n_limits: int = 0
+    ratio: bool = False
+    mean: PowerMean | None = None
 
 
 @dataclass(frozen=True)
@@ -38,9 +61,14 @@ class Space:
     n_decisions : int
         Number of decisions M.
     minimum_of : LinearFunctions or None
-        The d functions whose smallest one is the objective; None if z starts with the statistics.
+        The d functions whose smallest one is the objective; of a ratio the numerator and the denominator. None if z
+        starts with the statistics.
     limits : LinearFunctions or None
         The m functions that must not fall below zero.
+    ratio : Ratios or None
+        The ratio that the objective is, if ``minimum_of`` holds its numerator and denominator.
+    mean : PowerMean or None
+        The mean that the objective is, if ``minimum_of`` holds the recalls.
     """
 
     metric: Metric
@@ -48,11 +76,20 @@ class Space:
     n_decisions: int
     minimum_of: LinearFunctions | None = None
     limits: LinearFunctions | None = None
+    ratio: Ratios | None = None
+    mean: PowerMean | None = None
 
     @property
     def n_limits(self) -> int:
         """Number of limits m."""
         return 0 if self.limits is None else len(self.limits)
+
+    @property
+    def form(self) -> Form:
+        """How vectors of a space of linear functions are laid out."""
+        assert self.minimum_of is not None
+        n_tops = 1 if self.ratio is not None else len(self.minimum_of)
+        return Form(n_tops, self.n_limits, self.ratio is not None, self.mean)
 
     def split(self, vectors: Array) -> tuple[Array, Array]:
         """Return of vectors (..., d + m) what belongs to the objective (..., d) and what to the limits (..., m)."""

@@ -87,9 +87,9 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
     d = len(best)
-    directions = _directions(d, max(1, d // NEAR_SHARE) if near else min(max(d, LEAST), MOST), seed)
-    turn = np.arange(len(directions))
-    around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * directions * scale
+    turned = directions(d, max(1, d // NEAR_SHARE) if near else min(max(d, LEAST), MOST), seed)
+    turn = np.arange(len(turned))
+    around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * turned * scale
     return np.concatenate([np.array(between), back(around)])
 
 
@@ -111,7 +111,7 @@ def newton_gain(space: Space, asked: DualQueries, best: Array, point: Array, slo
     if len(best) > LARGEST or len(asked.gains) == 0:
         return None
     H = curvature(space, point, slope)
-    found = _second_derivative(asked, best)
+    found = second_derivative(asked, best)
     if found is None or not np.isfinite(H).all():
         return None
     B, answer = found
@@ -151,7 +151,7 @@ def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | Non
     return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
 
 
-def _second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | None:
+def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | None:
     """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
     unit = np.abs(best) + np.abs(best).mean()
     unit = np.where(unit > 0, unit, 1.0)
@@ -201,7 +201,7 @@ def _spread(move: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _directions(d: int, wanted: int, seed: int) -> Array:
+def directions(d: int, wanted: int, seed: int) -> Array:
     """Return orthogonal directions (wanted, d) with entries of size one."""
     rng = np.random.default_rng(seed)
     sets: list[Array] = []

@@ -34,6 +34,10 @@ class Optimum:
         The dual point: derivative of the objective, then the multipliers of the limits.
     shortfall : float
         By how much every mixture of these rules misses some limit; then the gain holds multipliers only.
+    path : ndarray (N, d + m) or None
+        Dual points on the way to the gain, which is the last; only an interior-point master has them.
+    gaps : ndarray (N,) or None
+        How far they are from it, in the unit of the objective.
     """
 
     weights: Array
@@ -41,6 +45,8 @@ class Optimum:
     value: float
     gain: Array
     shortfall: float = 0.0
+    path: Array | None = None
+    gaps: Array | None = None
 
 
 class Master(Protocol):

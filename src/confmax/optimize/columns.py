@@ -1,0 +1,277 @@
+"""The rules that column generation has met, and what the next prices are.
+
+`Columns` holds the rules, their best mixture with its prices, and the best bound. A round asks for gains around both
+prices and joins the answers. While no mixture keeps the limits, the largest slack that all of them can have at once
+takes the place of the objective (phase one).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics import Metric
+from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
+from confmax.optimize.masters.generic import Smooth
+from confmax.optimize.masters.interior import Program, solve
+from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, largest_minimum, per_price
+from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.masters.recall_means import RecallMeans
+from confmax.optimize.mixture import Mixture
+from confmax.optimize.path_query import path_gains
+from confmax.optimize.points import NEGLIGIBLE, Form, Points, Space
+from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, query_gains
+
+ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
+LOWEST = 1e-12  # price, as a part of all prices
+PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
+WITHIN, THIN, EDGE = 1e-11, 1e-8, 5e-13  # by how much a mixture keeps its limits, where it cannot, and which rules can
+DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The rules met so far on one confusion estimate, and their best mixture.
+
+    Attributes
+    ----------
+    master : Master
+        What mixes them.
+    points : Points
+        The rules (A).
+    optimum : Optimum
+        Their best mixture with its prices.
+    best_gain, best_point : ndarray (d + m,)
+        The dual point of the best bound, and where it is the derivative. On labels, where there is no bound, the gain
+        of the best single rule.
+    best_bound : float
+        The bound; on labels, minus the value of that rule.
+    queries : DualQueries
+        All gains asked so far, with their answers.
+    """
+
+    master: Master
+    points: Points
+    optimum: Optimum
+    best_gain: Array
+    best_point: Array
+    queries: DualQueries
+    best_bound: float = np.inf
+    breadth: int = 0
+
+    @classmethod
+    def of(cls, points: Points, master: Master, breadth: int = 0) -> Columns:
+        """Mix points for the first time."""
+        A = len(points.z)
+        optimum = best_mixture(master, points.space, points.z, np.full(A, 1.0 / A))
+        nothing = points.z[:0]
+        # while the limits are missed, dual points hold multipliers only
+        first = optimum.gain if optimum.shortfall or optimum.path is not None else first_gain(points)
+        return cls(master, points, optimum, first, points.centre, DualQueries(nothing, nothing), breadth=breadth)
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether some mixture meets all limits."""
+        return self.optimum.shortfall == 0.0
+
+    def mixture(self) -> Mixture:
+        """Return the best mixture as a rule."""
+        return self.points.mixture(self.optimum.weights)
+
+    def asked(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
+        """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
+        if self.optimum.path is not None:
+            return self._along_path(seed), self.optimum.point[None]
+        space, point, newest = self.points.space, self.optimum.point, self.optimum.gain
+        if not np.isfinite(newest).all():
+            # a recall of zero under the G-mean: the rule that decides at random has a gradient
+            point, newest = self.points.centre, first_gain(self.points)
+        # both dual points are compared, so they get one length; the weights of linear functions sum to one
+        order = 2 if self.master.smooth else 1
+        size, length = (float(np.linalg.norm(gain, order)) for gain in (newest, self.best_gain))
+        best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
+        # the smallest of linear functions and the slack of limits have no curvature
+        smooth = self.master.smooth and self.is_feasible
+        newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
+        d = len(best) - space.n_limits
+        # prices are not negative, and zero has no logarithm: those of limits, and of linear functions
+        prices = np.arange(len(best)) >= (d if smooth or not self.is_feasible else 0)
+        best, newest = (np.where(prices, np.maximum(gain, LOWEST * size), gain) for gain in (best, newest))
+        around = query_gains(best, newest, newton, seed, near=near)
+        if self.master.smooth:
+            around = off_kinks(around, ASIDE * tol)
+        elif self.is_feasible:
+            around /= around.sum(axis=1, keepdims=True)
+        around[:, d:] = np.maximum(around[:, d:], 0.0)
+        # while the limits are missed, the objective does not count yet
+        if not self.master.between or not self.is_feasible:
+            return around, point[None]
+        between = self.best_point + np.array(self.master.between)[:, None] * (point - self.best_point)
+        slopes = np.array(space.gradient(between))
+        slopes[:, d:] = newest[d:]
+        # the derivative may not exist at the point of the best bound
+        fine = np.isfinite(slopes).all(axis=1)
+        gains = np.concatenate([newest[None], slopes[fine], around[1 if near else len(TOWARD) :]])
+        return gains, np.concatenate([point[None], between[fine]])
+
+    def _along_path(self, seed: int) -> Array:
+        """Return the dual points to ask for around the path of an interior-point master."""
+        space, optimum, queries = self.points.space, self.optimum, self.queries
+        if self.is_feasible:
+            gap = self.best_bound - optimum.value
+            return path_gains(space.form, optimum, self.best_gain, gap, queries, seed, self.breadth)
+        # while the limits are missed, their slacks alone are the functions
+        m = space.n_limits
+        assert optimum.path is not None
+        cut = replace(optimum, gain=optimum.gain[-m:], point=optimum.point[-m:], path=optimum.path[:, -m:])
+        # answers to gains that price the objective too say nothing of these functions
+        alone = ~queries.gains[:, :-m].any(axis=1)
+        queries = DualQueries(queries.gains[alone, -m:], queries.answers[alone, -m:])
+        gap = self.best_bound + optimum.shortfall
+        gains = path_gains(Form(m), cut, self.best_gain[-m:], gap, queries, seed, self.breadth)
+        return np.pad(gains, ((0, 0), (len(optimum.gain) - m, 0)))
+
+    def joined(self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool) -> Columns:
+        """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
+        space, optimum = self.points.space, self.optimum
+        z = space.vectors(answers)
+        prices = None if exact or self.master.smooth else space.vectors_of_gains(gains)
+        if prices is not None:
+            # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
+            prices = np.maximum(prices, 0.0)
+            asked = prices / prices.sum(axis=1, keepdims=True)
+        following = replace(self, queries=self.queries.joined(asked, z))
+        if not exact and self.master.smooth:
+            # on labels nothing is proved, and the search goes on around the newest gradient
+            following = replace(following, best_gain=asked[0], best_point=at[0])
+        else:
+            # on labels the best single rule takes the place of the best bound: that of the largest minimum, and of
+            # equal minima the one of the larger mean
+            functions = space.split(z)[0]
+            smallest = functions.min(axis=1) + 1e-6 * functions.mean(axis=1)
+            merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -smallest
+            k = int(np.argmin(merits))
+            if merits[k] < self.best_bound:
+                point = at[min(k, len(at) - 1)]
+                following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
+        if (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT:
+            # no answer is worth more than the mixture at the master's own prices: its solution stays
+            mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
+            return replace(following, points=self.points.joined(gains, answers), optimum=mixed)
+        points, start = self._trimmed()
+        points = points.joined(gains, answers)
+        start = np.append(start, np.zeros(len(z)))
+        mixed = best_mixture(self.master, space, points.z, start / start.sum())
+        if mixed.shortfall == 0.0 < optimum.shortfall:
+            # what was bounded until now was the slack of the limits
+            return replace(Columns.of(points, self.master, self.breadth), queries=following.queries)
+        return replace(following, points=points, optimum=mixed)
+
+    def bounds(self, asked: Array, heights: Array, at: Array) -> Array:
+        """Return what answers of ``heights`` (B,) prove: of the objective, or while it fails of the limits' slack."""
+        if self.is_feasible:
+            return self.master.bounds(self.points.space, asked, heights, at)
+        objective, multipliers = self.points.space.split(asked)
+        # a dual point that prices the objective too says nothing of the limits alone
+        return per_price(heights, np.where(objective.any(axis=1), 0.0, multipliers.sum(axis=1)))
+
+    def _trimmed(self) -> tuple[Points, Array]:
+        """Return the constant rules, those with weight and the few others that lack least, with their weights."""
+        points, weights, gain = self.points, self.optimum.weights, self.optimum.gain
+        used = weights > NEGLIGIBLE
+        merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
+        order = np.argsort(-merit, kind="stable")
+        order = order[order >= points.n_fixed]
+        n_kept = max(int(used[points.n_fixed :].sum()), self.master.most_columns - points.n_fixed)
+        kept = np.concatenate([np.arange(points.n_fixed), np.sort(order[:n_kept])])
+        return points.chosen(kept), weights[kept]
+
+
+def master_of(metric: Metric, *, limited: bool = False) -> Master:
+    """Return the master of a ``metric``, of which some are solved otherwise if they are ``limited``."""
+    mean = isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None
+    if limited and (mean or isinstance(metric.structure, (Linear, MinOfLinear, Ratio))):
+        return Program()
+    if isinstance(metric.structure, MinOfLinear):
+        return LinearProgram()
+    return RecallMeans() if metric.bounds_any_gain else Smooth()
+
+
+def best_mixture(master: Master, space: Space, z: Array, start: Array) -> Optimum:
+    """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits."""
+    m = space.n_limits
+    if not m:
+        return master.solve(space, z, start)
+    # a mixture of this master keeps its limits by about WITHIN where they leave room
+    if (start @ z[:, -m:]).min() < 0.5 * WITHIN:
+        first = _phase_one(master, space, z)
+        if first.shortfall > FEASIBLE:
+            return first
+        start = first.weights
+        if first.shortfall > -THIN and isinstance(master, Program):
+            return _on_edge(master, space, z, first)
+    if not isinstance(master, Program):
+        return master.solve(space, z, start)
+    # kept by a little more, so that rounding misses no limit
+    return _shifted(master, space, z, start, -WITHIN)
+
+
+def _phase_one(master: Master, space: Space, z: Array) -> Optimum:
+    """Return the mixture with the largest slack that all limits can have at once; its shortfall may be negative."""
+    _, slack = space.split(z)
+    d = z.shape[1] - space.n_limits
+    path, gaps = None, None
+    if isinstance(master, Program):
+        first = solve(Form(space.n_limits), slack)
+        assert first.path is not None
+        least, weights, gaps = first.value, first.weights, first.gaps
+        path = np.pad(first.path, ((0, 0), (d, 0)))
+        gain = path[-1]
+    else:
+        least, weights, prices, _ = largest_minimum(slack)
+        gain = np.concatenate([np.zeros(d), prices])
+    return Optimum(weights, weights @ z, -np.inf, gain, -least, path, gaps)
+
+
+def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum:
+    """Return the best mixture where the limits leave no room: an interior-point method has no way into an edge.
+
+    All rules have a slack of zero at most at the prices of phase one, so a mixture that keeps the limits draws only
+    those of zero. These are mixed, and the prices of phase one are added until the others are worth no more.
+    """
+    m, slack = space.n_limits, z @ first.gain
+    kept = slack >= min(-EDGE, 2.0 * float(slack.max()))
+    inner = z[kept]
+    # a limit that all of them just keep leaves nothing to decide
+    alone = np.abs(inner[:, -m:]).max(axis=0) <= EDGE
+    inner[:, -m:][:, alone] = 1.0
+    found = _shifted(master, space, inner, first.weights[kept], FEASIBLE)
+    weights = np.zeros(len(z))
+    weights[kept] = found.weights
+    point = weights @ z
+    worth = z[~kept] @ found.gain - float(found.gain @ point)
+    needed = float((worth / -slack[~kept]).max(initial=0.0))
+    assert found.path is not None
+    more = np.zeros_like(found.gain)
+    more[-m:] = min(max(needed, 0.0), DEAREST) * first.gain[-m:]
+    return replace(found, weights=weights, point=point, gain=found.gain + more, path=found.path + more)
+
+
+def _shifted(master: Program, space: Space, z: Array, start: Array, shift: float) -> Optimum:
+    """Return the best mixture with every slack moved by ``shift``."""
+    moved = z.copy()
+    moved[:, -space.n_limits :] += shift
+    found = master.solve(space, moved, start)
+    return replace(found, point=found.weights @ z)
+
+
+def first_gain(points: Points) -> Array:
+    """Return the gradient at the rule that decides at random, equal prices where there is none."""
+    if points.space.minimum_of is not None:
+        gain = np.zeros(points.z.shape[1])
+        gain[: len(points.space.minimum_of)] = 1.0 / len(points.space.minimum_of)
+        return gain
+    slope = points.space.gradient(points.centre)
+    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=1.0, posinf=1.0, neginf=-1.0)

@@ -1,0 +1,237 @@
+"""The master within limits: an interior-point method, whose central path is where the next prices are asked for.
+
+It mixes A rules by weights w: a linear function, a ratio, the smallest of several functions (the "tops"), or a mean of
+the recalls is maximised with ``w @ slack >= 0``. The top of a ratio is its numerator, and its bottom the denominator:
+``w @ bottom = 1`` makes the ratio linear (Charnes and Cooper, 1962). Else the bottom is one. The dual point holds
+prices of the tops, multipliers of the limits and a level, with ``prices @ tops_a + multipliers @ slack_a <= level
+bottom_a`` for every rule a. The prices of several tops sum to one; those of a mean are its derivatives.
+
+A corner of the set of dual points moves far with every new rule, and says little of where the optimum lies. The points
+of the central path lie between this corner and the centre of all dual points that the rules leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.metrics.structure import PowerMean
+from confmax.optimize.masters.linear_program import per_price
+from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.points import Form, Space
+
+STEPS = 60
+LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at least
+BACK = 0.95  # part of the way to the boundary that a step may take
+CLOSED, SMALLEST = 1e-13, 1e-300  # complementarity of a solution; a scale
+MET, NEARLY_MET = 1e-10, 1e-7  # residuals of a solution, and of a point of the path
+INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
+
+
+class Program(Master):
+    """Maximise a linear function, a ratio of two, the smallest of several, or a mean of the recalls, within limits."""
+
+    most_columns: ClassVar[int] = 150
+    smooth: ClassVar[bool] = False
+
+    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
+        """Follow the central path to the solution."""
+        return solve(space.form, z)
+
+    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
+        """Bound by what an answer proves at its prices, and at mixtures of two dual points."""
+        objective, _ = space.split(gains)
+        if space.mean is not None:
+            return np.nan_to_num(space.mean.bound(objective, heights), nan=np.inf)
+        if space.ratio is None:
+            return per_price(heights, objective.sum(axis=1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            levels, excess = -objective[:, 1] / objective[:, 0], heights / objective[:, 0]
+            steps = np.where(excess > 0.0, excess / space.ratio.floor[0], 0.0)
+            # the excess is convex in level and multipliers: where a chord of it is zero, it is not positive
+            above, below = excess[:, None], excess[None]
+            roots = (levels[None] * above - levels[:, None] * below) / (above - below)
+        chords = np.where((above > 0.0) & (below < 0.0), roots, np.inf)
+        bounds = np.minimum(levels + steps, chords.min(axis=0))
+        return np.where((objective[:, 0] > 0.0) & np.isfinite(bounds), bounds, np.inf)
+
+
+def solve(form: Form, z: Array) -> Optimum:
+    """Return the best mixture of rules z (A, d + m), whose entries have this ``form``."""
+    S, m = form.n_tops, form.n_limits
+    bottom = z[:, S] if form.ratio else np.ones(len(z))
+    tops, slack = z[:, :S], z[:, z.shape[1] - m :]
+    weights, duals, gaps = central_path(tops, bottom, slack, form.mean)
+    weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
+    point = weights @ z
+    if form.mean is not None:
+        value = float(form.mean.value(point[:S]))
+        # the path maximises the sum of which the mean is a function
+        unit = float(form.mean.partial(point[:S])[0] / form.mean.slope(point[:S])[0])
+        duals, gaps = duals * unit, gaps * unit
+    else:
+        value = float(point[0] / point[1]) if form.ratio else float(point[:S].min())
+    level = -duals[:, -1:] if form.ratio else duals[:, :0]
+    path = np.hstack([duals[:, :S], level, duals[:, S:-1]])
+    return Optimum(weights, point, value, path[-1], path=path, gaps=gaps)
+
+
+@dataclass(eq=False)
+class _Iterate:
+    """Dual point y (prices, multipliers, level) with the slack u of every rule; weights w, and slack s of rows.
+
+    Of a mean also the recalls, or what they miss, at the weights (v).
+    """
+
+    y: Array
+    u: Array
+    w: Array
+    s: Array
+    v: Array
+    theta: float = 0.0
+
+
+def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | None = None) -> tuple[Array, Array, Array]:
+    """Solve the program of A rules by a primal-dual method.
+
+    Parameters
+    ----------
+    tops : ndarray (A, S)
+        The functions whose smallest, or whose ``mean``, is maximised.
+    bottom : ndarray (A,)
+        What the weights are scaled by.
+    slack : ndarray (A, m)
+        Slacks of the limits, which some weights meet.
+    mean : PowerMean or None
+        The mean of the tops that is maximised.
+
+    Returns
+    -------
+    weights : ndarray (A,)
+        With ``weights @ bottom = 1``.
+    duals : ndarray (N, S + m + 1)
+        Points of the central path: prices, multipliers and level. The last is the solution.
+    gaps : ndarray (N,)
+        How far these are from the solution, in the unit of the objective.
+    """
+    S, q = tops.shape[1], tops.shape[1] + slack.shape[1]
+    # the score of a rare class has a small numerator and a small denominator; recalls have one size already
+    top = 1.0 if mean is not None else max(float(np.abs(tops).max()), SMALLEST)
+    low = float(np.abs(bottom).max())
+    rows = np.hstack([-tops / top, -slack, bottom[:, None] / low])
+    at = _start(rows, mean, S)
+    # a mean has its prices from its derivative: only multipliers can be zero, and nothing sums to one
+    free = slice(0 if mean is None else S, q)
+    summed = np.zeros(q + 1)
+    summed[: S if mean is None else 0] = 1.0
+    duals, gaps, least = [], [], np.inf
+    for _ in range(STEPS):
+        gap = float(at.w @ at.u + at.s @ at.y[free])
+        away = rows @ at.y - at.u
+        tilt = -rows.T @ at.w - at.theta * summed
+        tilt[-1] += 1.0
+        tilt[free] -= at.s
+        if mean is not None:
+            tilt[:S] -= 1.0 - at.v if mean.of_misses else at.v
+            apart = float(np.abs(np.log(mean.inverse(at.y[:S])[0] / at.v)).max())
+        else:
+            apart = abs(1.0 - float(summed @ at.y))
+        if np.abs(away).max() < NEARLY_MET and (mean is not None or apart < NEARLY_MET):
+            duals.append(at.y.copy())
+            gaps.append(gap)
+        unmet = max(float(np.abs(away).max()), float(np.abs(tilt).max()), apart)
+        if gap <= CLOSED and (unmet < MET or unmet >= least):
+            break
+        least = min(least, unmet)
+        if not _advance(at, rows, free, summed, away, tilt, mean):
+            break
+    if not duals:
+        duals, gaps = [at.y], [gap]
+    unit = np.concatenate([np.ones(S), np.full(q - S, top), [top / low]])
+    return at.w / low, np.array(duals) * unit, np.array(gaps) * (top / low)
+
+
+def _start(rows: Array, mean: PowerMean | None, S: int) -> _Iterate:
+    """Return a dual point far inside, and equal weights, with complementarities of one size."""
+    A, q, bottom = len(rows), rows.shape[1] - 1, rows[:, -1]
+    middle = np.clip(-rows[:, :S].mean(axis=0), INSIDE, 1.0 - INSIDE)
+    prices = np.full(S, 1.0 / S) if mean is None else mean.slope(middle)
+    # the slack of a rare decision is small, and its multiplier large
+    s = np.median(np.abs(rows[:, S:q]), axis=0)
+    s = np.maximum(s, 1e-6 * np.abs(rows[:, S:q]).max(axis=0, initial=1e-6))
+    y = np.concatenate([prices, 1.0 / (A * s), [0.0]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        levels = -(rows @ y) / bottom
+    y[-1] = float(np.max(levels[np.isfinite(levels)], initial=0.0)) + 1.0
+    w = np.full(A, 1.0 / max(float(np.abs(bottom).sum()), 1e-300))
+    v = np.zeros(0)
+    if mean is None:
+        s = np.concatenate([np.ones(S), s])
+    else:
+        v = mean.inverse(prices)[0]
+    return _Iterate(y, np.maximum(rows @ y, 1.0), w, s, v)
+
+
+def _advance(
+    at: _Iterate, rows: Array, free: slice, summed: Array, away: Array, tilt: Array, mean: PowerMean | None
+) -> bool:
+    """Take a predictor-corrector step (Mehrotra, 1992) on the conditions of optimality; False where there is none."""
+    q, S, n = len(at.y) - 1, len(at.v), len(rows) + len(at.s)
+    system = np.zeros((q + 2, q + 2))
+    system[:-1, :-1] = (rows.T * (at.w / at.u)) @ rows
+    diagonal = np.zeros(q + 1)
+    diagonal[free] += at.s / at.y[free]
+    fixed = np.append(-rows.T @ (at.w * away / at.u) - tilt, 1.0 - float(summed @ at.y))
+    off, power = np.zeros(0), 0.0
+    if mean is not None:
+        # the price is a power of v: the equation of their logarithms holds far from the solution too
+        wanted, power = mean.inverse(at.y[:S])
+        off = at.v * np.log(wanted / at.v)
+        diagonal[:S] += abs(power) * at.v / at.y[:S]
+        fixed[:S] += -off if mean.of_misses else off
+        # no price sums to one, and the last unknown has no part
+        system[-1, -1], fixed[-1] = 1.0, 0.0
+    system[range(q + 1), range(q + 1)] += diagonal
+    system[:-1, -1], system[-1, :-1] = -summed, summed
+
+    def direction(first: Array, second: Array) -> tuple[Array, ...]:
+        right = fixed.copy()
+        right[:-1] += rows.T @ (first / at.u)
+        right[free] += second / at.y[free]
+        moves = np.linalg.solve(system, right)
+        dy, du = moves[:-1], rows @ moves[:-1] + away
+        dv = off + power * at.v * dy[:S] / at.y[:S]
+        return dy, du, (first - at.w * du) / at.u, (second - at.s * dy[free]) / at.y[free], dv, moves[-1:]
+
+    def steps(dy: Array, du: Array, dw: Array, ds: Array, dv: Array, _: Array) -> tuple[float, float]:
+        primal = _longest(np.concatenate([at.w, at.s, at.v]), np.concatenate([dw, ds, dv]))
+        dual = _longest(np.concatenate([at.u, at.y[:q]]), np.concatenate([du, dy[:q]]))
+        return (primal, dual) if mean is None else (min(primal, dual),) * 2
+
+    gap = float(at.w @ at.u + at.s @ at.y[free])
+    try:
+        first = direction(-at.w * at.u, -at.s * at.y[free])
+    except np.linalg.LinAlgError:
+        return False
+    primal, dual = steps(*first)
+    dy, du, dw, ds = first[:4]
+    left = float((at.w + primal * dw) @ (at.u + dual * du) + (at.s + primal * ds) @ (at.y + dual * dy)[free])
+    aim = max(LEAST_CENTRED, min(1.0, left / gap) ** 3) * gap / n
+    moves = direction(aim - at.w * at.u - dw * du, aim - at.s * at.y[free] - ds * dy[free])
+    if not all(np.isfinite(part).all() for part in moves):
+        return False
+    primal, dual = steps(*moves)
+    dy, du, dw, ds, dv, dtheta = moves
+    at.w, at.s, at.v = at.w + primal * dw, at.s + primal * ds, at.v + primal * dv
+    at.theta += primal * float(dtheta[0])
+    at.u, at.y = at.u + dual * du, at.y + dual * dy
+    return True
+
+
+def _longest(values: Array, changes: Array) -> float:
+    """Return the step, at most one, that keeps ``values`` positive."""
+    falling = changes < 0.0
+    return min(1.0, BACK * float((-values[falling] / changes[falling]).min(initial=np.inf)))
