@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
     from confmax.evaluate import Score, score
     from confmax.rule import DecisionRule
-    from confmax.solution import Solution, maximize
+    from confmax.solution import Infeasible, Solution, maximize
     from confmax.tables import open_table
 
 __all__ = [
-    "DecisionRule", "FixedRuleClassifier", "MetricClassifierCV", "Score", "Solution", "__version__", "calibration",
-    "checks", "constraints", "maximize", "metrics", "open_table", "optimize", "plotting", "populations", "report",
-    "score", "theory",
+    "DecisionRule", "FixedRuleClassifier", "Infeasible", "MetricClassifierCV", "Score", "Solution", "__version__",
+    "calibration", "checks", "constraints", "maximize", "metrics", "open_table", "optimize", "plotting",
+    "populations", "report", "score", "theory",
 ]  # fmt: skip
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
 _NAMES = {
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
+    "Infeasible": "solution",
     "MetricClassifierCV": "estimators",
     "Score": "evaluate",
     "Solution": "solution",

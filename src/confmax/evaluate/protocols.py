@@ -75,6 +75,13 @@ class Tuned:
     calibration: Calibration | None = None
     tuned_on: str = "rows"
     multipliers: Array | None = None
+    constraints: tuple[Any, ...] = ()
+    infeasibility: str | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the rule keeps all constraints."""
+        return all(one.kept for one in self.constraints)
 
     @property
     def gap(self) -> float | None:

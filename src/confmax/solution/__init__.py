@@ -1,9 +1,11 @@
 """`maximize`: the rule that is best for a metric, and what is proved about it."""
 
 from confmax.metrics.alignment import aligned, fit_metric
+from confmax.solution.infeasible import Infeasible
 from confmax.solution.result import Solution
 from confmax.solution.tuning import check_settings, maximize, tune, value_on_labels, warn_of_trivial
 
 __all__ = [
-    "Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels", "warn_of_trivial",
+    "Infeasible", "Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
+    "warn_of_trivial",
 ]  # fmt: skip

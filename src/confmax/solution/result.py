@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
+from confmax.constraints import Outcome
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics.structure import General, MinOfLinear, Quasiconvex
 from confmax.optimize import Progress, Status
@@ -80,12 +81,19 @@ class Solution(Tuned):
         classes that are left out. If the gap is closed, they are the least favourable weights of erratum E19; on
         labels, they are those of the linear program that mixed the rules. None for other metrics, and for other solvers
         than `MaxMin`.
+    constraints : tuple of confmax.constraints.Outcome
+        What became of each constraint: its text, limit, value and slack, its value on the labels, and its price.
+    feasible : bool
+        Whether the rule keeps all constraints. Then ``upper_bound`` holds for all rules that keep them.
+    infeasibility : str or None
+        Why no rule keeps all constraints, in a sentence; None where the rule does.
     """
 
     # all fields, in their order, are those of `Tuned`; here stand the types that it cannot know below this package
     rule: DecisionRule
     status: Status
     history: tuple[Progress, ...]
+    constraints: tuple[Outcome, ...] = ()
 
     @property
     def guarantee(self) -> str:
@@ -94,6 +102,8 @@ class Solution(Tuned):
         The bound is one on the metric of the expected confusion matrix, psi(E C). The expected metric E psi(C) of a
         finite table is another number, which a rule can raise above the bound.
         """
+        if self.infeasibility is not None:
+            return self.infeasibility
         name, gap = repr(self.metric), self.gap
         ending = ENDINGS.get(self.status, "search finished")
         if gap is None and self.mode == "model":
@@ -105,7 +115,8 @@ class Solution(Tuned):
             return f"{ending}; no optimality guarantee on labels{way_out}"
         within = "" if gap <= EXACT else f" by more than {gap:.2g}"
         of = "of the confusion matrix expected from these probabilities"
-        proved = f"proved: no rule has a higher {name} {of}{within}"
+        rule = "rule that keeps the constraints" if self.constraints else "rule"
+        proved = f"proved: no {rule} has a higher {name} {of}{within}"
         loss = self.randomization_loss or 0.0
         # most of the gap is then the price of one rule in the place of a mixture, which the caller can have
         if loss > 0.5 * gap and loss >= WORTH_SAYING:
@@ -215,6 +226,7 @@ class Solution(Tuned):
             f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
             *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
             *([] if self.calibration is None else [f"  {self.calibration}"]),
+            *(f"  {one.text:<24} {one.value:.6g}" for one in self.constraints),
             f"  {self.guarantee}",
             str(self.rule),
         ]

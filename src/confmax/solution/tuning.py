@@ -25,12 +25,17 @@ from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
+from confmax.constraints import Limits, bind
+from confmax.constraints import Outcome as Kept
+from confmax.constraints import resolve as resolve_constraints
+from confmax.constraints.outcomes import outcomes
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
-from confmax.optimize.loop import WarmStart
+from confmax.optimize.loop import MISSED, WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
+from confmax.solution.infeasible import WAY_OUT, Infeasible, infeasibility
 from confmax.solution.result import Solution
 from confmax.tables import Oracle, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
@@ -51,6 +56,8 @@ def maximize(
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
+    constraints: Any = (),
+    on_infeasible: str = "raise",
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -84,6 +91,13 @@ def maximize(
     pos_label : label or None
         The positive one of two classes, for metrics such as ``f1``; by default the second. The same as
         ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
+    constraints : str, Constraint, or sequence of these
+        What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
+        (`confmax.constraints`). They hold on the model confusion. Linear metrics, ratios, means of the recalls and the
+        smallest recall can be maximised under constraints.
+    on_infeasible : {"raise", "closest"}
+        What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
+        least.
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
@@ -120,6 +134,8 @@ def maximize(
     ------
     ValueError
         If the input is invalid. The message says what is wrong, where, and how to correct it.
+    Infeasible
+        If no rule keeps all constraints: a ValueError, whose ``closest`` is the solution that misses them least.
 
     Warns
     -----
@@ -141,13 +157,20 @@ def maximize(
     # words and numbers first: the check of a table reads every row
     chosen, seed = resolve(metric), as_seed(random_state)
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes, callback=callback)
+    wanted = resolve_constraints(constraints)
+    if on_infeasible not in ("raise", "closest"):
+        raise ValueError(f"on_infeasible is 'raise' or 'closest'; got {on_infeasible!r}")
     order = stated_order(y, proba) if classes is None else classes
     raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
     chosen = with_positive(chosen, raw.classes, pos_label)
-    fitted = fit_metric(chosen, raw, explicit=order is not None or pos_label is not None)
-    warn_of_trivial(chosen)
+    explicit = order is not None or pos_label is not None
+    fitted = fit_metric(chosen, raw, explicit=explicit)
+    n_decisions = fitted.n_decisions(raw.n_classes)
+    limits = bind(wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions)
+    if limits is None:
+        warn_of_trivial(chosen)
     solution = tune(
-        fitted, raw, confusion=confusion, calibration=calibration, solver=solver,
+        fitted, raw, limits=limits, confusion=confusion, calibration=calibration, solver=solver,
         randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
     likely = None
@@ -156,6 +179,8 @@ def maximize(
         likely = [sorted(raw.classes).index(name) for name in raw.classes]
     calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
     warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
+    if solution.infeasibility is not None and on_infeasible == "raise":
+        raise Infeasible(f"{solution.infeasibility}; {WAY_OUT}", solution)
     return solution
 
 
@@ -164,6 +189,7 @@ def tune(
     raw: Table,
     *,
     out_of_fold: Table | None = None,
+    limits: Limits | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -179,7 +205,8 @@ def tune(
     probabilities of these rows. The calibration and the share of the model in a blend are then chosen on
     ``out_of_fold``, and the solution's ``label_value`` is computed on it. The settings ``confusion``, ``calibration``,
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
-    `maximize`. Raise a ValueError if the solver cannot handle the metric or the table.
+    `maximize`, and ``limits`` are its constraints, placed on the table. Raise a ValueError if the solver cannot handle
+    the metric or the table. If no rule keeps the limits the solution says so; `maximize` raises an error of it.
     """
     # what a solver prescribes takes the place of "auto"
     settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
@@ -190,7 +217,9 @@ def tune(
     fitted = choose_calibration(labelled, calibration, seed=random_state)
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     if mode == "auto":
-        mode = WITH_LABELS if table.has_labels else "model"
+        mode = WITH_LABELS if table.has_labels and limits is None else "model"
+    if limits is not None and mode != "model":
+        raise ValueError(f"constraints hold on the model confusion; got confusion={mode!r}, use confusion='model'")
     share = None
     if mode == "blend" and raw.has_labels:
         # on probabilities that were calibrated on the same rows, the model would look better than it is
@@ -202,14 +231,20 @@ def tune(
     # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
     method = optimize.choose(
         solver, metric, table.n_classes, n_decisions, exact=oracle.exact,
-        blended=mode == "blend", in_parts=not table.is_whole,
+        blended=mode == "blend", in_parts=not table.is_whole, limited=limits is not None,
     )  # fmt: skip
-    method.check(metric, table.n_classes, table.n_rows)
-    starts, plain, sample = _starts(method, metric, raw, oracle, tol, automatic=_is_auto(solver))
+    method.check(metric, table.n_classes, table.n_rows, **({} if limits is None else {"limited": True}))
+    needs_matrix = "matrix" in (metric.statistics, limits and limits.statistics)
+    starts, plain, sample = _starts(
+        method, metric, raw, oracle, tol, automatic=_is_auto(solver), matrix=needs_matrix, limited=limits is not None
+    )
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(metric, oracle, n_decisions, tuple(starts), budget, tol, sample, certify=mode == "model")
+    problem = Problem(
+        metric, oracle, n_decisions, tuple(starts), budget, tol, sample, limits, certify=mode == "model",
+        wants_single=limits is not None and randomized is not True,
+    )  # fmt: skip
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
@@ -261,15 +296,17 @@ def _is_auto(setting: Any) -> bool:
 
 
 def _starts(
-    method: Solver, metric: Metric, raw: Table, oracle: CountingOracle, tol: float, *, automatic: bool
-) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:
+    method: Solver, metric: Metric, raw: Table, oracle: CountingOracle, tol: float, *, automatic: bool, matrix: bool,
+    limited: bool,
+) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:  # fmt: skip
     """Return the starting rules, argmax and p / prior on the raw probabilities, and the result of a sample of rows.
 
-    ``automatic`` says that confmax chose the solver.
+    ``automatic`` says that confmax chose the solver, ``matrix`` whether whole confusion matrices are read, and
+    ``limited`` that there are constraints: the best rules of a sample, and thresholds, then say little.
     """
-    table, matrix = oracle.table, metric.statistics == "matrix"
+    table = oracle.table
     n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
-    sample = optimize.warm_start(method, metric, oracle, n_decisions, tol)
+    sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, tol)
     more = None if sample is None else sample.rules
     starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
     plain = starts[: 1 + len(priors)]
@@ -277,7 +314,9 @@ def _starts(
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         on_raw = CountingOracle(TransferredDecisions(raw, oracle))
         plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
-    automatic_for_two = automatic and table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
+    automatic_for_two = (
+        automatic and not limited and table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
+    )
     if automatic_for_two and (not table.is_whole or metric.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
         starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
@@ -306,10 +345,11 @@ def _solution(
 ) -> Solution:
     """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
     metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
-    label_value = best.value if table.has_labels else None
+    label_value, on_labels = best.value if table.has_labels else None, None
     if table.has_labels and oracle.model_share > 0.0:
         # the labels are not the estimate, or not all of it: they take one more scan
-        label_value = _value(best.rule, metric, oracle.second_estimate(0.0))
+        on_labels = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
+        label_value = float(metric.values(on_labels))
     # the last digit of a closed gap is rounding
     upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
     paid = best.loss if outcome.mixed else None
@@ -324,9 +364,21 @@ def _solution(
         # the solver has one per class of the metric, the solution one per class of the table
         multipliers = np.zeros(table.n_classes)
         multipliers[list(metric.classes)] = outcome.multipliers
+    kept: tuple[Kept, ...] = ()
+    why = None
+    if problem.limits is not None:
+        limits = problem.limits
+        assert isinstance(limits, Limits)
+        feasible = problem.shortfall(best.statistics) == 0.0
+        prices = outcome.prices if feasible else None
+        kept = outcomes(limits, best.statistics, on_labels, prices, outcome.mixture.confusion, MISSED)
+        if not feasible:
+            upper, paid = None, None
+            why = infeasibility(problem, status, kept)
     return Solution(
         best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, best.statistics,
-        label_value, base, metric, mode, oracle.model_share, fitted, multipliers=multipliers,
+        label_value, base, metric, mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
+        infeasibility=why,
     )  # fmt: skip
 
 
@@ -345,18 +397,24 @@ def _best(
     single_value = float(metric.values(outcome.single.confusion))
     loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
     mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
+    if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
+        mixed, loss = True, 0.0
+        if not randomized:
+            warn("no single rule that keeps all constraints was met, so the rule draws; give the limits a little room")
     chosen = outcome.mixture if mixed else outcome.single
     best = _evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss)
-    if mixed and best.value < single_value:
+    if mixed and best.value < single_value and not problem.shortfall(outcome.single.confusion):
         # the mixture lived on weights of rounding size, which a rule does not keep
         best, loss = _evaluated(problem, table, outcome.single, seed), 0.0
     for name, rule in plain.items():
+        if problem.shortfall(rule.confusion) > problem.shortfall(best.statistics):
+            continue
         if base[name] <= best.value + 1e-13 * max(1.0, abs(best.value)):
             continue
         # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
         again = _evaluated(problem, table.calibrated(None), rule, seed)
         base[name] = again.value
-        if again.value > best.value:
+        if again.value > best.value and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):
             best = again._replace(loss=max(loss + single_value - again.value, 0.0))
     return best, base
 

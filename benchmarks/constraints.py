@@ -1,0 +1,287 @@
+"""Limits on rules: against row-level programs on tiny populations, and how many passes a certificate takes.
+
+    python -m benchmarks.constraints FOLDER_OF_NPZ [N_POPULATIONS]
+    python -m benchmarks.constraints
+
+Tiny populations have 5 to 40 rows, 2 to 4 classes, rows that repeat and zeros, and 1 to 3 random limits. A linear
+program over the decisions of all rows is the witness: of a ratio by Charnes and Cooper's change of variables. On the
+tables, limits are set to bind: floors at .9 of the best common recall, rates at most 1.2 of the class shares, the
+recall of the rarest class halfway from its value without limits to one, the accuracy halfway between that of the best
+smallest recall and the best. The second command measures how long this takes on large generated tables. The figures
+are written to the sections "constraints" and "constraints: speed" of benchmarks/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict
+
+import numpy as np
+from scipy.optimize import linprog
+
+import confmax
+from benchmarks._speed_tables import Recipe
+from benchmarks.harness import load, markdown, report
+from confmax import constraints as c
+from confmax.metrics.alignment import fit_metric
+from confmax.oracle import make_table
+
+OBJECTIVES = ("accuracy", "balanced_accuracy", "cohen_kappa", "min_recall", "f1[0]")
+TOL, EXACT = 1e-6, 1e-9
+BUDGET = 60
+
+
+# --- tiny populations -------------------------------------------------------------------------------------------------
+
+
+def tiny(seed):
+    """Return probabilities (n, K), an objective and limits."""
+    rng = np.random.default_rng(seed)
+    K, n = int(rng.integers(2, 5)), int(rng.integers(5, 41))
+    P = rng.dirichlet(np.full(K, rng.choice([0.3, 1.0, 3.0])), n)
+    if seed % 3 == 0:
+        P = np.round(P * 4)
+        P[P.sum(axis=1) == 0] = 1.0
+    if seed % 4 == 0:
+        P[1] = P[0]
+    P[0, P.sum(axis=0) == 0] = 0.1
+    P /= P.sum(axis=1, keepdims=True)
+    return P, str(rng.choice(OBJECTIVES)), [random_limit(rng, P.mean(axis=0)) for _ in range(int(rng.integers(1, 4)))]
+
+
+def random_limit(rng, shares):
+    """Return a limit of a random kind."""
+    k, u = int(rng.integers(len(shares))), float(rng.random())
+    return (
+        c.recall(k) >= u,
+        c.rate(k) <= min(1.0, 2 * u * shares[k]),
+        c.rate(k) >= u * shares[k],
+        c.precision(k) >= u,
+        c.f1(k) >= 0.8 * u,
+        c.accuracy() >= u,
+        c.cohen_kappa() >= 0.8 * u,
+        c.specificity(k) >= u,
+        c.fpr(k) <= 0.5 * u,
+        c.min_recall() >= 0.6 * u,
+        c.balanced_accuracy() >= u,
+    )[int(rng.integers(11))]
+
+
+class Rows:
+    """Linear programs over the decisions of all rows of a population, drawn ones included."""
+
+    def __init__(self, P, limits):
+        self.P, (self.n, self.K) = P, P.shape
+        self.one_each = np.kron(np.eye(self.n), np.ones(self.K))
+        self.limits, self.constants = self.linear(limits.functions(P.mean(axis=0), self.K))
+
+    def linear(self, functions):
+        """Return linear functions as coefficients (u, n K) of the decisions, and constants (u,)."""
+        a, b = functions.combined(np.eye(len(functions))).pair()
+        parts = np.array([((self.P * a[u] + b[u]) / self.n).ravel() for u in range(len(a))])
+        constants = getattr(functions, "constants", None)
+        return parts, np.zeros(len(a)) if constants is None else constants
+
+    def room(self):
+        """Return the largest slack that all limits can have at once."""
+        return self._smallest(self.limits, self.constants, self.limits[:0], self.constants[:0])
+
+    def best(self, metric):
+        """Return the largest value within the limits, None if no decisions keep them."""
+        functions = metric.as_functions(self.P.mean(axis=0), self.K)
+        top, constant = self.linear(functions)
+        if metric.structure != "ratio":
+            return self._smallest(top, constant, self.limits, self.constants)
+        # decisions times a positive number, such that the denominator is one
+        equal = np.vstack([np.c_[self.one_each, -np.ones(self.n)], np.append(top[1], constant[1])])
+        found = linprog(
+            -np.append(top[0], constant[0]), A_ub=-np.c_[self.limits, self.constants], b_ub=np.zeros(len(self.limits)),
+            A_eq=equal, b_eq=np.append(np.zeros(self.n), 1.0), bounds=(0, None),
+        )  # fmt: skip
+        return -found.fun if found.status == 0 else None
+
+    def _smallest(self, top, constant, slack, room):
+        rows = np.vstack([np.c_[-top, np.ones(len(top))], np.c_[-slack, np.zeros(len(slack))]])
+        bounds = [(0, 1)] * (self.n * self.K) + [(None, None)]
+        found = linprog(
+            np.append(np.zeros(self.n * self.K), -1.0), A_ub=rows, b_ub=np.append(constant, room),
+            A_eq=np.c_[self.one_each, np.zeros(self.n)], b_eq=np.ones(self.n), bounds=bounds,
+        )  # fmt: skip
+        return -found.fun if found.status == 0 else None
+
+
+def verdict(seed):
+    """Return what is wrong with the answer on a tiny population, "right" or a kind of its own; and passes, lack."""
+    P, name, given = tiny(seed)
+    table, classes = make_table(P), list(range(P.shape[1]))
+    try:
+        limits = c.bind(given, table, explicit=True)
+    except ValueError:
+        return "contradictory", 0, 0.0
+    rows = Rows(P, limits)
+    room = rows.room()
+    solution = confmax.maximize(
+        name,
+        P,
+        classes=classes,
+        constraints=given,
+        confusion="model",
+        randomized=True,
+        tol=TOL,
+        on_infeasible="closest",
+    )
+    proved = solution.infeasibility is not None and "(proved)" in solution.infeasibility
+    if room < -TOL:
+        return ("infeasible, proved" if proved else "infeasible, not proved"), solution.n_passes, 0.0
+    best = rows.best(fit_metric(confmax.metrics.get(name), table, explicit=True))
+    if abs(room) <= TOL and (best is None or solution.infeasibility is not None):
+        return "on the edge", solution.n_passes, 0.0
+    if solution.infeasibility is not None:
+        return "wrongly infeasible", solution.n_passes, 0.0
+    lack = best - solution.value
+    if solution.upper_bound < best - EXACT:
+        return "bound too low", solution.n_passes, lack
+    if lack > TOL + EXACT:
+        return "value too low", solution.n_passes, lack
+    return ("right" if room > TOL else "right, on the edge"), solution.n_passes, lack
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def cases(P):
+    """Yield the kind of problem, its objective and its limits, which bind, on probabilities P (n, K)."""
+
+    def free(metric):
+        return confmax.maximize(metric, P, confusion="model", calibration=None, randomized=True)
+
+    shares, accuracy = P.mean(axis=0), free("accuracy")
+    rare = int(np.argmin(shares))
+    smallest = free("min_recall")
+    reached = float(smallest.statistics.diagonal.sum())
+
+    def halfway(solution):
+        recall = solution.statistics.diagonal[rare] / shares[rare]
+        return c.recall(rare) >= min(1.0, recall + 0.5 * (1.0 - recall))
+
+    yield "accuracy, K floors", "accuracy", [c.min_recall() >= 0.9 * smallest.value]
+    yield "G-mean, K rates", "g_mean", [c.rate(k) <= min(1.0, 1.2 * shares[k]) for k in range(len(shares))]
+    yield "min recall, accuracy", "min_recall", [c.accuracy() >= reached + 0.5 * (accuracy.value - reached)]
+    yield "kappa, recall", "cohen_kappa", [halfway(free("cohen_kappa"))]
+    yield "accuracy, recall", "accuracy", [halfway(accuracy)]
+    balanced = free("balanced_accuracy").statistics.columns[rare]
+    yield "balanced accuracy, rate", "balanced_accuracy", [c.rate(rare) <= 0.7 * balanced]
+    f1 = free(f"f1[{rare}]").statistics
+    found = f1.diagonal[rare] / f1.columns[rare] if f1.columns[rare] else 0.5
+    yield "F1, precision", f"f1[{rare}]", [c.precision(rare) >= found + 0.5 * (1.0 - found)]
+
+
+def closing(history, tol):
+    """Return the passes after which bound and value lie within ``tol``."""
+    near = [step.n_passes for step in history if step.upper_bound is not None and step.upper_bound - step.value <= tol]
+    return near[0] if near else BUDGET
+
+
+def on_tables(folder):
+    """Yield the kind of problem, the table, its rows, passes to 1e-4 and 1e-6, and the loss of the single rule."""
+    for data in load(folder):
+        name, P = data.stem, data.P.astype(np.float64)
+        P /= P.sum(axis=1, keepdims=True)
+        for kind, metric, given in cases(P):
+            settings = {"confusion": "model", "calibration": None, "classes": list(range(P.shape[1]))}
+            mixed = confmax.maximize(metric, P, constraints=given, randomized=True, max_passes=BUDGET, **settings)
+            single = confmax.maximize(metric, P, constraints=given, randomized="auto", **settings)
+            drawn = len(single.rule.weights) > 1
+            kept = min(one.slack for one in single.constraints) >= 0.0 and mixed.feasible
+            loss = np.inf if drawn else mixed.value - single.value
+            yield kind, name, len(P), closing(mixed.history, 1e-4), closing(mixed.history, 1e-6), loss, kept
+
+
+# --- the sections -----------------------------------------------------------------------------------------------------
+
+
+def of_tiny(count):
+    """Return the lines of a table: how many populations ended how."""
+    ends, passes, worst = Counter(), [], 0.0
+    for seed in range(count):
+        end, made, lack = verdict(seed)
+        ends[end] += 1
+        passes.append(made)
+        worst = max(worst, lack)
+    lines = [[end, f"{number}"] for end, number in sorted(ends.items())]
+    return [*lines, ["largest lack of value", f"{worst:.1e}"], ["passes, median and most",
+            f"{np.median(passes):.0f}, {max(passes)}"]]  # fmt: skip
+
+
+def of_tables(folder):
+    """Return the lines of two tables: passes and losses by kind, and passes of every table."""
+    found, each = defaultdict(list), defaultdict(list)
+    for kind, name, n, near, closed, loss, kept in on_tables(folder):
+        found[kind].append((n, near, closed, loss, kept))
+        each[name].append(f"{closed}")
+    lines = []
+    for kind, runs in found.items():
+        n, near, closed, loss, kept = (np.array(part) for part in zip(*runs, strict=True))
+        texts = [f"{np.median(near):.1f} / {near.max()}", f"{np.median(closed):.1f} / {closed.max()}"]
+        for part in (n >= 1000, n < 1000):
+            single = np.isfinite(loss[part])
+            most = f"{np.median(loss[part]):.0e} / {loss[part][single].max():.0e}"
+            texts += [f"{single.sum()} of {part.sum()}", most]
+        lines.append([kind, *texts, "yes" if kept.all() else "no"])
+    return lines, [[name, *closed] for name, closed in each.items()], list(found)
+
+
+def shortest(call, times=3):
+    """Return the least seconds that a call takes, and its last result."""
+    least = np.inf
+    for _ in range(times):
+        start = time.perf_counter()
+        found = call()
+        least = min(least, time.perf_counter() - start)
+    return least, found
+
+
+def speed():
+    rows = []
+    for recipe in (Recipe(2000, 5, imbalance=10.0), Recipe(200_000, 20), Recipe(1_000_000, 10)):
+        P, _ = recipe.draw()
+        K, settings = recipe.K, {"confusion": "model", "calibration": None, "randomized": True}
+        settings["classes"] = list(range(K))
+        a, b = np.linspace(0.5, 2.0, K, dtype=np.float32), np.linspace(0.0, 0.1, K, dtype=np.float32)
+        one, _ = shortest(lambda P=P, a=a, b=b, K=K: np.bincount((P * a + b).argmax(axis=1), minlength=K))
+        for kind, metric, given in cases(P):
+            free, _ = shortest(lambda P=P, m=metric, s=settings: confmax.maximize(m, P, **s))
+            within, found = shortest(
+                lambda P=P, m=metric, g=given, s=settings: confmax.maximize(m, P, constraints=g, **s)
+            )
+            texts = [f"{1e3 * each:.0f} ms, {each / one:.1f}" for each in (free, within)]
+            rows.append([f"{recipe.size}, {kind}", f"{1e3 * one:.2f}", *texts, f"{found.gap:.0e}", found.n_passes])
+    report(
+        "constraints: speed",
+        "`python -m benchmarks.constraints`: whole calls of `maximize` on generated tables without limits and within "
+        "them, the mixture, the shortest of three runs, in milliseconds and in NumPy passes, `(P * a + b).argmax(1)` "
+        "and a `bincount`.",
+        markdown(["table, problem", "NumPy pass, ms", "without limits", "within", "gap", "passes"], rows),
+    )
+
+
+def main(folder, count=5000):
+    lines, each, kinds = of_tables(folder)
+    report(
+        "constraints",
+        f"`python -m benchmarks.constraints FOLDER`: {count} tiny populations against linear programs over all rows, "
+        f"and {len(each)} tables: passes until bound and value of the best mixture lie within 1e-4 and 1e-6, median "
+        f"and most; on how many tables a single rule was returned, and how much less it is worth, median and most.",
+        markdown(["tiny populations", "number"], of_tiny(int(count))),
+        markdown(
+            ["problem", "passes to 1e-4", "to 1e-6", "n >= 1000: single", "loss", "n < 1000: single", "loss", "kept"],
+            lines,
+        ),
+        "Passes to 1e-6 on every table.",
+        markdown(["table", *kinds], each),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:]) if len(sys.argv) > 1 else speed()

@@ -1,0 +1,98 @@
+"""What became of constraints: their values at a rule, on the estimate it was tuned on and on labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion
+from confmax.constraints.limits import Limits
+
+BINDING = 1e-9  # a price below it is none
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One constraint at the rule that was returned.
+
+    Attributes
+    ----------
+    text : str
+        The constraint, such as ``recall[VF] >= 0.8``.
+    limit : float
+        Its number.
+    value : float
+        The quantity at the rule, under the confusion estimate that the rule was tuned on.
+    slack : float
+        By how much the limit is kept, in the unit of the quantity; negative if it is missed.
+    label_value : float or None
+        The quantity at the rule on the labels, if there are any.
+    price : float or None
+        By how much the best value of the metric rises if the limit is loosened by one unit, to first order; zero for a
+        limit that costs nothing. None where no rule keeps all limits.
+    vacuous : bool
+        Whether the limit is kept because its ratio is 0/0: a precision floor, and no row is decided as the class.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
+    >>> outcome, = confmax.maximize("accuracy", P, constraints="recall[1] >= 0.7", randomized=True).constraints
+    >>> outcome.text, round(outcome.value, 6), outcome.binding
+    ('recall[1] >= 0.7', 0.7, True)
+    """
+
+    text: str
+    limit: float
+    value: float
+    slack: float
+    label_value: float | None = None
+    price: float | None = None
+    vacuous: bool = False
+
+    @property
+    def binding(self) -> bool:
+        """Whether the limit costs something."""
+        return self.price is not None and self.price > 0.0
+
+    @property
+    def kept(self) -> bool:
+        """Whether the rule keeps the limit."""
+        return self.slack >= 0.0
+
+
+def outcomes(
+    limits: Limits, S: Confusion, labels: Confusion | None, prices: Array | None, at: Confusion, rounding: float
+) -> tuple[Outcome, ...]:
+    """Return what became of each constraint.
+
+    Parameters
+    ----------
+    limits : Limits
+        The constraints.
+    S : Confusion
+        Of the rule, under the estimate that it was tuned on.
+    labels : Confusion or None
+        Of the rule on the labels.
+    prices : ndarray (m,) or None
+        Derivatives of the best value by the functions of the limits.
+    at : Confusion
+        Of the best mixture, where they are derivatives.
+    rounding : float
+        Slacks that are missed by no more are zero.
+    """
+    values, slacks, vacuous = limits.values(S), limits.slacks(S), limits.vacuous(S)
+    slacks = np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0
+    on_labels = None if labels is None else limits.values(labels)
+    worth = None
+    if prices is not None:
+        worth = np.bincount(limits.owner(len(S.rows)), prices * limits.scales(at), minlength=len(limits))
+        worth[worth < BINDING] = 0.0
+    return tuple(
+        Outcome(
+            one.text, one.limit, float(values[k]), float(slacks[k]), None if on_labels is None else float(on_labels[k]),
+            None if worth is None else float(worth[k]), bool(vacuous[k]),
+        )
+        for k, one in enumerate(limits.constraints)
+    )  # fmt: skip

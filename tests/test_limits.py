@@ -1,0 +1,150 @@
+"""`maximize` under constraints: against linear programs over all rows, with what it says where none is possible."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import confmax
+from benchmarks.constraints import tiny, verdict
+from confmax import constraints as c
+from confmax.oracle import make_table
+from tests.helpers import population
+
+MODEL = {"confusion": "model", "calibration": None}
+
+
+def table(n=400, K=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.linspace(0.3, 1.2, K), n)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 8))
+def test_tiny_populations_against_programs_over_their_rows(first):
+    ends = {verdict(seed)[0] for seed in range(first, first + 8)}
+    assert ends <= {"right", "right, on the edge", "infeasible, proved", "on the edge", "contradictory"}
+    assert "right" in ends
+
+
+def test_some_of_the_populations_are_infeasible():
+    assert "infeasible, proved" in {verdict(seed)[0] for seed in range(8)}
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "cohen_kappa", "g_mean", "h_mean", "q_mean", "min_recall", "f1[2]"])
+def test_value_bound_and_outcomes_belong_to_the_rule(metric):
+    """What is said is what the returned rule does, and a mixture loses at most tol."""
+    P, given = table(), ["recall[1] >= 0.7", c.rate(3) <= 0.35]
+    solution = confmax.maximize(metric, P, constraints=given, randomized=True, **MODEL)
+    decided = solution.rule.decision_probabilities(P)
+    C = P.T @ decided / len(P)
+    assert solution.value == pytest.approx(confmax.metrics.get(metric).value(C), abs=1e-12)
+    recall, rate = C[1, 1] / P.mean(axis=0)[1], decided[:, 3].mean()
+    assert [one.value for one in solution.constraints] == pytest.approx([recall, rate], abs=1e-12)
+    assert recall >= 0.7 - 1e-12 and rate <= 0.35 + 1e-12
+    assert -1e-12 <= solution.gap <= 1e-6 and solution.feasible and solution.infeasibility is None
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "g_mean", "min_recall", "cohen_kappa"])
+def test_the_order_of_constraints_and_a_slack_one_change_nothing(metric):
+    P, given = table(), ["recall[1] >= 0.7", "rate[3] <= 0.35", "precision[2] >= 0.5"]
+    values = [
+        confmax.maximize(metric, P, constraints=some, randomized=True, **MODEL).value
+        for some in (given, given[::-1], [*given, "rate[0] <= 1", "accuracy >= 0.01"])
+    ]
+    assert np.ptp(values) <= 2e-6
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "cohen_kappa", "g_mean", "min_recall"])
+def test_tightening_never_raises_the_value_and_prices_are_its_slopes(metric):
+    P, step = table(), 1e-3
+    levels = [0.8 - step, 0.8, 0.8 + step, 0.9]
+    runs = [
+        confmax.maximize(metric, P, constraints=[c.recall(1) >= level], randomized=True, tol=1e-10, **MODEL)
+        for level in levels
+    ]
+    values = [run.value for run in runs]
+    assert all(later <= sooner + 1e-9 for sooner, later in pairwise(values))
+    price = runs[1].constraints[0].price
+    assert price > 0 and runs[1].constraints[0].binding
+    # the best value is concave in the limit for all but ratios, which bend little over such a step
+    assert (values[1] - values[2]) / step >= price - 1e-3 * (1 + price)
+    assert (values[0] - values[1]) / step <= price + 1e-3 * (1 + price)
+
+
+def test_single_rules_keep_every_limit_exactly():
+    for seed in range(3):
+        P = table(2000, 3, seed)
+        solution = confmax.maximize("accuracy", P, constraints=["recall[0] >= 0.8", "rate[2] <= 0.4"], **MODEL)
+        assert len(solution.rule.weights) == 1 and solution.feasible
+        assert min(one.slack for one in solution.constraints) >= 0.0
+        assert solution.gap <= 1e-3 and solution.gap == pytest.approx(solution.randomization_loss, abs=1e-6)
+
+
+def test_limits_that_cannot_be_met():
+    P = table()
+    given = ["recall[1] >= 0.95", "rate[1] <= 0.05"]
+    with pytest.raises(confmax.Infeasible, match=r"recall\[1\] reaches at most 0\.\d+ under the other limit") as caught:
+        confmax.maximize("accuracy", P, constraints=given, **MODEL)
+    closest = confmax.maximize("accuracy", P, constraints=given, on_infeasible="closest", **MODEL)
+    assert isinstance(caught.value, ValueError) and not caught.value.closest.feasible
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert closest.value == caught.value.closest.value and closest.upper_bound is None and closest.gap is None
+    assert closest.guarantee == closest.infeasibility
+    # both are missed by as much, and no rule misses them by less
+    missed = [-one.slack for one in closest.constraints]
+    assert missed[0] == pytest.approx(missed[1], abs=1e-5) and missed[0] > 0.1
+
+
+def test_one_limit_out_of_reach_names_what_is_reached():
+    P = np.array([[0.6, 0.4], [0.7, 0.3]])
+    with pytest.raises(confmax.Infeasible, match=r"precision\[1\] reaches at most 0.4 \(proved\)|cohen_kappa reaches"):
+        confmax.maximize("accuracy", P, constraints="cohen_kappa >= 0.9", classes=[0, 1], **MODEL)
+
+
+@pytest.mark.parametrize("limit", ["recall[1] >= 1", "specificity[0] >= 1", "rate[2] <= 0", "fpr[1] <= 0"])
+def test_limits_at_the_end_of_their_range(limit):
+    P = table()
+    solution = confmax.maximize("accuracy", P, constraints=limit, randomized=True, **MODEL)
+    assert solution.feasible and solution.gap <= 1e-6
+
+
+def test_metrics_and_settings_that_take_no_constraints_are_refused_by_name():
+    P, y = table(), np.arange(400) % 4
+    for metric in ("macro_f1", "mcc", lambda C: np.trace(C)):
+        with pytest.raises(ValueError, match="cannot be maximised under constraints"):
+            confmax.maximize(metric, P, constraints="recall[0] >= 0.5")
+    with pytest.raises(ValueError, match="Dinkelbach does not take constraints"):
+        confmax.maximize("cohen_kappa", P, constraints="recall[0] >= 0.5", solver="dinkelbach")
+    with pytest.raises(ValueError, match="constraints hold on the model confusion"):
+        confmax.maximize("accuracy", P, y, constraints="recall[0] >= 0.5", confusion="labels")
+    with pytest.raises(ValueError, match="on_infeasible is 'raise' or 'closest'"):
+        confmax.maximize("accuracy", P, constraints="recall[0] >= 0.5", on_infeasible="warn")
+    with pytest.raises(ValueError, match="names a class that the table does not have"):
+        confmax.maximize("accuracy", P, constraints="recall[9] >= 0.5")
+
+
+def test_labels_show_their_own_values():
+    P = table(300, 3)
+    y = np.array([np.random.default_rng(k).choice(3, p=row) for k, row in enumerate(P)])
+    solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.7", calibration=None)
+    decided = solution.predict(P)
+    assert solution.constraints[0].label_value == pytest.approx((decided[y == 1] == 1).mean())
+    assert solution.mode == "model" and "recall[1] >= 0.7" in repr(solution)
+
+
+def test_a_user_function_that_is_concave_is_maximised_within_limits():
+    P = population(0, 60, 3)[0]
+    metric = confmax.metrics.from_function(lambda C: np.sqrt(np.diag(C) + 0.01).sum(), structure="concave")
+    solution = confmax.maximize(metric, P, constraints="rate[0] <= 0.3", randomized=True, **MODEL)
+    assert solution.feasible and solution.gap <= 1e-5
+
+
+def test_constraints_are_placed_on_the_classes_by_name():
+    P, names = table(), ["d", "c", "b", "a"]
+    first = confmax.maximize("accuracy", P, classes=names, constraints="recall[c] >= 0.8", randomized=True, **MODEL)
+    other = confmax.maximize(
+        "accuracy", P[:, ::-1], classes=names[::-1], constraints="recall[c] >= 0.8", randomized=True, **MODEL
+    )
+    assert first.value == pytest.approx(other.value, abs=2e-6)
+    assert make_table(P, classes=names).n_classes == 4 and tiny(0)[0].shape[1] >= 2
