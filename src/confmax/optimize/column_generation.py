@@ -28,20 +28,25 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
-from confmax.optimize.columns import PRICED_OUT, Columns, master_of
+from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
-from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
+from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, baselines, best_answer
+from confmax.optimize.masters.interior import Program
 from confmax.optimize.masters.linear_program import FEASIBLE
-from confmax.optimize.path_query import breadth
+from confmax.optimize.path_query import breadth, derivatives, lifted, perturbed
 from confmax.optimize.points import Points, Space
 from confmax.optimize.query import by_differences
 from confmax.optimize.single import CLOSE, ROUNDS, Swarm
+from confmax.optimize.warm import sample_of
+from confmax.oracle import CountingOracle
 from confmax.tables import Oracle
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
 
 NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keeps all limits
+
+SAMPLE_PASSES, SAMPLE_GAP = 40, 1e-4  # of a run on a sample of the rows
 
 LABEL_PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
 PROGRESS = 1e-5
@@ -134,6 +139,8 @@ class ColumnGeneration(Solver):
         space = _space(problem, oracle.rows)
         points = Points.start(problem, space)
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
+        if oracle.exact and space.n_limits and isinstance(master, Program):
+            return ColumnState(self._started_within_limits(problem, columns))
         if oracle.exact and master.smooth:
             return _from_sample(problem.sample, columns)
         if oracle.exact or master.smooth:
@@ -177,6 +184,34 @@ class ColumnGeneration(Solver):
             prices = space.split(optimum.gain)[1] / (optimum.point[1] if space.ratio is not None else 1.0)
         bound = columns.best_bound if exact else None
         return following, Step(columns.mixture(), rules, bound, status, multipliers, prices)
+
+    def _started_within_limits(self, problem: Problem, columns: Columns) -> Columns:
+        """Return columns that start at the prices of a sample of the rows, where the table is large."""
+        sampled = sample_of(problem.oracle)
+        if sampled is None:
+            return columns
+        small = CountingOracle(sampled)
+        M, matrix = problem.n_decisions, problem.needs_matrix
+        starts = tuple(baselines(small, [small.rows], M, matrix=matrix))
+        part = replace(problem, oracle=small, starts=starts, max_passes=SAMPLE_PASSES, tol=SAMPLE_GAP)
+        state: ColumnState = self.init(part)
+        while small.n_passes < part.max_passes:
+            state, step = self.step(part, state)
+            found = state.columns
+            if step.status is not None or found.best_bound - found.optimum.value <= part.tol:
+                break
+        found = state.columns
+        if not found.is_feasible:
+            return columns
+        space = found.points.space
+        # three standard errors of what a limit reads
+        gain = lifted(space.form, found.optimum, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
+        asked = np.concatenate([perturbed(gain), gain[None]])
+        z = space.vectors(small.maximize(space.gains(asked), matrix=matrix))
+        queries = found.queries.joined(asked, z)
+        curvature = derivatives(asked, z)
+        queries = replace(queries, curvature=curvature)
+        return replace(columns, queries=queries, best_gain=gain, near_rounds=NEAR_ROUNDS)
 
     def singles(self, problem: Problem, state: ColumnState, incumbent: Incumbent) -> Iterator[Step]:
         """Yield steps with single rules that keep all limits of a ``problem`` and may be better than the ``incumbent``.

@@ -20,14 +20,16 @@ from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, lar
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.path_query import path_gains
+from confmax.optimize.path_query import near_gains, path_gains
 from confmax.optimize.points import NEGLIGIBLE, Form, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, query_gains
 
 ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
+NEAR_ROUNDS = 4  # after a sample; where they do not close the gap, it has misled
 LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
-WITHIN, THIN, EDGE = 1e-11, 1e-8, 5e-13  # by how much a mixture keeps its limits, where it cannot, and which rules can
+TRACE, EDGE = 1e-6, 1e-11  # of prices where the limits leave no room, and how far rules that keep them miss them
+WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, where it cannot, and which rules can
 DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
 
 
@@ -60,6 +62,7 @@ class Columns:
     queries: DualQueries
     best_bound: float = np.inf
     breadth: int = 0
+    near_rounds: int = 0
 
     @classmethod
     def of(cls, points: Points, master: Master, breadth: int = 0) -> Columns:
@@ -119,6 +122,9 @@ class Columns:
     def _along_path(self, seed: int) -> Array:
         """Return the dual points to ask for around the path of an interior-point master."""
         space, optimum, queries = self.points.space, self.optimum, self.queries
+        if self.near_rounds:
+            first = self.near_rounds == NEAR_ROUNDS
+            return near_gains(space.form, optimum, self.best_gain, queries, seed, first=first)
         if self.is_feasible:
             gap = self.best_bound - optimum.value
             return path_gains(space.form, optimum, self.best_gain, gap, queries, seed, self.breadth)
@@ -142,7 +148,11 @@ class Columns:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
             prices = np.maximum(prices, 0.0)
             asked = prices / prices.sum(axis=1, keepdims=True)
-        following = replace(self, queries=self.queries.joined(asked, z))
+        queries = self.queries
+        if self.near_rounds == NEAR_ROUNDS:
+            # the answers on the sample are off by about what they are off at its optimum
+            queries = replace(queries, answers=queries.answers + (z[0] - queries.answers[-1]))
+        following = replace(self, queries=queries.joined(asked, z), near_rounds=max(self.near_rounds - 1, 0))
         if not exact and self.master.smooth:
             # on labels nothing is proved, and the search goes on around the newest gradient
             following = replace(following, best_gain=asked[0], best_point=at[0])
@@ -241,13 +251,18 @@ def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum
     All rules have a slack of zero at most at the prices of phase one, so a mixture that keeps the limits draws only
     those of zero. These are mixed, and the prices of phase one are added until the others are worth no more.
     """
-    m, slack = space.n_limits, z @ first.gain
+    m = space.n_limits
+    # the interior-point method leaves a trace of prices that are zero
+    prices = np.where(first.gain > TRACE, first.gain, 0.0)
+    slack = z @ prices
     kept = slack >= min(-EDGE, 2.0 * float(slack.max()))
     inner = z[kept]
     # a limit that all of them just keep leaves nothing to decide
     alone = np.abs(inner[:, -m:]).max(axis=0) <= EDGE
     inner[:, -m:][:, alone] = 1.0
-    found = _shifted(master, space, inner, first.weights[kept], FEASIBLE)
+    # those of phase one leave no room together, the others do
+    shift = np.where(prices[-m:] > 0.0, FEASIBLE, -WITHIN)
+    found = _shifted(master, space, inner, first.weights[kept], shift)
     weights = np.zeros(len(z))
     weights[kept] = found.weights
     point = weights @ z
@@ -255,12 +270,12 @@ def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum
     needed = float((worth / -slack[~kept]).max(initial=0.0))
     assert found.path is not None
     more = np.zeros_like(found.gain)
-    more[-m:] = min(max(needed, 0.0), DEAREST) * first.gain[-m:]
+    more[-m:] = min(max(needed, 0.0), DEAREST) * prices[-m:]
     return replace(found, weights=weights, point=point, gain=found.gain + more, path=found.path + more)
 
 
-def _shifted(master: Program, space: Space, z: Array, start: Array, shift: float) -> Optimum:
-    """Return the best mixture with every slack moved by ``shift``."""
+def _shifted(master: Program, space: Space, z: Array, start: Array, shift: float | Array) -> Optimum:
+    """Return the best mixture with slacks moved by ``shift``."""
     moved = z.copy()
     moved[:, -space.n_limits :] += shift
     found = master.solve(space, moved, start)

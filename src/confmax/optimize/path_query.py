@@ -9,7 +9,10 @@ small tables this function is all kinks, and many gains in random directions fin
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.optimize.masters.protocol import Optimum
@@ -25,6 +28,7 @@ SMALLEST = 1e-12  # of a price
 NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
 SHRINKS = 0.1  # the least part of a price that is left by a step
 MOST_AROUND, LEAST_AROUND = 96, 4
+PERTURBATION, NARROWEST, LIFT, DROPS = 0.1, 5e-4, 0.02, 6
 CELLS = 4_000_000  # of the table, times gains around: about what a pass without them costs
 
 
@@ -117,7 +121,8 @@ def newton_step(
     system, right = np.zeros((d + 1, d + 1)), np.zeros(d + 1)
     system[:d, :d], right[:d] = B, B @ best - answer
     right[d - form.n_limits : d] += kept
-    idle = ~active
+    # of an entry that a sample says nothing of no derivative is known
+    idle = ~active | ~B.any(axis=1)
     idle[:S] &= form.mean is None
     if form.ratio:
         idle[S] = False
@@ -136,13 +141,97 @@ def newton_step(
         # the functions with a price have one value, and the prices sum to one
         system[:S, d] = -1.0
         system[d, :S], right[d] = 1.0, 1.0
-    system[:d][idle] = np.eye(d, d + 1)[idle]
-    right[:d][idle] = newest[idle]
     if form.mean is not None or S == 1:
         system[d, d] = 1.0
-    scale = np.abs(system).max(axis=1)
-    try:
-        g = np.linalg.solve(system / scale[:, None], right / scale)[:d]
-    except np.linalg.LinAlgError:
-        return None
-    return np.asarray(g) if np.isfinite(g).all() else None
+    prices = np.ones(d, dtype=bool)
+    prices[: S + form.ratio] = not (form.mean is not None or S == 1)
+    held = newest.copy()
+    for _ in range(DROPS):
+        matrix, wanted = system.copy(), right.copy()
+        matrix[:d][idle], wanted[:d][idle] = np.eye(d, d + 1)[idle], held[idle]
+        scale = np.abs(matrix).max(axis=1)
+        try:
+            g = np.asarray(np.linalg.solve(matrix / scale[:, None], wanted / scale)[:d])
+        except np.linalg.LinAlgError:
+            return None
+        if not np.isfinite(g).all():
+            return None
+        # a limit with a negative price does not bind
+        dropped = prices & ~idle & (g < 0.0)
+        if not dropped.any():
+            return g
+        idle, held = idle | dropped, np.where(dropped, SHRINKS * best, held)
+    return g
+
+
+def lifted(form: Form, optimum: Optimum, reach: Array) -> Array:
+    """Return the dual point of an optimum with a price for every limit that is kept by less than ``reach`` (d,).
+
+    Such a limit may bind on all rows if it almost binds on a sample.
+    """
+    gain, point = optimum.gain, optimum.point
+    prices = np.ones(len(gain), dtype=bool)
+    prices[: form.n_tops + form.ratio] = form.mean is None and form.n_tops > 1
+    binding = prices & _counts(gain)
+    if not binding.any():
+        return gain
+    slack = np.concatenate([point[: form.n_tops] - optimum.value, point[form.n_tops :]])
+    near = prices & (slack < reach)
+    return np.where(near, np.maximum(gain, LIFT * float(np.median(gain[binding]))), gain)
+
+
+def _counts(gain: Array) -> NDArray[np.bool_]:
+    return np.abs(gain) > BINDS * np.abs(gain).max()
+
+
+def perturbed(gain: Array) -> Array:
+    """Return a dual point with each of its entries that count moved in turn (B, d)."""
+    places = np.flatnonzero(_counts(gain))
+    moved = np.repeat(gain[None], len(places), axis=0)
+    moved[np.arange(len(places)), places] += _steps(gain, places)
+    return moved
+
+
+def _steps(gain: Array, places: NDArray[np.intp]) -> Array:
+    """Return by how much entries are moved: a small price by as much as others, or few rows would change."""
+    return PERTURBATION * np.sign(gain[places]) * np.maximum(np.abs(gain[places]), np.median(np.abs(gain[places])))
+
+
+def derivatives(asked: Array, z: Array) -> Array:
+    """Return the second derivative (d, d) of the support function for a gain of length one.
+
+    ``asked`` (B + 1, d) are a dual point with each entry moved in turn, and this point last; z are their answers.
+    """
+    gain, places = asked[-1], np.flatnonzero(_counts(asked[-1]))
+    B = np.zeros((len(gain), len(gain)))
+    B[places] = (z[:-1] - z[-1]) / _steps(gain, places)[:, None]
+    kept = np.ix_(places, places)
+    both = np.zeros_like(B)
+    both[kept] = 0.5 * (B[kept] + B[kept].T)
+    return both * float(np.linalg.norm(gain))
+
+
+def near_gains(form: Form, optimum: Optimum, best: Array, asked: DualQueries, seed: int, *, first: bool) -> Array:
+    """Return the dual points (B, d) to ask for where a sample of the rows has shown about where the optimum is.
+
+    The best mixture draws between rules on all sides of the optimum, so gains around it are asked for, one more than
+    prices and multipliers that count. The ``first`` ones lie around the optimum of the sample, further ones around
+    Newton's step.
+    """
+    best = normalised(form, best, best)
+    places = np.flatnonzero(_counts(best))
+    if form.mean is None and form.n_tops == 1:
+        places = places[places > (0 if not form.ratio else 1)]
+    centre, width = best, np.full(len(places), NARROW)
+    if not first:
+        step = newton_step(form, asked, best, replace(optimum, gain=best))
+        if step is not None:
+            centre = _moved(form, best, step, 1.0)
+            far = np.abs(np.log(_size(centre)[places] / _size(best)[places]))
+            width = np.clip(far, NARROWEST, NARROW)
+    r = len(places)
+    corners = directions(r, r, seed) if r else np.zeros((0, 0))
+    corners = np.concatenate([corners, -corners.sum(axis=0, keepdims=True) / np.sqrt(max(r, 1))])
+    around = np.repeat(centre[None], r + 1, axis=0)
+    around[:, places] *= np.exp(corners * width)
+    return np.concatenate([centre[None], around])

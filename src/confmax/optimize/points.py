@@ -155,6 +155,12 @@ class Space:
         (a, b), (c, d) = gains.pair(), prices.pair()
         return Gains.reduced(a + c, b + d)
 
+    def row_sizes(self) -> Array:
+        """Return for each entry of a vector (d,) the most that it changes by a decision of all rows."""
+        gains = self.gains(np.eye(self.form.n_tops + self.form.ratio + self.n_limits))
+        parts = [part for part in (gains.a, gains.b, gains.full) if part is not None]
+        return np.asarray(np.max([np.abs(part).reshape(len(gains), -1).max(axis=1) for part in parts], axis=0))
+
     def vectors_of_gains(self, gains: Gains) -> Array | None:
         """Return gains as vectors g (B, d + m) without multipliers; None where they are none of this space."""
         if self.minimum_of is not None:

@@ -69,7 +69,7 @@ class Swarm:
         """Start around the best mixture of a table of ``n_rows``; None if no limit binds."""
         form, target = space.form, normalised(space.form, optimum.gain, optimum.gain)
         d, m = len(target), form.n_limits
-        unit = _row_sizes(space) / n_rows
+        unit = space.row_sizes() / n_rows
         used = np.abs(target) > BINDS * np.abs(target).max()
         if form.mean is not None or form.n_tops == 1:
             # the price of a single function is one, and those of a mean change little between its best rules
@@ -138,11 +138,3 @@ def _moves(gain: Gains, count: int, rng: np.random.Generator) -> Gains:
     size = (width * float(np.abs(a).mean()))[:, None]
     draws = rng.standard_normal((count, a.shape[1] + b.shape[1]))
     return Gains(size * draws[:, : a.shape[1]], size * draws[:, a.shape[1] :], power=gain.power)
-
-
-def _row_sizes(space: Space) -> Array:
-    """Return for each entry of a vector (d,) the most that it changes by a decision of all rows."""
-    form = space.form
-    gains = space.gains(np.eye(form.n_tops + form.ratio + form.n_limits))
-    parts = [part for part in (gains.a, gains.b, gains.full) if part is not None]
-    return np.asarray(np.max([np.abs(part).reshape(len(gains), -1).max(axis=1) for part in parts], axis=0))

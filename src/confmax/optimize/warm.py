@@ -53,20 +53,11 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     oracle : Oracle
         The oracle of the full table.
     """
-    table = oracle.table
-    rows = table.in_memory()
-    wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
     mode = "model" if oracle.exact else "labels"
-    if mode not in declared(solver, "starts_from_sample") or table.n_rows < LARGE * wanted:
+    sampled = sample_of(oracle) if mode in declared(solver, "starts_from_sample") else None
+    if sampled is None:
         return None
-    part = rows.sampled(wanted / rows.n_rows) if wanted < rows.n_rows else rows
-    # where many rows are copies of each other the sample may have any size
-    if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
-        return None
-    small = _Recorder(same_estimate(oracle, part))
-    # a sample without a class says nothing about its recall
-    if not (small.rows[oracle.rows > 0] > 0).all():
-        return None
+    small, table, part = _Recorder(sampled), oracle.table, sampled.table
     matrix = metric.statistics == "matrix"
     # divided by the sample's own class sizes, as the starting rules on all rows are by those of all rows
     starts = baselines(small, [small.rows], n_decisions, matrix=matrix)
@@ -84,6 +75,22 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     gains, answers = zip(*small.asked, strict=True)
     n = len(perturbed) * table.n_classes
     return WarmStart(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers), n)
+
+
+def sample_of(oracle: Oracle) -> Oracle | None:
+    """Return the oracle of a sample of the rows, for the same estimate; None if the table is small."""
+    table = oracle.table
+    rows = table.in_memory()
+    wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
+    if table.n_rows < LARGE * wanted:
+        return None
+    part = rows.sampled(wanted / rows.n_rows) if wanted < rows.n_rows else rows
+    # where many rows are copies of each other the sample may have any size
+    if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
+        return None
+    small = same_estimate(oracle, part)
+    # a sample without a class says nothing about its recall
+    return small if (small.rows[oracle.rows > 0] > 0).all() else None
 
 
 def _equal(one: Gains, other: Gains) -> bool:
