@@ -19,9 +19,9 @@ METRICS = [metrics.get(name, **({"beta": 2} if name == "macro_f_beta" else {})) 
 
 def edges_of(metric, P, weight=None, flat=0.0):
     table = make_table(P, None, weight)
-    oracle = make_oracle(table)
+    oracle = CountingOracle(make_oracle(table))
     parts = metric.as_ratios(oracle.rows, P.shape[1])
-    return Edges.read(table, Scores.of(parts), oracle.rows, flat), parts, oracle
+    return Edges.read(oracle, Scores.of(parts), flat), parts, oracle
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=repr)

@@ -10,6 +10,9 @@ hull, as rules may draw, of the decisions that sorted probabilities give. A scor
 on an edge of the hull. Along an edge the difference is convex or concave, and its maximum is known in closed form. At
 prices of zero the bound is the sum of the classes' separate maxima.
 
+The hull of a table in parts has the edges of all parts' hulls, in the order of their slopes. Every part sorts its own
+rows. Where a hull has many corners, a polygon around it takes its place: the bound stays valid.
+
 The bound is convex in the prices. Cutting planes lower it: every answer bounds the second maximum from below, and every
 point (t, q) bounds one of the first. A linear program minimises these bounds, and the next pass asks for prices between
 the best ones and its solution. The program's value also says how far the bound can still fall.
@@ -17,7 +20,9 @@ the best ones and its solution. The program's value also says how far the bound 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +33,7 @@ from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE
+from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
 MOST_CLASSES = 50  # the linear program has three variables for each
@@ -39,6 +45,8 @@ NEAR = 0.05  # of what the bound may fall: how exact the linear program is at it
 LARGEST = 4.0  # price, as a multiple of the score per row of its class
 ENOUGH = 0.01  # of the gap: a search that cannot lower the bound by more ends
 FLAT, SHARP = 0.1, 1e-8  # part of tol, and the least tol: how far outside of the hull its edges may lie
+CORNERS = 1 << 17  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
+HELD = 32  # parts whose hulls wait at most, before they become one
 RARE = 1e-9  # a class of a smaller share keeps prices of zero
 
 
@@ -109,9 +117,16 @@ class Edges:
     none: Array
 
     @classmethod
-    def read(cls, table: MemoryTable, scores: Scores, rows: Array, flat: float) -> Edges:
-        """Return the edges in a ``table``; they may lie ``flat`` times the size ``rows`` (K,) of a class outside."""
-        chains = [chain for k in scores.classes for chain in _chains(table, int(k), flat * rows[k])]
+    def read(cls, oracle: CountingOracle, scores: Scores, flat: float) -> Edges:
+        """Return the edges in the table of an ``oracle``, from one pass.
+
+        They may lie ``flat`` times the size of a class outside, and more where there are more than `CORNERS`.
+        """
+        sizes = flat * oracle.rows[scores.classes]
+        work = partial(_hulls, classes=scores.classes.tolist(), flat=sizes, total=oracle.table.weight_total)
+        hulls = _joined(oracle.over_parts(work), sizes)
+        # what is left to the other classes has the least t: the same corners, turned round
+        chains = [chain for most in hulls for chain in (most, (most[:, -1:] - most)[:, ::-1])]
         sizes = np.array([chain.shape[1] - 1 for chain in chains]).reshape(-1, 2).sum(axis=1)
         low, t_low = np.concatenate([chain[:, :-1] for chain in chains], axis=1)
         high, t_high = np.concatenate([chain[:, 1:] for chain in chains], axis=1)
@@ -153,23 +168,56 @@ class Edges:
         return values[top], places[:, top]
 
 
-def _chains(table: MemoryTable, k: int, flat: float) -> list[Array]:
-    """Return corners (q, t) (2, T) of what class ``k`` attains alone: the most t at every share q, and the least."""
-    p = table.proba[:, k]
-    if table.weight is None:
-        p = np.sort(p)[::-1].astype(np.float64)
-        q = np.arange(len(p) + 1) / len(p)
-        t = np.append(0.0, np.cumsum(p)) / len(p)
-    else:
-        order = stable_order(-p)
-        weight, p = table.weight[order] / table.weight.sum(), p[order].astype(np.float64)
-        q, t = np.append(0.0, np.cumsum(weight)), np.append(0.0, np.cumsum(weight * p))
-        # rows without weight, or with too little to be seen beside the others, have no edge
-        seen = np.append(True, np.diff(q) > 0.0)
-        q, t, p = q[seen], t[seen], p[seen[1:]]
-    most = _outside(q, t, p, flat)
-    # what is left to the other classes has the least t: the same corners, turned round
-    return [most, (most[:, -1:] - most)[:, ::-1]]
+def _hulls(table: MemoryTable, *, classes: list[int], flat: Array, total: float) -> list[Array]:
+    """Return corners (q, t) (2, T) of the most t that each of ``classes`` attains at every share q of a ``table``.
+
+    They are shares of a ``total`` weight, and may lie ``flat`` (B,) times the table's own share above.
+    """
+    n, share, hulls = table.n_rows, table.weight_total / total, []
+    for (p, rows), above in zip(table.storage.columns(table.proba, classes), flat, strict=True):
+        if table.weight is None:
+            p = np.sort(p)[::-1].astype(np.float64)
+            q, t = np.arange(len(p) + 1) / n, np.append(0.0, np.cumsum(p)) / n
+        else:
+            order = stable_order(-p)
+            weight, p = table.weight[rows][order] / table.weight.sum(), p[order].astype(np.float64)
+            q, t = np.append(0.0, np.cumsum(weight)), np.append(0.0, np.cumsum(weight * p))
+        # probabilities that are not stored are zero
+        if len(p) < n:
+            q, t, p = np.append(q, 1.0), np.append(t, t[-1]), np.append(p, 0.0)
+        hulls.append(_fewer(share * q, share * t, p, share * above, CORNERS // len(flat)))
+    return hulls
+
+
+def _joined(parts: Iterable[list[Array]], flat: Array) -> list[Array]:
+    """Return the hulls of all rows from those of their ``parts``, whose edges they have, the steepest first."""
+    held: list[list[Array]] = []
+    for hulls in parts:
+        held.append(hulls)
+        if len(held) > HELD:
+            held = [_sums(held, flat)]
+    return held[0] if len(held) == 1 else _sums(held, flat)
+
+
+def _sums(held: list[list[Array]], flat: Array) -> list[Array]:
+    found = []
+    for hulls, above in zip(zip(*held, strict=True), flat, strict=True):
+        width, height = np.concatenate([np.diff(corners) for corners in hulls], axis=1)
+        slope = height / width
+        order = stable_order(-slope)
+        q, t = (np.append(0.0, np.cumsum(steps[order])) for steps in (width, height))
+        found.append(_fewer(q, t, slope[order], above, CORNERS // len(flat)))
+    return found
+
+
+def _fewer(q: Array, t: Array, p: Array, flat: float, most: int) -> Array:
+    """Return the corners of `_outside`, with ``flat`` so much larger that they are no more than ``most``."""
+    # rows without weight, or with too little to be seen beside the others, have no edge
+    seen = np.append(True, np.diff(q) > 0.0)
+    q, t, p = q[seen], t[seen], p[seen[1:]]
+    while (corners := _outside(q, t, p, flat)).shape[1] > most:
+        flat = max(4.0 * flat, SHARP * t[-1])
+    return corners
 
 
 def _outside(q: Array, t: Array, p: Array, flat: float) -> Array:
@@ -239,19 +287,13 @@ class PriceSearch:
 
     @classmethod
     def start(cls, problem: Problem, parts: Ratios) -> PriceSearch | None:
-        """Sort every class, which takes a pass; None where the rows cannot be sorted, or nothing would be proved."""
+        """Sort every class, which takes a pass; None where nothing would be proved."""
         oracle, singles = problem.oracle, problem.singles
-        wanted = oracle.exact and problem.certify and len(singles) > 0
-        many = len(parts.weights) > MOST_CLASSES or problem.max_passes - oracle.n_passes <= LEAST_PASSES
-        scores = None if many or not wanted else Scores.of(parts)
+        few = len(parts.weights) <= MOST_CLASSES and problem.max_passes - oracle.n_passes > LEAST_PASSES
+        scores = Scores.of(parts) if few and oracle.exact and problem.certify and singles else None
         if scores is None:
             return None
-        try:
-            table = oracle.read_rows("the bound")
-        except ValueError:
-            # a table in parts is in no single place, and a sparse one may be too large as an array
-            return None
-        edges = Edges.read(table, scores, oracle.rows, FLAT * max(problem.tol, SHARP))
+        edges = Edges.read(oracle, scores, FLAT * max(problem.tol, SHARP))
         size = oracle.rows[scores.classes]
         scale = np.divide(parts.weights, size, out=np.zeros_like(size), where=size > RARE)
         none = np.zeros((2, len(size)))
