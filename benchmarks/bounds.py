@@ -58,7 +58,7 @@ def separate(metric, P):
     oracle = CountingOracle(make_oracle(make_table(P)))
     scores = Scores.of(metric.as_ratios(oracle.rows, len(oracle.rows)))
     edges = Edges.read(oracle, scores, 0.0)
-    return float(edges.largest(np.zeros((2, len(scores.classes))))[0].sum())
+    return float(edges.largest(np.zeros((1, 2, len(scores.classes))))[0].sum())
 
 
 # --- tiny populations -------------------------------------------------------------------------------------------------

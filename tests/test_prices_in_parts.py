@@ -54,8 +54,8 @@ def test_hulls_do_not_depend_on_the_parts(at, weighted):
     P, _, weight = labelled(1000, 4)
     weight = weight if weighted else None
     whole, parts = edges_of(make_table(P, None, weight)), edges_of(make_table(cut(P, None, weight, at=at)))
-    for asked in random_prices(P):
-        np.testing.assert_allclose(parts.largest(asked)[0], whole.largest(asked)[0], rtol=1e-12, atol=1e-13)
+    asked = random_prices(P)
+    np.testing.assert_allclose(parts.largest(asked)[0], whole.largest(asked)[0], rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("most", [17 * 4, 40 * 4, 400 * 4])
@@ -66,11 +66,11 @@ def test_few_corners_give_a_bound_that_is_higher_but_little(most):
     with mock.patch.object(prices, "CORNERS", most), mock.patch.object(prices, "HELD", 2):
         coarse = edges_of(make_table(cut(P, None, weight, at=tuple(range(100, 4000, 100)))))
     assert coarse.sizes.max() <= 2 * most // 4
-    for asked in random_prices(P):
-        above = coarse.largest(asked)[0] - exact.largest(asked)[0]
-        scale = np.abs(asked).max()
-        assert above.min() >= -1e-13 * scale
-        assert above.max() <= scale / (most / 8) ** 2
+    asked = random_prices(P)
+    above = coarse.largest(asked)[0] - exact.largest(asked)[0]
+    scale = np.abs(asked).max()
+    assert above.min() >= -1e-13 * scale
+    assert above.max() <= scale / (most / 8) ** 2
 
 
 def test_probabilities_that_are_not_stored_count_as_zeros():
@@ -82,8 +82,8 @@ def test_probabilities_that_are_not_stored_count_as_zeros():
     P /= P.sum(axis=1, keepdims=True)
     for w in (None, weight):
         dense, stored = edges_of(make_table(P, None, w)), edges_of(make_table(csr_array(P), None, w))
-        for asked in random_prices(P + 0.1):
-            np.testing.assert_allclose(stored.largest(asked)[0], dense.largest(asked)[0], rtol=1e-12, atol=1e-13)
+        asked = random_prices(P + 0.1)
+        np.testing.assert_allclose(stored.largest(asked)[0], dense.largest(asked)[0], rtol=1e-12, atol=1e-13)
     # a sparse table that is too large for an array is bounded, too
     with (
         mock.patch("confmax.tables.sparse.kind.DENSE_CELLS", 0),
