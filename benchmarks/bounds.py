@@ -5,15 +5,18 @@
 
 Model confusion, no calibration, a randomised rule, at most 24 passes: how far the bound lies above the best value
 found. "separate" is the bound at prices of zero, the weighted mean of the classes' separate maxima; "bound" is the one
-that `maximize` returns. On tiny populations, the bounds are compared with the most that was found over all rules and
-many mixtures. The figures are written to the section "bounds" of benchmarks/RESULTS.md. The second command measures how
-long a run takes on large generated tables (section "bounds: speed").
+that `maximize` returns. The same tables are solved again from files that are read in parts. On tiny populations, the
+bounds are compared with the most that was found over all rules and many mixtures. The figures are written to the
+section "bounds" of benchmarks/RESULTS.md. The second command measures how long a run takes on large generated tables
+(section "bounds: speed").
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -23,7 +26,7 @@ from benchmarks._speed_tables import Recipe
 from benchmarks.harness import figures, load, markdown, report
 from confmax.confusion import Confusion
 from confmax.optimize.prices import Edges, PriceSearch, Scores
-from confmax.oracle import make_oracle, make_table
+from confmax.oracle import CountingOracle, make_oracle, make_table
 
 METRICS = [
     confmax.metrics.get("macro_f1"),
@@ -42,13 +45,20 @@ def solve(metric, P, weight=None):
     )
 
 
+def in_file(P, folder):
+    """Return a table in a file that is read in six parts; the folder must outlive it."""
+    file = Path(folder) / "proba.npy"
+    np.save(file, P)
+    with mock.patch("confmax.tables.partitioned.opening.MAPPED_BYTES", P.nbytes // 5 + 1):
+        return confmax.open_table(file)
+
+
 def separate(metric, P):
     """Return the weighted mean of the classes' separate maxima."""
-    table = make_table(P)
-    rows = make_oracle(table).rows
-    scores = Scores.of(metric.as_ratios(rows, len(rows)))
-    edges = Edges.read(table, scores, rows, 0.0)
-    return float(edges.largest(np.zeros((2, len(scores.classes))))[0].sum())
+    oracle = CountingOracle(make_oracle(make_table(P)))
+    scores = Scores.of(metric.as_ratios(oracle.rows, len(oracle.rows)))
+    edges = Edges.read(oracle, scores, 0.0)
+    return float(edges.largest(np.zeros((1, 2, len(scores.classes))))[0].sum())
 
 
 # --- tiny populations -------------------------------------------------------------------------------------------------
@@ -126,6 +136,23 @@ def of_tables(tables):
     return rows
 
 
+def of_parts(tables):
+    """Return rows of text: how solutions of tables in parts differ from those in memory, by metric."""
+    found = []
+    for data in tables:
+        with tempfile.TemporaryDirectory() as folder:
+            for metric in METRICS:
+                whole, parts = solve(metric, data.P), solve(metric, in_file(data.P, folder))
+                found.append([parts.value - whole.value, parts.upper_bound - whole.upper_bound, parts.n_passes])
+    value, bound, passes = np.array(found).reshape(len(tables), len(METRICS), 3).transpose(2, 0, 1)
+    return [
+        ["value, least", *(f"{x:.1e}" for x in value.min(axis=0))],
+        ["bound, least", *(f"{x:.1e}" for x in bound.min(axis=0))],
+        ["bound, most", *(f"{x:.1e}" for x in bound.max(axis=0))],
+        ["passes, most", *(f"{x:.0f}" for x in passes.max(axis=0))],
+    ]
+
+
 def shortest(call, times=3):
     """Return the least seconds that a call takes, and its last result."""
     least = np.inf
@@ -138,20 +165,28 @@ def shortest(call, times=3):
 
 def speed():
     rows = []
-    for recipe in (Recipe(1000, 5, imbalance=10.0), Recipe(200_000, 20), Recipe(1_000_000, 10)):
+    for recipe, where in (
+        (Recipe(1000, 5, imbalance=10.0), "memory"), (Recipe(200_000, 20), "memory"),
+        (Recipe(1_000_000, 10), "memory"), (Recipe(1_000_000, 10), "parts"),
+    ):  # fmt: skip
         P, _ = recipe.draw()
         K = recipe.K
         a, b = np.linspace(0.5, 2.0, K, dtype=np.float32), np.linspace(0.0, 0.1, K, dtype=np.float32)
         one, _ = shortest(lambda P=P, a=a, b=b, K=K: np.bincount((P * a + b).argmax(axis=1), minlength=K))
-        with mock.patch.object(PriceSearch, "start", return_value=None):
-            plain, before = shortest(lambda P=P: solve(METRICS[0], P))
-        priced, after = shortest(lambda P=P: solve(METRICS[0], P))
+        with tempfile.TemporaryDirectory() as folder:
+            table = P if where == "memory" else in_file(P, folder)
+            with mock.patch.object(PriceSearch, "start", return_value=None):
+                plain, before = shortest(lambda table=table: solve(METRICS[0], table))
+            priced, after = shortest(lambda table=table: solve(METRICS[0], table))
         seconds = (f"{1e3 * each:.0f} ms, {each / one:.1f}" for each in (plain, priced))
-        rows.append([recipe.size, f"{1e3 * one:.2f}", *seconds, *figures([before.gap, after.gap]), after.n_passes])
+        rows.append(
+            [f"{recipe.size}, {where}", f"{1e3 * one:.2f}", *seconds, *figures([before.gap, after.gap]), after.n_passes]
+        )
     report(
         "bounds: speed",
         "`python -m benchmarks.bounds`: macro F1 as above on generated tables, the shortest of three runs, in "
-        "milliseconds and in NumPy passes, `(P * a + b).argmax(1)` and a `bincount`.",
+        "milliseconds and in NumPy passes, `(P * a + b).argmax(1)` and a `bincount`. Parts: a file that "
+        "is read in six parts, the check of its rows included.",
         markdown(["table", "NumPy pass", "separate maxima", "bound", "gap, separate", "gap", "passes"], rows),
     )
 
@@ -170,7 +205,9 @@ def main(folder, count=1000):
         f"`python -m benchmarks.bounds FOLDER`: upper bound minus value on {len(many)} tables of three classes or "
         f"more, at most {PASSES} passes. Separate: the mean of the classes' separate maxima, minus the same value.",
         markdown(head, of_tables(many)),
-        f"The same on {len(two)} tables of two classes.",
+        f"In parts minus in memory, on all {len(tables)} tables: each is read from a file in six parts.",
+        markdown(["", *map(repr, METRICS)], of_parts(tables)),
+        f"The first table's figures on {len(two)} tables of two classes.",
         markdown(head, of_tables(two)),
         f"Bound minus the most found over all rules and many mixtures, on {count} tiny populations of two and three "
         f"classes with ties, zeros and repeated rows.",

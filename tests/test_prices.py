@@ -10,7 +10,7 @@ from benchmarks.bounds import most_found, tiny
 from confmax import metrics
 from confmax.confusion import Gains
 from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
-from confmax.optimize.prices import Edges, PriceSearch, Scores, _outside
+from confmax.optimize.prices import REACH, Edges, PriceSearch, Scores, _lowest, _outside
 from confmax.oracle import CountingOracle, make_oracle, make_table
 
 NAMES = ("macro_f1", "macro_f_beta", "weighted_f1", "macro_jaccard", "macro_precision")
@@ -19,9 +19,9 @@ METRICS = [metrics.get(name, **({"beta": 2} if name == "macro_f_beta" else {})) 
 
 def edges_of(metric, P, weight=None, flat=0.0):
     table = make_table(P, None, weight)
-    oracle = make_oracle(table)
+    oracle = CountingOracle(make_oracle(table))
     parts = metric.as_ratios(oracle.rows, P.shape[1])
-    return Edges.read(table, Scores.of(parts), oracle.rows, flat), parts, oracle
+    return Edges.read(oracle, Scores.of(parts), flat), parts, oracle
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
@@ -40,7 +40,7 @@ def test_the_maximum_of_a_class_is_that_over_all_draws(metric):
         # what a class alone has decided: the other columns change no score of it
         for prices in (np.zeros((2, 3)), *rng.normal(size=(6, 2, 3))):
             scale = np.minimum(parts.weights / oracle.rows, 50.0)
-            best, points = edges.largest(prices * scale)
+            (best,), (points,) = edges.largest((prices * scale)[None])
             of = Scores.of(parts)
             for k in range(3):
                 bottom = of.base[k] + of.by_hits[k] * t[:, k] + of.by_decisions[k] * q
@@ -61,7 +61,7 @@ def test_a_coin_needs_the_inside_of_the_edges():
     second = float((prices[0] * answer.diagonal + prices[1] * answer.columns).sum())
     at_corners = max(0.0, 1 / 3 - 1 / 3)
     assert 2 * at_corners + second == pytest.approx(1 / 3)
-    assert edges.largest(prices)[0].sum() + second >= 0.5 - 1e-12
+    assert edges.largest(prices[None])[0].sum() + second >= 0.5 - 1e-12
     for solver in ("auto", Stationary()):
         solution = confmax.maximize("macro_f1", P, confusion="model", solver=solver, randomized=True)
         assert solution.value == pytest.approx(0.5, abs=1e-6)
@@ -98,6 +98,51 @@ def test_what_is_proved_does_not_depend_on_how_rows_are_repeated():
     once = confmax.maximize("macro_f1", P, sample_weight=count, confusion="model")
     repeated = confmax.maximize("macro_f1", np.repeat(P, count, axis=0), confusion="model")
     assert once.upper_bound == pytest.approx(repeated.upper_bound, rel=1e-3)
+
+
+def test_a_linear_program_knows_points_that_the_classes_attain():
+    P = np.random.default_rng(5).dirichlet([2.0, 1.0, 0.5], 60)
+    for metric in METRICS:
+        edges, parts, _ = edges_of(metric, P)
+        of, points = Scores.of(parts), edges.sampled()
+        t, q = points[:, 1], points[:, 2]
+        bottom = of.base + of.by_hits * t + of.by_decisions * q
+        score = np.divide(of.top * t, bottom, out=points[:, 0].copy(), where=q > 0.0)
+        assert points[:, 0] == pytest.approx(score, abs=1e-12)
+        assert q.max() == pytest.approx(1.0)
+        prices = np.random.default_rng(0).normal(size=(50, 2, 3))
+        among = points[:, 0] - (prices[:, None] * points[:, 1:]).sum(axis=2)
+        best = edges.largest(prices)[0]
+        assert (among.max(axis=1) <= best + 1e-12).all()
+        # a little below, because the largest lies between two of them
+        assert (among.max(axis=1) >= best - 0.05).all()
+
+
+def test_a_linear_program_stays_near_and_its_value_bounds_from_below():
+    rng = np.random.default_rng(6)
+    P = rng.dirichlet([2.0, 1.0, 0.5, 0.4], 300)
+    edges, parts, oracle = edges_of(METRICS[0], P)
+    scale = np.stack([parts.weights / oracle.rows, edges.largest(np.zeros((1, 2, 4)))[0][0] / oracle.rows])
+    answers = oracle.maximize(Gains.reduced(rng.random((20, 4)), rng.normal(size=(20, 4)) / 5))
+    shares, centre = np.stack([answers.diagonal, answers.columns], axis=1), 0.5 * scale * [[1.0], [-0.2]]
+    floor, prices, weights = _lowest(edges.sampled(), shares, centre, scale)
+    assert (np.abs(prices - centre) <= REACH * scale * (1 + 1e-9)).all()
+    assert weights.sum() == pytest.approx(1.0)
+    # no prices in the box have a lower bound, and these have this one by the points and answers that are known
+    tried = np.concatenate([prices[None], centre + REACH * scale * rng.uniform(-1, 1, (300, 2, 4))])
+    answered = (tried[:, None] * shares).sum(axis=(2, 3)).max(axis=1)
+    heights = edges.sampled()[:, 0] - (tried[:, None] * edges.sampled()[:, 1:]).sum(axis=2)
+    bounds = heights.max(axis=1).sum(axis=1) + answered
+    assert bounds[0] == pytest.approx(floor, abs=1e-9)
+    assert bounds.min() >= floor - 1e-9
+    assert (edges.largest(tried)[0].sum(axis=1) + answered >= floor - 1e-9).all()
+
+
+def test_many_classes_have_a_bound_below_their_separate_maxima():
+    P = np.random.default_rng(7).dirichlet(np.full(70, 0.05), 400)
+    separate = edges_of(METRICS[0], P)[0].largest(np.zeros((1, 2, 70)))[0].sum()
+    solution = confmax.maximize("macro_f1", P, confusion="model", randomized=True, max_passes=16)
+    assert solution.value <= solution.upper_bound < separate - 0.1 * (separate - solution.value)
 
 
 def test_the_polygon_lies_outside_by_no_more_than_it_may():

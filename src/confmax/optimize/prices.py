@@ -10,14 +10,20 @@ hull, as rules may draw, of the decisions that sorted probabilities give. A scor
 on an edge of the hull. Along an edge the difference is convex or concave, and its maximum is known in closed form. At
 prices of zero the bound is the sum of the classes' separate maxima.
 
+The hull of a table in parts has the edges of all parts' hulls, in the order of their slopes. Every part sorts its own
+rows. Where a hull has many corners, a polygon around it takes its place: the bound stays valid.
+
 The bound is convex in the prices. Cutting planes lower it: every answer bounds the second maximum from below, and every
-point (t, q) bounds one of the first. A linear program minimises these bounds, and the next pass asks for prices between
-the best ones and its solution. The program's value also says how far the bound can still fall.
+point (t, q) bounds one of the first. A linear program minimises these bounds around the best prices, and the next pass
+asks for prices between these and its solution. Without limits it would go far away as long as it knows few answers. The
+program's value also says how far the bound can still fall.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +34,21 @@ from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE
+from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
-MOST_CLASSES = 50  # the linear program has three variables for each
+MOST_CLASSES = 100  # the linear program has three variables for each
 LEAST_PASSES = 3  # that the search must be allowed, beside the one that sorts
 FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hits
-TOWARD = (1.0, 0.7, 0.4, 0.2, 0.1)  # steps from the best prices to those of the linear program
-REFINED = 3  # linear programs between two passes: points of the hulls are known without one
-NEAR = 0.05  # of what the bound may fall: how exact the linear program is at its own solution
-LARGEST = 4.0  # price, as a multiple of the score per row of its class
-ENOUGH = 0.01  # of the gap: a search that cannot lower the bound by more ends
+TOWARD = (1.0, 0.6, 0.3)  # steps from the best prices to those of the linear program
+SAMPLED = 16  # corners of each side of a hull that the first linear program knows
+KEPT, RULES = 100, 120  # points of a class, and answers, that a linear program leaves to the next
+REACH = 0.7  # of the linear program around the best prices, in units of the scale
+ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
 FLAT, SHARP = 0.1, 1e-8  # part of tol, and the least tol: how far outside of the hull its edges may lie
+CORNERS = 1 << 17  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
+HELD = 32  # parts whose hulls wait at most, before they become one
+FEW = 1 << 11  # rows of a part whose hulls keep all edges
 RARE = 1e-9  # a class of a smaller share keeps prices of zero
 
 
@@ -109,9 +119,16 @@ class Edges:
     none: Array
 
     @classmethod
-    def read(cls, table: MemoryTable, scores: Scores, rows: Array, flat: float) -> Edges:
-        """Return the edges in a ``table``; they may lie ``flat`` times the size ``rows`` (K,) of a class outside."""
-        chains = [chain for k in scores.classes for chain in _chains(table, int(k), flat * rows[k])]
+    def read(cls, oracle: CountingOracle, scores: Scores, flat: float) -> Edges:
+        """Return the edges in the table of an ``oracle``, from one pass.
+
+        They may lie ``flat`` times the size of a class outside, and more where there are more than `CORNERS`.
+        """
+        sizes = flat * oracle.rows[scores.classes]
+        work = partial(_hulls, classes=scores.classes.tolist(), flat=sizes, total=oracle.table.weight_total)
+        hulls = _joined(oracle.over_parts(work), sizes)
+        # what is left to the other classes has the least t: the same corners, turned round
+        chains = [chain for most in hulls for chain in (most, (most[:, -1:] - most)[:, ::-1])]
         sizes = np.array([chain.shape[1] - 1 for chain in chains]).reshape(-1, 2).sum(axis=1)
         low, t_low = np.concatenate([chain[:, :-1] for chain in chains], axis=1)
         high, t_high = np.concatenate([chain[:, 1:] for chain in chains], axis=1)
@@ -131,45 +148,92 @@ class Edges:
         return cls(sizes, scores.top, start, slope, base, step, rise, before, after, corners, none)
 
     def largest(self, prices: Array) -> tuple[Array, Array]:
-        """Return the maxima (B,) at ``prices`` (2, B), and as (3, B) the score, t and q where they are reached."""
-        of_hits, of_decisions = np.repeat(prices, self.sizes, axis=1)
+        """Return maxima (P, B) at ``prices`` (P, 2, B), and as (P, 3, B) the score, t and q where they are reached."""
+        last, every = np.cumsum(self.sizes), np.arange(prices[:, 0].size)
+        of_hits, of_decisions = np.repeat(prices, self.sizes, axis=2).swapaxes(0, 1)
         values = self.corners[0] - of_hits * self.corners[1] - of_decisions * self.corners[2]
-        last = np.cumsum(self.sizes)
-        best = [end - size + int(values[end - size : end].argmax()) for end, size in zip(last, self.sizes, strict=True)]
+        ends = zip(last, self.sizes, strict=True)
+        best = np.stack([end - size + values[:, end - size : end].argmax(axis=1) for end, size in ends], axis=1)
         # the difference is largest inside an edge if its slope falls through zero there
         cost = of_hits * self.slope + of_decisions
-        k = np.flatnonzero((self.after < cost) & (cost < self.before))
-        bottom = np.sqrt(self.rise[k] / cost[k])
+        p, k = np.nonzero((self.after < cost) & (cost < self.before))
+        bottom = np.sqrt(self.rise[k] / cost[p, k])
         q = (bottom - self.base[k]) / self.step[k]
         t = self.start[k] + self.slope[k] * q
-        of, every = np.searchsorted(last, k, side="right"), np.arange(len(last))
+        of = np.searchsorted(last, k, side="right")
         inside = np.stack([self.top[of] * t / bottom, t, q])
         # of equal maxima, the corner of the most decisions: where nothing is decided the gradient is not known
-        of = np.concatenate([every, of, every])
-        places = np.concatenate([self.none, inside, self.corners[:, best]], axis=1)
-        values = places[0] - prices[0, of] * places[1] - prices[1, of] * places[2]
+        of = np.concatenate([every, p * len(last) + of, every])
+        places = np.concatenate([np.tile(self.none, len(prices)), inside, self.corners[:, best.ravel()]], axis=1)
+        price = prices.swapaxes(0, 1).reshape(2, -1)[:, of]
+        values = places[0] - price[0] * places[1] - price[1] * places[2]
         order = np.lexsort((values, of))
         top = order[np.searchsorted(of[order], every, side="right") - 1]
-        return values[top], places[:, top]
+        shape = len(prices), len(last)
+        return values[top].reshape(shape), places[:, top].reshape(3, *shape).swapaxes(0, 1)
+
+    def sampled(self) -> Array:
+        """Return some corners (N, 3, B) of every class: from none decided to all, in even steps of t on both sides."""
+        shares, B = np.linspace(0.0, 1.0, SAMPLED + 1)[1:], len(self.sizes)
+        sides = np.split(self.corners, np.cumsum(np.repeat(self.sizes // 2, 2))[:-1], axis=1)
+        found = np.stack([side[:, np.searchsorted(side[1], shares * side[1, -1])] for side in sides])
+        spread = found.reshape(B, 2, 3, SAMPLED).transpose(1, 3, 2, 0).reshape(-1, 3, B)
+        return np.concatenate([self.none[None], spread])
 
 
-def _chains(table: MemoryTable, k: int, flat: float) -> list[Array]:
-    """Return corners (q, t) (2, T) of what class ``k`` attains alone: the most t at every share q, and the least."""
-    p = table.proba[:, k]
-    if table.weight is None:
-        p = np.sort(p)[::-1].astype(np.float64)
-        q = np.arange(len(p) + 1) / len(p)
-        t = np.append(0.0, np.cumsum(p)) / len(p)
-    else:
-        order = stable_order(-p)
-        weight, p = table.weight[order] / table.weight.sum(), p[order].astype(np.float64)
-        q, t = np.append(0.0, np.cumsum(weight)), np.append(0.0, np.cumsum(weight * p))
-        # rows without weight, or with too little to be seen beside the others, have no edge
-        seen = np.append(True, np.diff(q) > 0.0)
+def _hulls(table: MemoryTable, *, classes: list[int], flat: Array, total: float) -> list[Array]:
+    """Return corners (q, t) (2, T) of the most t that each of ``classes`` attains at every share q of a ``table``.
+
+    They are shares of a ``total`` weight, and may lie ``flat`` (B,) times the table's own share above.
+    """
+    n, share, hulls = table.n_rows, table.weight_total / total, []
+    for (p, rows), above in zip(table.storage.columns(table.proba, classes), flat, strict=True):
+        if table.weight is None:
+            p = np.sort(p)[::-1].astype(np.float64)
+            q, t = np.arange(len(p) + 1) / total, np.append(0.0, np.cumsum(p)) / total
+        else:
+            order = stable_order(-p)
+            weight, p = table.weight[rows][order] / total, p[order].astype(np.float64)
+            q, t = np.append(0.0, np.cumsum(weight)), np.append(0.0, np.cumsum(weight * p))
+        # probabilities that are not stored are zero
+        if len(p) < n:
+            q, t, p = np.append(q, share), np.append(t, t[-1]), np.append(p, 0.0)
+        hulls.append(_fewer(q, t, p, share * above, CORNERS // len(flat)))
+    return hulls
+
+
+def _joined(parts: Iterable[list[Array]], flat: Array) -> list[Array]:
+    """Return the hulls of all rows from those of their ``parts``, whose edges they have, the steepest first."""
+    held: list[list[Array]] = []
+    for hulls in parts:
+        held.append(hulls)
+        if len(held) > HELD:
+            held = [_sums(held, flat)]
+    return held[0] if len(held) == 1 else _sums(held, flat)
+
+
+def _sums(held: list[list[Array]], flat: Array) -> list[Array]:
+    found = []
+    for hulls, above in zip(zip(*held, strict=True), flat, strict=True):
+        width, height = np.concatenate([np.diff(corners) for corners in hulls], axis=1)
+        slope = height / width
+        order = stable_order(-slope)
+        q, t = (np.append(0.0, np.cumsum(steps[order])) for steps in (width, height))
+        found.append(_fewer(q, t, slope[order], above, CORNERS // len(flat)))
+    return found
+
+
+def _fewer(q: Array, t: Array, p: Array, flat: float, most: int) -> Array:
+    """Return the corners of `_outside`, with ``flat`` so much larger that they are no more than ``most``."""
+    # rows without weight, or with too little to be seen beside the others, have no edge
+    seen = np.append(True, np.diff(q) > 0.0)
+    if not seen.all():
         q, t, p = q[seen], t[seen], p[seen[1:]]
-    most = _outside(q, t, p, flat)
-    # what is left to the other classes has the least t: the same corners, turned round
-    return [most, (most[:, -1:] - most)[:, ::-1]]
+    if len(p) < min(FEW, most):
+        return np.stack([q, t])
+    while (corners := _outside(q, t, p, flat)).shape[1] > most:
+        flat = max(4.0 * flat, SHARP * t[-1])
+    return corners
 
 
 def _outside(q: Array, t: Array, p: Array, flat: float) -> Array:
@@ -210,8 +274,8 @@ class PriceSearch:
         What the metric sums.
     edges : Edges
         What the classes attain alone.
-    scale : ndarray (B,)
-        The score per row of each class, by which its prices are measured.
+    scale : ndarray (2, B)
+        By which prices are measured: the weight of each class per row of it, and the largest score per row.
     rules, answers : Gains and Confusion
         Single rules (A) and their confusions.
     asked : ndarray (P, 2, B)
@@ -221,7 +285,7 @@ class PriceSearch:
     bound : float
         The lowest bound.
     points : ndarray (N, 3, B)
-        Score, t and q of points that the classes attain alone, first those of their separate maxima.
+        Score, t and q of points that the classes attain alone. At first they begin with the separate maxima.
     weights : ndarray (A,)
         The linear program's mixture of the rules; all zero before there is one.
     """
@@ -239,29 +303,24 @@ class PriceSearch:
 
     @classmethod
     def start(cls, problem: Problem, parts: Ratios) -> PriceSearch | None:
-        """Sort every class, which takes a pass; None where the rows cannot be sorted, or nothing would be proved."""
+        """Sort every class, which takes a pass; None where nothing would be proved."""
         oracle, singles = problem.oracle, problem.singles
-        wanted = oracle.exact and problem.certify and len(singles) > 0
-        many = len(parts.weights) > MOST_CLASSES or problem.max_passes - oracle.n_passes <= LEAST_PASSES
-        scores = None if many or not wanted else Scores.of(parts)
+        few = len(parts.weights) <= MOST_CLASSES and problem.max_passes - oracle.n_passes > LEAST_PASSES
+        scores = Scores.of(parts) if few and oracle.exact and problem.certify and singles else None
         if scores is None:
             return None
-        try:
-            table = oracle.read_rows("the bound")
-        except ValueError:
-            # a table in parts is in no single place, and a sparse one may be too large as an array
-            return None
-        edges = Edges.read(table, scores, oracle.rows, FLAT * max(problem.tol, SHARP))
+        edges = Edges.read(oracle, scores, FLAT * max(problem.tol, SHARP))
         size = oracle.rows[scores.classes]
         scale = np.divide(parts.weights, size, out=np.zeros_like(size), where=size > RARE)
         none = np.zeros((2, len(size)))
-        best, points = edges.largest(none)
+        (best,), points = edges.largest(none[None])
+        points = np.concatenate([points, edges.sampled()])
         alone = np.divide(best, size, out=np.zeros_like(size), where=size > RARE)
         asked = np.array([[part * alone, none[1]] for part in FIRST])
         rules = Gains.concatenate([rule.atoms[0] for rule in singles])
         answers = replace(Confusion.stack([rule.confusion for rule in singles]), rows=oracle.rows)
         bound, weights = float(best.sum()), np.zeros(len(singles))
-        return cls(scores, edges, scale, rules, answers, asked, none, bound, points[None], weights)
+        return cls(scores, edges, np.stack([scale, alone]), rules, answers, asked, none, bound, points, weights)
 
     def compromise(self) -> Gains:
         """Return the gradient that the sum has where every score is at its separate maximum."""
@@ -285,12 +344,12 @@ class PriceSearch:
         ``value`` is what some rule reaches.
         """
         terms = self.asked * self._shares(answers)
-        found = [self.edges.largest(prices) for prices in self.asked]
+        tops, found = self.edges.largest(self.asked)
         # a sum of terms that may cancel: what rounding hides belongs to the bound
-        bounds = terms.sum(axis=(1, 2)) + ROUNDING * np.abs(terms).sum(axis=(1, 2)) + [top.sum() for top, _ in found]
+        bounds = terms.sum(axis=(1, 2)) + ROUNDING * np.abs(terms).sum(axis=(1, 2)) + tops.sum(axis=1)
         k = int(bounds.argmin())
         best, bound = (self.asked[k], float(bounds[k])) if bounds[k] < self.bound else (self.best, self.bound)
-        points = np.concatenate([self.points, [point for _, point in found]])
+        points = np.concatenate([self.points, found])
         rules = Gains.concatenate([self.rules, self.gains()])
         together = Confusion.concatenate([self.answers, answers])
         weights = np.append(self.weights, np.zeros(len(answers)))
@@ -299,23 +358,20 @@ class PriceSearch:
 
     def _following(self, enough: float) -> PriceSearch:
         """Return the search with the next prices, or with none if the bound cannot fall by more than ``enough``."""
-        points, shares, search = self.points, self._shares(self.answers), replace(self, asked=self.asked[:0])
-        for _ in range(REFINED):
-            solved = _lowest(points, shares, self.scale)
-            if solved is None:
-                return search
-            floor, prices, weights = solved
-            search = replace(search, points=points, weights=weights)
-            if self.bound - floor <= enough:
-                return search
-            tops, point = self.edges.largest(prices)
-            points = np.concatenate([points, point[None]])
-            reached = float(tops.sum() + (shares * prices).sum(axis=(1, 2)).max())
-            # near its solution the program knows the classes well enough, and lacks answers only
-            if reached - floor <= NEAR * (self.bound - floor):
-                break
-        steps = np.array(TOWARD)[:, None, None]
-        return replace(search, points=points, asked=self.best + steps * (prices - self.best))
+        shares, search = self._shares(self.answers), replace(self, asked=self.asked[:0])
+        solved = _lowest(self.points, shares, self.best, self.scale)
+        if solved is None:
+            return search
+        floor, prices, weights = solved
+        # points and answers that are far from the largest there would only make the next programs slow
+        order = np.argsort((prices * self.points[:, 1:]).sum(axis=1) - self.points[:, 0], axis=0)
+        points = np.take_along_axis(self.points, order[:KEPT, None], axis=0)
+        kept = np.sort(np.argsort(-(shares * prices).sum(axis=(1, 2)), kind="stable")[:RULES])
+        rules, answers = self.rules[kept], self.answers[kept]
+        search = replace(search, rules=rules, answers=answers, points=points, weights=weights[kept])
+        if self.bound - floor <= enough:
+            return search
+        return replace(search, asked=self.best + np.array(TOWARD)[:, None, None] * (prices - self.best))
 
     def _gains(self, prices: Array) -> Gains:
         a, b = np.zeros((len(prices), self.rules.n_classes)), np.zeros((len(prices), self.rules.n_decisions))
@@ -328,30 +384,32 @@ class PriceSearch:
         return np.stack([answers.diagonal[:, k], answers.columns[:, k]], axis=1)
 
 
-def _lowest(points: Array, shares: Array, scale: Array) -> tuple[float, Array, Array] | None:
+def _lowest(points: Array, shares: Array, centre: Array, scale: Array) -> tuple[float, Array, Array] | None:
     """Return the lowest bound by ``points`` (N, 3, B) and ``shares`` (A, 2, B), its prices (2, B), and weights (A,).
 
-    No prices within the limits have a lower bound. The weights mix the answers. None if rounding hides a solution.
+    No prices as near to a ``centre`` (2, B) have a lower one. The weights mix the answers. None if rounding hides a
+    solution.
     """
     # scipy.optimize takes longer to import than confmax
     from scipy.optimize import linprog
-    from scipy.sparse import coo_array, vstack
+    from scipy.sparse import coo_array
 
     (N, _, B), A = points.shape, len(shares)
-    # the variables are the prices in units of the scale, the first maxima, and the second
-    entries = -np.concatenate([(points[:, 1] * scale).ravel(), (points[:, 2] * scale).ravel(), np.ones(N * B)])
-    place = np.tile(np.arange(B), N)
-    places = np.tile(np.arange(N * B), 3), np.concatenate([place, B + place, 2 * B + place])
-    rules = np.hstack([(shares * scale).reshape(A, -1), np.zeros((A, B)), -np.ones((A, 1))])
-    limits = [(-LARGEST, LARGEST) if unit > 0.0 else (0.0, 0.0) for unit in scale]
+    # the variables are the steps from the centre in units of the scale, the first maxima, and the second
+    tops, steps = points[:, 0] - (centre * points[:, 1:]).sum(axis=1), np.arange(2 * B)
+    cuts = np.stack([points[:, 1] * scale[0], points[:, 2] * scale[1], np.ones((N, B))])
+    rules = np.hstack([(shares * scale).reshape(A, -1), -np.ones((A, 1))])
+    rows = np.append(np.tile(np.arange(N * B), 3), N * B + np.repeat(np.arange(A), 2 * B + 1))
+    columns = [np.repeat(np.arange(3 * B).reshape(3, 1, B), N, axis=1).ravel(), np.tile(np.append(steps, 3 * B), A)]
+    limits = np.append(np.full(2 * B, REACH), np.full(B + 1, np.inf))
     result = linprog(
-        np.append(np.zeros(2 * B), np.ones(B + 1)),
-        A_ub=vstack([coo_array((entries, places), shape=(N * B, 3 * B + 1)), coo_array(rules)]).tocsr(),
-        b_ub=np.append(-points[:, 0].ravel(), np.zeros(A)),
-        bounds=[*limits, *limits, *[(None, None)] * (B + 1)],
+        np.append(0.0 * steps, np.ones(B + 1)),
+        A_ub=coo_array((np.append(-cuts, rules), (rows, np.concatenate(columns)))).tocsc(),
+        b_ub=-np.append(tops, (shares * centre).sum(axis=(1, 2))),
+        bounds=np.stack([-limits, limits], axis=1),
         method="highs",
     )
     if result.x is None:
         return None
     weights = np.maximum(-np.asarray(result.ineqlin.marginals)[N * B :], 0.0)
-    return float(result.fun), result.x[: 2 * B].reshape(2, B) * scale, weights
+    return float(result.fun), centre + result.x[: 2 * B].reshape(2, B) * scale, weights

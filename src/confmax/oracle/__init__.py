@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from confmax.confusion import Confusion, Gains
 from confmax.oracle.numpy import NumpyOracle
 from confmax.tables import MemoryTable, Oracle, Table, decide, make_table
 from confmax.tables.kinds import storage_named
 from confmax.tables.partitioned.table import in_parts
+from confmax.tables.table import T
 
 __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
 
@@ -117,6 +118,11 @@ class CountingOracle:
         table = self.table.dense(what)
         self._count()
         return table
+
+    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
+        """Yield what ``work`` returns for every part of the table, where the part lies, and count one pass."""
+        self._count()
+        return self.table.over_parts(work)
 
     def second_estimate(self, model_share: float) -> Oracle:
         """Return the oracle of the estimate with another ``model_share``, on the same table; scans are counted here."""

@@ -11,15 +11,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar, final
+from typing import Any, ClassVar, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.tables.table import Calibrator, Checked, Storage, Table
-
-T = TypeVar("T")
+from confmax.tables.table import Calibrator, Checked, Storage, T, Table
 
 
 class Rule(Protocol):

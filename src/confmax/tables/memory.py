@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -77,6 +77,10 @@ class MemoryKind(Kind, Storage):
     def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Any:
         """Return ``softmax(W log(p + floor) + b)`` (n, K); W is a diagonal (K,) or (K, K)."""
         return scaled_rows(proba, W, b, floor)
+
+    def columns(self, proba: Any, classes: Sequence[int]) -> Iterator[tuple[NDArray[Any], Any]]:
+        """Yield the probabilities (n,) of each of ``classes`` in host memory, and a slice of all rows."""
+        return ((self.host(proba[:, k]), slice(None)) for k in classes)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,)."""

@@ -9,15 +9,18 @@ all that depends on how rows are held. So kinds are composed, not derived from e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, final, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.fingerprints import chosen_by_hash
+
+T = TypeVar("T")
 
 
 class Calibrator(Protocol):
@@ -133,6 +136,10 @@ class Table(Protocol):
             If that would be large, or rows are elsewhere.
         """
 
+    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
+        """Yield what ``work`` returns for the table of every part that has weight; rows in memory are one part."""
+        yield work(self.in_memory())
+
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``."""
 
@@ -230,6 +237,13 @@ class Storage(ABC):
     @abstractmethod
     def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
         """Return the sums of ``p`` by class (K,), with ``spread`` of ``p (1 - p)``, by ``weight`` (n,), in float64."""
+
+    @abstractmethod
+    def columns(self, proba: Any, classes: Sequence[int]) -> Iterator[tuple[NDArray[Any], Any]]:
+        """Yield the probabilities (m,) of each of ``classes`` in host memory, and their rows: m indices, or a slice.
+
+        Probabilities that are left out are zero.
+        """
 
     @abstractmethod
     def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial, reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, ClassVar, NoReturn, Protocol, TypeVar, final
+from typing import Any, ClassVar, NoReturn, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,12 @@ from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.kinds import Kind, Rule
 from confmax.tables.labels import Coded, distinct, encode_labels, resolve_classes, vector
-from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table, TableOracle
+from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, T, Table, TableOracle
 
 SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
 MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
 SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # and no fewer than these, however many
 
-T = TypeVar("T")
 Heard = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -82,6 +83,12 @@ class SparseRows(MemoryKind):
             p *= np.repeat(weight, np.diff(proba.indptr))
         # bincount adds in the order of the rows, in float64
         return np.asarray(np.bincount(proba.indices, p, proba.shape[1]), np.float64)
+
+    def columns(self, proba: Any, classes: Sequence[int]) -> Iterator[tuple[NDArray[Any], Any]]:
+        """Yield the stored probabilities (m,) of each of ``classes``, and their rows (m,)."""
+        by_column = proba.tocsc()
+        stored = (slice(*by_column.indptr[k : k + 2]) for k in classes)
+        return ((by_column.data[each], by_column.indices[each]) for each in stored)
 
     def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
