@@ -24,7 +24,7 @@ import numpy as np
 
 import confmax
 from benchmarks.results import write_section
-from confmax.calibration import choice as _choice
+from confmax.calibration import families as _families
 from confmax.tables import draws as _folds
 
 TABLES = (
@@ -44,9 +44,7 @@ def parameters(calibrator):
     """Return the numbers of a calibrator as one array."""
     if calibrator is None:
         return np.zeros(0)
-    if hasattr(calibrator, "temperature"):
-        return np.array([calibrator.temperature, calibrator.floor])
-    return np.concatenate([calibrator.a, calibrator.b, [calibrator.floor]])
+    return np.concatenate([np.ravel(getattr(calibrator, name)) for name in calibrator.numbers])
 
 
 def same(one, other, P):
@@ -75,10 +73,10 @@ class MovedRow:
         return fold
 
     def __enter__(self):
-        _folds.dealt = _choice.dealt = self
+        _folds.dealt = _families.dealt = self
 
     def __exit__(self, *_):
-        _folds.dealt = _choice.dealt = self.plain
+        _folds.dealt = _families.dealt = self.plain
 
 
 def tuned(metric, P, y):

@@ -6,6 +6,7 @@ import pytest
 import confmax
 from benchmarks.stability import MovedRow, same
 from confmax.calibration import choose
+from confmax.calibration.families import labelled
 from confmax.oracle import make_table
 
 
@@ -61,6 +62,15 @@ def test_the_hook_moves_one_row():
     with MovedRow(1):
         moved = _folds.dealt(labels, draws, 3, 5)
     assert (moved != plain).sum() == 1
+
+
+def test_the_hook_moves_a_row_of_the_choice_of_a_calibration():
+    rows = labelled(make_table(*on_the_edge(0)), 0)
+    for folds in (rows.folds, rows.steady_folds):
+        plain = folds()
+        with MovedRow(1):
+            assert (folds() != plain).sum() == 1
+        np.testing.assert_array_equal(folds(), plain)
 
 
 @pytest.mark.parametrize(("metric", "seed"), [("g_mean", 8), ("h_mean", 3), ("h_mean", 23), ("q_mean", 5)])
