@@ -28,6 +28,7 @@ ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the ki
 NEAR_ROUNDS = 4  # after a sample; where they do not close the gap, it has misled
 LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
+INTERIOR = 1e-10
 TRACE, EDGE = 1e-6, 1e-11  # of prices where the limits leave no room, and how far rules that keep them miss them
 WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, where it cannot, and which rules can
 DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
@@ -190,7 +191,8 @@ class Columns:
     def _trimmed(self) -> tuple[Points, Array]:
         """Return the constant rules, those with weight and the few others that lack least, with their weights."""
         points, weights, gain = self.points, self.optimum.weights, self.optimum.gain
-        used = weights > NEGLIGIBLE
+        # an interior point gives every rule some weight
+        used = weights > (NEGLIGIBLE if self.optimum.path is None else INTERIOR)
         merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
         order = np.argsort(-merit, kind="stable")
         order = order[order >= points.n_fixed]
