@@ -27,6 +27,12 @@ def test_tiny_populations_against_programs_over_their_rows(first):
     assert "right" in ends
 
 
+@pytest.mark.parametrize("seed", [870, 1417, 2760, 3165])
+def test_populations_whose_limits_leave_no_room_or_have_no_price(seed):
+    """Limits that only an edge of all rules keeps, and multipliers that fall toward zero."""
+    assert verdict(seed)[0] in ("right", "right, on the edge")
+
+
 def test_some_of_the_populations_are_infeasible():
     assert "infeasible, proved" in {verdict(seed)[0] for seed in range(8)}
 
@@ -148,3 +154,54 @@ def test_constraints_are_placed_on_the_classes_by_name():
     )
     assert first.value == pytest.approx(other.value, abs=2e-6)
     assert make_table(P, classes=names).n_classes == 4 and tiny(0)[0].shape[1] >= 2
+
+
+@pytest.mark.parametrize("metric", ["g_mean", "h_mean"])
+def test_a_mean_that_is_zero_at_the_first_rules_is_raised(metric):
+    """A floor on a precision is first kept by never deciding the class, which leaves its recall at zero."""
+    P = table(3000, 4)
+    given = ["recall[1] >= 0.6", "rate[3] <= 0.4", "precision[0] >= 0.7"]
+    solution = confmax.maximize(metric, P, constraints=given, randomized=True, **MODEL)
+    assert solution.value > 0.2 and solution.gap <= 1e-6 and not solution.constraints[2].vacuous
+
+
+def tables(P, tmp_path):
+    """Yield the same table of every kind."""
+    yield P.astype(np.float32)
+    yield pytest.importorskip("scipy.sparse").csr_array(P)
+    yield pytest.importorskip("torch").tensor(P)
+    yield pytest.importorskip("dask.array").from_array(P, chunks=(120, 4))
+    frame = pytest.importorskip("pandas").DataFrame(P, columns=list("0123"))
+    yield frame
+    frame.to_parquet(tmp_path / "table.parquet", row_group_size=100)
+    yield confmax.open_table(tmp_path / "table.parquet")
+
+
+def test_every_kind_of_table_takes_constraints(tmp_path):
+    P, given = table(), ["recall[1] >= 0.7", "rate[3] <= 0.35"]
+    plain = confmax.maximize("cohen_kappa", P, constraints=given, randomized=True, **MODEL)
+    for kind in tables(P, tmp_path):
+        solution = confmax.maximize("cohen_kappa", kind, constraints=given, randomized=True, **MODEL)
+        assert solution.value == pytest.approx(plain.value, abs=2e-6) and solution.feasible
+        assert solution.gap <= 1e-6
+
+
+def test_weights_count_as_repeated_rows():
+    P, weight = table(), np.arange(400) % 3 + 1
+    given = ["recall[1] >= 0.7", "accuracy >= 0.4"]
+    weighted = confmax.maximize("g_mean", P, sample_weight=weight, constraints=given, randomized=True, **MODEL)
+    repeated = confmax.maximize("g_mean", np.repeat(P, weight, axis=0), constraints=given, randomized=True, **MODEL)
+    assert weighted.value == pytest.approx(repeated.value, abs=2e-6)
+
+
+def test_limits_on_the_whole_matrix():
+    P = table()
+    cost = np.array([[0, 1, 2, 3], [1, 0, 1, 2], [4, 1, 0, 1], [9, 4, 1, 0.0]])
+    free = confmax.maximize("accuracy", P, **MODEL)
+    paid = float((P.T @ free.rule.decision_probabilities(P) / len(P) * cost).sum())
+    given = [c.cost(cost) <= 0.9 * paid, "quadratic_kappa >= 0.1"]
+    classes = [0, 1, 2, 3]
+    solution = confmax.maximize("accuracy", P, classes=classes, constraints=given, randomized=True, **MODEL)
+    C = P.T @ solution.rule.decision_probabilities(P) / len(P)
+    assert float((C * cost).sum()) <= 0.9 * paid + 1e-12 and solution.gap <= 1e-6
+    assert solution.constraints[0].binding and solution.constraints[0].value == pytest.approx((C * cost).sum())

@@ -117,6 +117,9 @@ class Problem:
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
+        if self.limits is not None:
+            # the rule that is returned breaks these ties, and limits may read which class gets them
+            gains = self.metric.with_ties_broken(gains)
         return self.oracle.maximize(gains, matrix=self.needs_matrix)
 
     def value(self, confusion: Confusion) -> float:

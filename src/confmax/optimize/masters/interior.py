@@ -12,7 +12,7 @@ of the central path lie between this corner and the centre of all dual points th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +28,8 @@ LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at
 BACK = 0.95  # part of the way to the boundary that a step may take
 CLOSED, SMALLEST = 1e-13, 1e-300  # complementarity of a solution; a scale
 MET, NEARLY_MET = 1e-10, 1e-7  # residuals of a solution, and of a point of the path
+DEAD = 1e-9  # a recall that counts as zero
+NO_PRICE = 1e-13  # relative to the largest
 INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
 
 
@@ -39,7 +41,13 @@ class Program(Master):
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Follow the central path to the solution."""
-        return solve(space.form, z)
+        form = space.form
+        if form.mean is not None and not form.mean.of_misses and (start @ z[:, : form.n_tops]).min() < DEAD:
+            # such a mean is zero where a recall is, and says nothing there: the smallest recall is raised first
+            smallest = solve(replace(form, mean=None), z)
+            if smallest.value < DEAD:
+                return replace(smallest, value=0.0)
+        return solve(form, z)
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound by what an answer proves at its prices, and at mixtures of two dual points."""
@@ -76,6 +84,8 @@ def solve(form: Form, z: Array) -> Optimum:
         value = float(point[0] / point[1]) if form.ratio else float(point[:S].min())
     level = -duals[:, -1:] if form.ratio else duals[:, :0]
     path = np.hstack([duals[:, :S], level, duals[:, S:-1]])
+    # a price that falls toward zero must not decide rows by its last digits
+    path[np.abs(path) < NO_PRICE * np.abs(path).max(axis=1, keepdims=True)] = 0.0
     return Optimum(weights, point, value, path[-1], path=path, gaps=gaps)
 
 
