@@ -299,3 +299,17 @@ def test_repr_says_what_was_found():
     for part in ("g_mean = ", "gap ", "passes", "argmax", "p/prior", "DecisionRule for g_mean"):
         assert part in text
     assert "no guarantee" in repr(confmax.maximize("mcc", P3))
+
+
+@pytest.mark.parametrize("kind", ["auto", "matrix", None])
+@pytest.mark.parametrize("confusion", ["model", "blend"])
+def test_the_calibration_of_a_solution_is_used_again(kind, confusion):
+    """A second metric on the same rows need not choose and fit the calibration again."""
+    rng = np.random.default_rng(3)
+    P = rng.dirichlet([0.5, 1.0, 2.0], 600)
+    y = np.array([rng.choice(3, p=row) for row in P**1.5 / (P**1.5).sum(axis=1, keepdims=True)])
+    first = confmax.maximize("g_mean", P, y, confusion=confusion, calibration=kind)
+    again = confmax.maximize("macro_f1", P, y, confusion=confusion, calibration=first.calibration)
+    alone = confmax.maximize("macro_f1", P, y, confusion=confusion, calibration=kind)
+    assert again.rule.to_json() == alone.rule.to_json() and again.value == alone.value
+    assert again.calibration == first.calibration

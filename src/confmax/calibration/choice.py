@@ -158,7 +158,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     kind : "auto", "temperature", "vector", "matrix", object or None
         An object with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. It gets column numbers as ``y``,
         and ``sample_weight`` if its ``fit`` has that parameter. A `Scaling` of confmax, such as a `Temperature`,
-        is used without fitting.
+        is used without fitting. A `Calibration` that was chosen for the same rows before is returned as it is.
     seed : int
         Seed of the folds.
 
@@ -174,6 +174,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         probabilities.
     """
     check_calibration(kind)
+    if isinstance(kind, Calibration):
+        return kind
     table, word = table.in_memory(), kind if isinstance(kind, str) else "given"
     if kind is None or (word == "auto" and (table.labels is None or table.is_truncated)):
         return None
@@ -224,7 +226,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     seed : int
         Seed of the folds. The seed of `choose` gives the same folds.
     given : object or None
-        The caller's calibration, if ``found.kind`` is "given".
+        The caller's calibration, if ``found.kind`` is "given"; one that is ``found`` itself holds the object to fit.
     """
     rows = labelled(table, seed)
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
@@ -234,7 +236,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     else:
 
         def refit(part: NDArray[np.bool_]) -> Any:
-            return _fit_object(given, rows, ~part)
+            return _fit_object(found.calibrator if given is found else given, rows, ~part)
 
     # no fold changes a calibrator that was passed fitted
     is_fixed = found.kind == "none" or (found.kind == "given" and isinstance(found.calibrator, Scaling))
@@ -274,7 +276,7 @@ def log_loss(table: Table) -> float | None:
 
 def check_calibration(kind: Any) -> None:
     """Raise a ValueError unless ``kind`` is a known word, None, or an object with ``fit`` and ``transform``."""
-    if kind is None or isinstance(kind, Scaling):
+    if kind is None or isinstance(kind, (Scaling, Calibration)):
         return
     word = isinstance(kind, str) and kind in ("auto", *KINDS)
     methods = not isinstance(kind, (str, type)) and all(callable(getattr(kind, m, None)) for m in ("fit", "transform"))

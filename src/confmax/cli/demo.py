@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax import metrics
+from confmax.calibration import Calibration
 from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.show import Bar, Document, Page, number, print_document, small
@@ -25,7 +26,7 @@ from confmax.tables.draws import cross_fit, masks
 
 METRICS = ("g_mean", "macro_f1", "min_recall", "cohen_kappa")
 CLASSES = ("VF", "F", "M", "L")
-Fit = Callable[[NDArray[Any], NDArray[Any]], DecisionRule]
+Fit = Callable[[NDArray[np.bool_]], DecisionRule]
 
 
 def demo(out: Path | None, force: bool, as_json: bool) -> None:
@@ -59,13 +60,13 @@ def held_out_value(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[Any
     metric : str
         Name of the metric, evaluated once on the pooled confusion matrix.
     fit : callable
-        Maps probabilities and labels to a rule.
+        Maps which rows to use (n,) to a rule.
     table : tuple
         From `load`.
     """
     proba, labels, folds = table
     pooled = np.zeros((len(CLASSES), len(CLASSES)))
-    for part, rule in cross_fit(lambda part: fit(proba[~part], labels[~part]), masks(folds)):
+    for part, rule in cross_fit(lambda part: fit(~part), masks(folds)):
         # the scan that tuning has compiled, rather than the rule's own; a rule that draws counts by its probabilities
         oracle = make_oracle(make_table(proba[part], labels[part], classes=CLASSES), "labels")
         matrix = rule.evaluate(oracle, matrix=True).matrix
@@ -74,20 +75,34 @@ def held_out_value(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[Any
     return metrics.get(metric).value(pooled / pooled.sum())
 
 
-def _solve(metric: str, confusion: str, proba: NDArray[Any], labels: NDArray[Any]) -> Solution:
-    return maximize(metric, proba, labels, classes=CLASSES, confusion=confusion)
+class Tuner:
+    """Tunes rules for several metrics on parts of one table, and calibrates each part once."""
+
+    def __init__(self, proba: NDArray[Any], labels: NDArray[Any]) -> None:
+        self.proba, self.labels = proba, labels
+        self.calibrations: dict[bytes, Calibration | None] = {}
+
+    def solve(self, metric: str, confusion: str, rows: NDArray[np.bool_]) -> Solution:
+        """Return the solution for a metric on some ``rows`` (n,)."""
+        proba, labels, key = self.proba[rows], self.labels[rows], rows.tobytes()
+        calibration = self.calibrations.get(key, "auto")
+        found = maximize(metric, proba, labels, classes=CLASSES, confusion=confusion, calibration=calibration)
+        self.calibrations[key] = found.calibration
+        return found
+
+    def rule(self, metric: str, confusion: str, rows: NDArray[np.bool_]) -> DecisionRule:
+        """Return the rule of the solution."""
+        return self.solve(metric, confusion, rows).rule
+
+    def by_prior(self, rows: NDArray[np.bool_]) -> DecisionRule:
+        """Return the rule that divides by the class shares."""
+        return DecisionRule.from_weights(
+            [1.0 / np.mean(self.labels[rows] == name) for name in CLASSES], classes=CLASSES
+        )
 
 
-def _tuned(metric: str, confusion: str, proba: NDArray[Any], labels: NDArray[Any]) -> DecisionRule:
-    return _solve(metric, confusion, proba, labels).rule
-
-
-def _argmax(_proba: NDArray[Any], _labels: NDArray[Any]) -> DecisionRule:
+def _argmax(_rows: NDArray[np.bool_]) -> DecisionRule:
     return DecisionRule.from_weights(np.ones(len(CLASSES)), classes=CLASSES)
-
-
-def _by_prior(_proba: NDArray[Any], labels: NDArray[Any]) -> DecisionRule:
-    return DecisionRule.from_weights([1.0 / np.mean(labels == name) for name in CLASSES], classes=CLASSES)
 
 
 def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[DecisionRule, dict[str, Any]]:
@@ -100,18 +115,18 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
     """
     table = load()
     proba, labels, folds = table
-    results = []
+    tuner, every, results = Tuner(proba, labels), np.ones(len(labels), dtype=bool), []
     for done, metric in enumerate(METRICS):
-        fits: dict[str, Fit] = {"argmax": _argmax, "p_prior": _by_prior}
-        fits |= {"tuned": partial(_tuned, metric, "auto"), "tuned_on_model": partial(_tuned, metric, "model")}
+        fits: dict[str, Fit] = {"argmax": _argmax, "p_prior": tuner.by_prior}
+        fits |= {"tuned": partial(tuner.rule, metric, "auto"), "tuned_on_model": partial(tuner.rule, metric, "model")}
         row: dict[str, Any] = {"metric": metric}
         for step, key in enumerate((*fits, "gap")):
             if progress is not None:
                 progress(done * 5 + step, len(METRICS) * 5)
             fit = fits.get(key)
-            row[key] = held_out_value(metric, fit, table) if fit else _solve(metric, "model", proba, labels).gap
+            row[key] = held_out_value(metric, fit, table) if fit else tuner.solve(metric, "model", every).gap
         results.append(row)
-    best = _solve("g_mean", "auto", proba, labels)
+    best = tuner.solve("g_mean", "auto", every)
     return best.rule, {
         "data": "hpc_cv (R package modeldata, MIT licence): out-of-fold predictions of a classifier of computing jobs",
         "rows": len(labels),

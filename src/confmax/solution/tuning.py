@@ -103,10 +103,11 @@ def maximize(
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
         averages the two and shrinks the labels toward the model as far as the data agree with the model. "auto" is
         "blend" if there is a ``y``, else "model".
-    calibration : {"auto", "temperature", "vector", "matrix", None} or object
+    calibration : {"auto", "temperature", "vector", "matrix", None}, Calibration or object
         How to calibrate the probabilities first, see `confmax.calibration.choose`. "auto" chooses by cross-validated
         log loss if there is a ``y`` and the table is not sparse. None leaves the probabilities unchanged. An object
-        with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The rule applies the calibration itself.
+        with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The ``calibration`` of an earlier solution
+        on the same rows is used again, which saves its time. The rule applies the calibration itself.
     solver : "auto", str or solver
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
         printed.
