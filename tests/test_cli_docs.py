@@ -87,6 +87,8 @@ def outputs():
             ("tune", *labelled, "--metric", "macro_f1", "-o", "new.json"),
             ("tune", path, "--metric", "g_mean", "--columns", "a,b,c"),
             ("tune", *labelled, "--costs", costs),
+            ("tune", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
+            ("tune", path, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
             ("tune", *labelled, "--metric", "mcc", "--confusion", "model"), *([more] if pages else []),
         ],
         "compare": [
@@ -151,4 +153,4 @@ def test_options_that_are_documented_exist():
 
 
 def test_exit_codes_are_listed():
-    assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "130"]
+    assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "3", "130"]

@@ -38,6 +38,7 @@ VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when i
 # the library speaks of its arguments; here they have other names
 _WORDS = (
     (r"\bpass classes= with\b", "give --classes with"),
+    (r"\bpass on_infeasible='closest'", "give --on-infeasible closest"),
     (r"\bpass keys=, an identifier per row,", "name a column of identifiers with --key"),
     (r"\bpass y, or use confusion='model'", "give --label, or --confusion model"),
     (r"\bconfusion='(\w+)'", r"--confusion \1"),
@@ -83,10 +84,11 @@ def warn(*messages: str) -> None:
         click.echo(f"warning: {in_words_of_options(message)}", err=True)
 
 
-def _fail(message: str) -> NoReturn:
+def fail(message: str, code: int = 2) -> NoReturn:
+    """Print a library's sentence as an error, and end the process with an exit code."""
     counted = " (rows are counted from 0, after the names)" if re.search(r"\brow \d+ of\b", message) else ""
     click.echo(f"error: {in_words_of_options(message)}{counted}", err=True)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def _stop_writing() -> None:
@@ -122,7 +124,7 @@ class OneSentence(click.Group):
                 sys.stdout.flush()
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx is not None else "confmax"
-            _fail(f"{error.format_message().rstrip('.')}; '{path} --help' tells more")
+            fail(f"{error.format_message().rstrip('.')}; '{path} --help' tells more")
         except click.Abort:
             click.echo("interrupted", err=True)
             sys.exit(130)
@@ -133,14 +135,14 @@ class OneSentence(click.Group):
             _stop_writing()
             why = error.strerror or str(error)
             if error.filename is None and error.errno in _WRITING:
-                _fail(f"standard output cannot be written ({why}); redirect it to another place")
+                fail(f"standard output cannot be written ({why}); redirect it to another place")
             where = f"{error.filename}: " if error.filename else ""
-            _fail(f"{where}{why}; check the path and its permissions")
+            fail(f"{where}{why}; check the path and its permissions")
         except (click.ClickException, ValueError, ImportError) as error:
             # the library's sentence about an extra names no module; an import that fails by itself is a bug
             if isinstance(error, ImportError) and error.name is not None:
                 raise
-            _fail(str(error))
+            fail(str(error))
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -298,6 +298,12 @@ def compare() -> None:
               help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
                    "or column of names is matched to the classes; without names the order is that of --classes. "
                    "Further columns are further decisions, such as abstaining.")  # fmt: skip
+@click.option("--subject-to", "constraints", multiple=True, metavar="LIMIT",
+              help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may be repeated. "
+                   "It holds for the confusion that is expected from the probabilities.")  # fmt: skip
+@click.option("--on-infeasible", type=click.Choice(["raise", "closest"]), default="raise", show_default=True,
+              help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them "
+                   "least.")  # fmt: skip
 @table_options
 @click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
               show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
@@ -340,6 +346,7 @@ def tune() -> None:
       confmax tune scores.csv --label truth --metric f1 --positive yes
       confmax tune scores.csv --label truth --metric f1 --score p --positive yes
       confmax tune scores.csv --label truth --metric linear --costs costs.csv
+      confmax tune scores.csv --label truth --metric accuracy --subject-to 'recall[yes] >= 0.9'
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
     """

@@ -25,10 +25,12 @@ from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_cells, read_frame
 from confmax.cli.texts import SHARE, joined
+from confmax.constraints import Outcome
+from confmax.constraints import resolve as resolve_constraints
 from confmax.metrics import Metric
 from confmax.places import is_stream
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, maximize
+from confmax.solution import Infeasible, Solution, maximize
 from confmax.tables.columns import find, table_order
 from confmax.tables.partitioned.files import parquet_file
 from confmax.tables.partitioned.opening import files_of, open_table
@@ -49,6 +51,7 @@ def tune(
     read = [path for path in (file, costs) if path is not None]
     check_rule_output(out, force, *read)
     one_result(as_json, out, report)
+    resolve_constraints(more["constraints"])
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
     if not 0 <= more["random_state"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['random_state']}")
@@ -65,7 +68,10 @@ def tune(
         # one pass over the file can take minutes, so its rows are shown as they are read
         parted = is_read_in_parts(file, in_parts)
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
-        solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
+        try:
+            solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
+        except Infeasible as error:
+            app.fail(str(error), 3)
     document = {**source_document(rows), **_solution_document(solution, costs)}
     document["rule_file"] = save_rule(solution.rule, out, force)
     if report is not None:
@@ -127,9 +133,23 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
         "randomization_loss": finite(solution.randomization_loss),
         "status": solution.status.name.lower(),
         "guarantee": solution.guarantee,
+        **({"constraints": [_constraint(one) for one in solution.constraints]} if solution.constraints else {}),
         "passes": solution.n_passes,
         "calibration": None if solution.calibration is None else _calibration(solution.calibration),
         "rule": json.loads(solution.rule.to_json()),
+    }
+
+
+def _constraint(one: Outcome) -> Document:
+    """Return what became of a constraint."""
+    return {
+        "text": one.text,
+        "value": finite(one.value),
+        "slack": finite(one.slack),
+        "on_labels": finite(one.label_value),
+        "price": finite(one.price),
+        "kept": one.kept,
+        "vacuous": one.vacuous,
     }
 
 
@@ -316,6 +336,15 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         items["on labels"] = number(document["tuned_on_labels"])
     if document["calibration"] is not None:
         items["calibration"] = document["calibration"]["told"]
+    if document.get("constraints"):
+        page.items(items)
+        page.say()
+        page.table(
+            ["constraint", "value", "on labels", "price", "kept"],
+            [_line(one) for one in document["constraints"]],
+        )
+        page.say()
+        items = {}
     page.items({**items, "guarantee": document["guarantee"], "passes": str(document["passes"])})
     page.say()
     page.block(str(rule))
@@ -328,6 +357,12 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     )
     if "report_file" in document:
         page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
+
+
+def _line(one: Document) -> list[str]:
+    """Return the cells of a constraint."""
+    kept = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
+    return [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
 
 
 def _blended(share: float | None) -> str:

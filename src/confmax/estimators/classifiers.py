@@ -27,12 +27,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array
+from confmax.constraints import Constraint, Limits, bind
+from confmax.constraints import resolve as resolve_constraints
 from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
+from confmax.solution.infeasible import check_infeasible, or_raise
 from confmax.tables import Table, here, make_table
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed, cross_fit, quietly
@@ -61,6 +64,10 @@ class MetricClassifierCV(RuleClassifier):
         splits, and multiplies the prediction time by their number.
     calibration, confusion, solver, randomized : str, bool or object
         As in `confmax.maximize`.
+    constraints, on_infeasible : str, Constraint or sequence of these; {"raise", "closest"}
+        As in `confmax.maximize`. They hold for the confusion that is expected from the calibrated probabilities of the
+        rows that the rule is tuned on (``tuned_on_``), not for the final model on new rows: read ``solution_`` and
+        score the model on other rows. A rule of a fold that cannot keep them is left out of ``fold_rules_``.
     labels : sequence or None
         All class labels in order. String labels need it if the metric depends on the order of the classes, as
         ``quadratic_kappa`` does. By default, the order is that of ``y`` if it is an ordered ``pandas.Categorical``.
@@ -161,6 +168,8 @@ class MetricClassifierCV(RuleClassifier):
         confusion: str = "auto",
         solver: Any = "auto",
         randomized: bool | str = "auto",
+        constraints: Any = (),
+        on_infeasible: str = "raise",
         labels: Sequence[Any] | None = None,
         pos_label: Any = None,
         fold_rules: bool = True,
@@ -170,6 +179,7 @@ class MetricClassifierCV(RuleClassifier):
         self.estimator, self.metric, self.cv = estimator, metric, cv
         self.refit, self.ensemble = refit, ensemble
         self.calibration, self.confusion, self.solver, self.randomized = calibration, confusion, solver, randomized
+        self.constraints, self.on_infeasible = constraints, on_infeasible
         self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
 
@@ -177,6 +187,8 @@ class MetricClassifierCV(RuleClassifier):
         # before anything is fitted
         seed = as_seed(self.random_state)
         check_settings(self.confusion, self.calibration, self.randomized)
+        check_infeasible(self.on_infeasible)
+        wanted = resolve_constraints(self.constraints)
         for name in ("fold_rules", "ensemble", "refit"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
@@ -186,7 +198,8 @@ class MetricClassifierCV(RuleClassifier):
         order = None if self._order is None else [name for name in self._order if name in classes]
         labels = order if self.labels is None and self.pos_label is None else self.labels
         metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label)
-        warn_of_trivial(metric)
+        if not wanted:
+            warn_of_trivial(metric)
         routed = self._routed(weight, params)
         model, out, rows, tests = self._tables(model, X, y, weight, classes, routed)
         own, few = None, False
@@ -194,10 +207,9 @@ class MetricClassifierCV(RuleClassifier):
             proba, n_distinct = steps.collapsed(model.predict_proba(X))
             # the rows that the final model was fitted on, with what it says of them
             own = make_table(proba, y, weight, classes).in_memory()
-            # a metric whose best rule is deterministic has no mixture that the fold models could imitate
-            few = metric.structure.may_draw and steps.is_repetitive(n_distinct, own)
-        not_refitted = "given" if self._is_prefit else "folds"
-        self.tuned_on_ = "refit" if few else not_refitted
+            # where the best rule is deterministic there is no mixture that the fold models could imitate
+            few = (metric.structure.may_draw or bool(wanted)) and steps.is_repetitive(n_distinct, own)
+        self.tuned_on_ = "refit" if few else "given" if self._is_prefit else "folds"
         settings = {name: getattr(self, name) for name in ("confusion", "calibration", "solver", "randomized")}
 
         def tuned(test: NDArray[np.intp] | None = None) -> Solution:
@@ -206,7 +218,8 @@ class MetricClassifierCV(RuleClassifier):
             if own is not None and few:
                 raw = own if test is None else own.take(~np.isin(np.arange(len(y)), test))
             fitted = fit_metric(metric, raw, explicit=True)
-            return tune(fitted, raw, out_of_fold=held_out if few else None, random_state=seed, **settings)
+            given = {**settings, "limits": self._limits(wanted, fitted, raw), "out_of_fold": held_out if few else None}
+            return or_raise(tune(fitted, raw, random_state=seed, **given), self.on_infeasible)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
             # the whole table was fine: what goes wrong without a split is that classes, or all weights, are absent
@@ -229,6 +242,11 @@ class MetricClassifierCV(RuleClassifier):
         thresholds = class_thresholds([self.rule_, *self.fold_rules_], out.mean_probability())
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
         self.fold_spread_ = spread_of(self.fold_thresholds_)
+
+    def _limits(self, wanted: Sequence[Constraint], metric: Metric, table: Table) -> Limits | None:
+        """Return constraints placed on a table on which a metric is maximised."""
+        n_decisions = metric.n_decisions(table.n_classes)
+        return bind(wanted, table, explicit=True, pos_label=self.pos_label, n_decisions=n_decisions)
 
     def _tables(
         self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], routed: Mapping[str, Any]

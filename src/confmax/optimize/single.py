@@ -79,7 +79,8 @@ class Swarm:
         active = np.flatnonzero(used)
         if not len(active):
             return None
-        target[active] = np.maximum(target[active], LEAST_PRICE * float(np.median(target[active])))
+        some = target[active][target[active] > 0.0]
+        target[active] = np.maximum(target[active], LEAST_PRICE * float(np.median(some) if len(some) else 1.0))
         rng, count = np.random.default_rng(d), int(np.clip(CELLS // (n_rows * len(space.rows)), LEAST, MOST))
         widths = SPREAD * 0.5 ** rng.integers(0, HALVINGS, (count - 1, 1))
         duals = np.repeat(target[None], count, axis=0)

@@ -53,6 +53,19 @@ class Infeasible(ValueError):
         return type(self), (str(self), self.closest)
 
 
+def check_infeasible(on_infeasible: object) -> None:
+    """Raise a ValueError unless the word for what to do where no rule keeps all constraints is known."""
+    if on_infeasible not in ("raise", "closest"):
+        raise ValueError(f"on_infeasible is 'raise' or 'closest'; got {on_infeasible!r}")
+
+
+def or_raise(solution: Solution, on_infeasible: str) -> Solution:
+    """Return a solution; raise `Infeasible` if it does not keep all constraints, unless the closest is wanted."""
+    if solution.infeasibility is not None and on_infeasible == "raise":
+        raise Infeasible(f"{solution.infeasibility}; {WAY_OUT}", solution)
+    return solution
+
+
 def infeasibility(problem: Problem, status: Status, kept: Sequence[Kept]) -> str:
     """Return in a sentence that no rule keeps all constraints, and how far the first that fails can be met."""
     limits = problem.limits

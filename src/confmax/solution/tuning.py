@@ -35,7 +35,7 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
-from confmax.solution.infeasible import WAY_OUT, Infeasible, infeasibility
+from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
 from confmax.solution.result import Solution
 from confmax.tables import Oracle, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
@@ -159,8 +159,7 @@ def maximize(
     chosen, seed = resolve(metric), as_seed(random_state)
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes, callback=callback)
     wanted = resolve_constraints(constraints)
-    if on_infeasible not in ("raise", "closest"):
-        raise ValueError(f"on_infeasible is 'raise' or 'closest'; got {on_infeasible!r}")
+    check_infeasible(on_infeasible)
     order = stated_order(y, proba) if classes is None else classes
     raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
     chosen = with_positive(chosen, raw.classes, pos_label)
@@ -180,9 +179,7 @@ def maximize(
         likely = [sorted(raw.classes).index(name) for name in raw.classes]
     calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
     warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
-    if solution.infeasibility is not None and on_infeasible == "raise":
-        raise Infeasible(f"{solution.infeasibility}; {WAY_OUT}", solution)
-    return solution
+    return or_raise(solution, on_infeasible)
 
 
 def tune(
