@@ -88,7 +88,7 @@ def outputs():
             ("tune", path, "--metric", "g_mean", "--columns", "a,b,c"),
             ("tune", *labelled, "--costs", costs),
             ("tune", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
-            ("tune", path, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
+            ("tune", path, "--metric", "accuracy", "--columns", "a,b,c", "--subject-to", "accuracy >= 0.1"),
             ("tune", *labelled, "--metric", "mcc", "--confusion", "model"), *([more] if pages else []),
         ],
         "compare": [
