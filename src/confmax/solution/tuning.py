@@ -28,7 +28,8 @@ from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.constraints import Limits, bind
 from confmax.constraints import Outcome as Kept
 from confmax.constraints import resolve as resolve_constraints
-from confmax.constraints.outcomes import outcomes
+from confmax.constraints.outcomes import on_labels, outcomes
+from confmax.constraints.proportions import counted_rows
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
@@ -248,10 +249,7 @@ def tune(
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
-    if out_of_fold is None:
-        return solution
-    value = value_on_labels(solution.rule, metric, out_of_fold)
-    return replace(solution, label_value=value, tuned_on="refit")
+    return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
@@ -345,11 +343,11 @@ def _solution(
 ) -> Solution:
     """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
     metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
-    label_value, on_labels = best.value if table.has_labels else None, None
+    label_value, counted = best.value if table.has_labels else None, best.statistics if table.has_labels else None
     if table.has_labels and oracle.model_share > 0.0:
         # the labels are not the estimate, or not all of it: they take one more scan
-        on_labels = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
-        label_value = float(metric.values(on_labels))
+        counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
+        label_value = float(metric.values(counted))
     # the last digit of a closed gap is rounding
     upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
     paid = best.loss if outcome.mixed else None
@@ -371,7 +369,10 @@ def _solution(
         assert isinstance(limits, Limits)
         feasible = problem.shortfall(best.statistics) == 0.0
         prices = outcome.prices if feasible else None
-        kept = outcomes(limits, best.statistics, on_labels, prices, outcome.mixture.confusion, MISSED)
+        kept = outcomes(
+            limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
+            n_labelled=None if counted is None else counted_rows(table),
+        )  # fmt: skip
         if not feasible:
             upper, paid = None, None
             why = infeasibility(problem, status, kept)
@@ -380,6 +381,16 @@ def _solution(
         label_value, base, metric, mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
         infeasibility=why,
     )  # fmt: skip
+
+
+def _refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> Solution:
+    """Return the ``solution`` of a refitted model, with what its rule is worth on the labels ``out_of_fold``."""
+    metric, kept = solution.metric, solution.constraints
+    matrix = "matrix" in (metric.statistics, limits and limits.statistics)
+    S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
+    if limits is not None:
+        kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
+    return replace(solution, label_value=float(metric.values(S)), constraints=kept, tuned_on="refit")
 
 
 def _best(
