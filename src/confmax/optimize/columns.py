@@ -137,13 +137,15 @@ class Columns:
         """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
         space, optimum = self.points.space, self.optimum
         z = space.vectors(answers)
-        prices = None if exact or self.master.smooth else space.vectors_of_gains(gains)
+        # within limits the dual points of the model stand for those of the labels
+        led = self.master.smooth or space.n_limits > 0
+        prices = None if exact or led else space.vectors_of_gains(gains)
         if prices is not None:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
             prices = np.maximum(prices, 0.0)
             asked = prices / prices.sum(axis=1, keepdims=True)
         following = replace(self, queries=self.queries.joined(asked, z))
-        if not exact and self.master.smooth:
+        if not exact and led:
             # on labels nothing is proved, and the search goes on around the newest gradient
             following = replace(following, best_gain=asked[0], best_point=at[0])
         else:

@@ -94,7 +94,8 @@ def maximize(
         ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
     constraints : str, Constraint, or sequence of these
         What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
-        (`confmax.constraints`). They hold on the model confusion. Linear metrics, ratios, means of the recalls and the
+        (`confmax.constraints`). They hold on the confusion estimate used, "model" by default: there it is proved that
+        no rule that keeps them is better, or that none keeps them. Linear metrics, ratios, means of the recalls and the
         smallest recall can be maximised under constraints.
     on_infeasible : {"raise", "closest"}
         What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
@@ -219,8 +220,6 @@ def tune(
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     if mode == "auto":
         mode = WITH_LABELS if table.has_labels and limits is None else "model"
-    if limits is not None and mode != "model":
-        raise ValueError(f"constraints hold on the model confusion; got confusion={mode!r}, use confusion='model'")
     share = None
     if mode == "blend" and raw.has_labels:
         # on probabilities that were calibrated on the same rows, the model would look better than it is
@@ -244,7 +243,7 @@ def tune(
     budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
     problem = Problem(
         metric, oracle, n_decisions, tuple(starts), budget, tol, sample, limits, certify=mode == "model",
-        wants_single=limits is not None and randomized is not True,
+        wants_single=limits is not None and (randomized is not True or mode != "model"),
     )  # fmt: skip
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
@@ -356,7 +355,7 @@ def _solution(
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
-        upper, status = None, Status.FINISHED if status is Status.CONVERGED else status
+        upper, status = None, Status.FINISHED if status in (Status.CONVERGED, Status.INFEASIBLE) else status
     multipliers = outcome.multipliers
     if multipliers is not None and metric.classes is not None:
         # the solver has one per class of the metric, the solution one per class of the table
