@@ -127,7 +127,7 @@ def test_metrics_and_settings_that_take_no_constraints_are_refused_by_name():
 def test_labels_show_their_own_values():
     P = table(300, 3)
     y = np.array([np.random.default_rng(k).choice(3, p=row) for k, row in enumerate(P)])
-    solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.7", calibration=None)
+    solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.7", confusion="model")
     decided = solution.predict(P)
     assert solution.constraints[0].label_value == pytest.approx((decided[y == 1] == 1).mean())
     assert solution.mode == "model" and "recall[1] >= 0.7" in repr(solution)

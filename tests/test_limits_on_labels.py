@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 import confmax
+from benchmarks import limit_estimates
 from confmax.constraints.proportions import interval
 
 
@@ -146,3 +147,20 @@ def test_few_passes_are_kept_on_labels():
         solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", confusion="labels",
                                     max_passes=most, on_infeasible="closest")  # fmt: skip
         assert solution.n_passes <= most + 2
+
+
+def test_with_labels_the_estimate_is_a_blend():
+    P, y = labelled()
+    given = "recall[1] >= 0.6"
+    assert confmax.maximize("accuracy", P, y, constraints=given).mode == "blend"
+    assert confmax.maximize("accuracy", P, constraints=given, classes=range(4)).mode == "model"
+
+
+def test_a_sample_of_the_comparison_of_estimates(tmp_path, monkeypatch):
+    P, y = labelled(240, 3)
+    np.savez(tmp_path / "one.npz", P_tune=P[:120], y_tune=y[:120], P_test=P[120:], y_test=y[120:])
+    said = []
+    monkeypatch.setattr(limit_estimates, "report", lambda *parts: said.extend(parts))
+    monkeypatch.setattr(limit_estimates, "MODES", ("model", "labels"))
+    limit_estimates.main(tmp_path)
+    assert "kappa, a rate | model | 2 |" in said[-1] and "kappa, a rate | labels | 2 |" in said[-1]

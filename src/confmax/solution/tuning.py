@@ -45,7 +45,8 @@ from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
-WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
+# confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
+WITH_LABELS = "blend"
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 
 
@@ -94,9 +95,9 @@ def maximize(
         ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
     constraints : str, Constraint, or sequence of these
         What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
-        (`confmax.constraints`). They hold on the confusion estimate used, "model" by default: there it is proved that
-        no rule that keeps them is better, or that none keeps them. Linear metrics, ratios, means of the recalls and the
-        smallest recall can be maximised under constraints.
+        (`confmax.constraints`). They hold on the confusion estimate used. With "model" it is proved that no rule that
+        keeps them is better, or that none keeps them. Linear metrics, ratios, means of the recalls and the smallest
+        recall can be maximised under constraints.
     on_infeasible : {"raise", "closest"}
         What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
         least.
@@ -219,7 +220,7 @@ def tune(
     fitted = choose_calibration(labelled, calibration, seed=random_state)
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     if mode == "auto":
-        mode = WITH_LABELS if table.has_labels and limits is None else "model"
+        mode = WITH_LABELS if table.has_labels else "model"
     share = None
     if mode == "blend" and raw.has_labels:
         # on probabilities that were calibrated on the same rows, the model would look better than it is
