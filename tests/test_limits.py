@@ -116,14 +116,14 @@ def test_limits_at_the_end_of_their_range(limit):
 
 
 def test_metrics_and_settings_that_take_no_constraints_are_refused_by_name():
-    P, y = table(), np.arange(400) % 4
+    P = table()
     for metric in ("macro_f1", "mcc", lambda C: np.trace(C)):
         with pytest.raises(ValueError, match="cannot be maximised under constraints"):
             confmax.maximize(metric, P, constraints="recall[0] >= 0.5")
     with pytest.raises(ValueError, match="Dinkelbach does not take constraints"):
         confmax.maximize("cohen_kappa", P, constraints="recall[0] >= 0.5", solver="dinkelbach")
-    with pytest.raises(ValueError, match="constraints hold on the model confusion"):
-        confmax.maximize("accuracy", P, y, constraints="recall[0] >= 0.5", confusion="labels")
+    with pytest.raises(ValueError, match="needs y, the true classes"):
+        confmax.maximize("accuracy", P, constraints="recall[0] >= 0.5", confusion="labels")
     with pytest.raises(ValueError, match="on_infeasible is 'raise' or 'closest'"):
         confmax.maximize("accuracy", P, constraints="recall[0] >= 0.5", on_infeasible="warn")
     with pytest.raises(ValueError, match="names a class that the table does not have"):
@@ -133,7 +133,7 @@ def test_metrics_and_settings_that_take_no_constraints_are_refused_by_name():
 def test_labels_show_their_own_values():
     P = table(300, 3)
     y = np.array([np.random.default_rng(k).choice(3, p=row) for k, row in enumerate(P)])
-    solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.7", calibration=None)
+    solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.7", confusion="model")
     decided = solution.predict(P)
     assert solution.constraints[0].label_value == pytest.approx((decided[y == 1] == 1).mean())
     assert solution.mode == "model" and "recall[1] >= 0.7" in repr(solution)

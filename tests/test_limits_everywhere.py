@@ -21,7 +21,8 @@ def data(n=600):
 @pytest.mark.parametrize("given", ["recall[2] >= 0.8", [c.recall(2) >= 0.8, "rate[0] <= 0.6"]])
 def test_the_classifier_keeps_constraints(given):
     X, y = data()
-    model = confmax.MetricClassifierCV(LogisticRegression(), metric="accuracy", constraints=given, fold_rules=False)
+    settings = {"metric": "accuracy", "constraints": given, "confusion": "model", "fold_rules": False}
+    model = confmax.MetricClassifierCV(LogisticRegression(), **settings)
     fitted = pickle.loads(pickle.dumps(clone(model).fit(X, y)))
     solution = fitted.solution_
     assert solution.feasible and solution.gap is not None and solution.constraints[0].value >= 0.8
@@ -47,7 +48,7 @@ def test_the_classifier_refuses_before_anything_is_fitted_and_says_what_is_impos
     ):
         with pytest.raises(ValueError, match=message):
             confmax.MetricClassifierCV(LogisticRegression(), **wrong).fit(X, y)
-    given = {"constraints": ["recall[2] >= 0.99", "rate[2] <= 0.05"], "fold_rules": False}
+    given = {"constraints": ["recall[2] >= 0.99", "rate[2] <= 0.05"], "fold_rules": False, "confusion": "model"}
     with pytest.raises(confmax.Infeasible, match="reaches at most"):
         confmax.MetricClassifierCV(LogisticRegression(), **given).fit(X, y)
     closest = confmax.MetricClassifierCV(LogisticRegression(), on_infeasible="closest", **given).fit(X, y)
@@ -69,6 +70,7 @@ def table(tmp_path):
 
 def test_tune_keeps_limits(table):
     arguments = ("tune", table, "--label", "truth", "--metric", "accuracy", "--subject-to", "recall[a] >= 0.8")
+    arguments += ("--confusion", "model")
     text = run(*arguments, "--subject-to", "rate[c] <= 0.5")[0]
     assert "recall[a] >= 0.8" in text and "price" in text and "rule that keeps the constraints" in text
     document = json.loads(run(*arguments, "--json")[0])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints.limits import Limits
+from confmax.constraints.proportions import interval, is_proportion, trials
 
 BINDING = 1e-9  # a price below it is none
 
@@ -33,6 +35,11 @@ class Outcome:
         limit that costs nothing. None where no rule keeps all limits.
     vacuous : bool
         Whether the limit is kept because its ratio is 0/0: a precision floor, and no row is decided as the class.
+    label_interval : tuple of two floats, or None
+        Exact binomial interval (Clopper and Pearson) around ``label_value``, of the two-sided level 0.95. It is one for
+        new rows only if the rule was not tuned on the labelled rows; on tuning rows it shows how much few rows can say.
+        None without labels, with unequal weights, and for quantities that are no shares of rows: only `recall`,
+        `precision`, `specificity`, `fpr`, `rate` and `accuracy` are.
 
     Examples
     --------
@@ -50,6 +57,7 @@ class Outcome:
     label_value: float | None = None
     price: float | None = None
     vacuous: bool = False
+    label_interval: tuple[float, float] | None = None
 
     @property
     def binding(self) -> bool:
@@ -63,8 +71,9 @@ class Outcome:
 
 
 def outcomes(
-    limits: Limits, S: Confusion, labels: Confusion | None, prices: Array | None, at: Confusion, rounding: float
-) -> tuple[Outcome, ...]:
+    limits: Limits, S: Confusion, labels: Confusion | None, prices: Array | None, at: Confusion, *, rounding: float,
+    n_labelled: int | None = None,
+) -> tuple[Outcome, ...]:  # fmt: skip
     """Return what became of each constraint.
 
     Parameters
@@ -81,18 +90,32 @@ def outcomes(
         Of the best mixture, where they are derivatives.
     rounding : float
         Slacks that are missed by no more are zero.
+    n_labelled : int or None
+        Number of rows with labels; None if their weights are not equal.
     """
     values, slacks, vacuous = limits.values(S), limits.slacks(S), limits.vacuous(S)
     slacks = np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0
-    on_labels = None if labels is None else limits.values(labels)
     worth = None
     if prices is not None:
         worth = np.bincount(limits.owner(len(S.rows)), prices * limits.scales(at), minlength=len(limits))
         worth[worth < BINDING] = 0.0
-    return tuple(
+    found = tuple(
         Outcome(
-            one.text, one.limit, float(values[k]), float(slacks[k]), None if on_labels is None else float(on_labels[k]),
+            one.text, one.limit, float(values[k]), float(slacks[k]), None,
             None if worth is None else float(worth[k]), bool(vacuous[k]),
         )
         for k, one in enumerate(limits.constraints)
     )  # fmt: skip
+    return found if labels is None else on_labels(found, limits, labels, n_labelled)
+
+
+def on_labels(found: Sequence[Outcome], limits: Limits, S: Confusion, n_labelled: int | None) -> tuple[Outcome, ...]:
+    """Return outcomes with the values and intervals of the rule's confusion ``S`` on ``n_labelled`` rows."""
+    values = limits.values(S)
+    filled = []
+    for k, (one, outcome) in enumerate(zip(limits.constraints, found, strict=True)):
+        ends, value = None, float(values[k])
+        if n_labelled is not None and is_proportion(one.metric):
+            ends = interval(value, trials(one.metric, S, n_labelled))
+        filled.append(replace(outcome, label_value=value, label_interval=ends))
+    return tuple(filled)

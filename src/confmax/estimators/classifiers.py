@@ -65,9 +65,9 @@ class MetricClassifierCV(RuleClassifier):
     calibration, confusion, solver, randomized : str, bool or object
         As in `confmax.maximize`.
     constraints, on_infeasible : str, Constraint or sequence of these; {"raise", "closest"}
-        As in `confmax.maximize`. They hold for the confusion that is expected from the calibrated probabilities of the
-        rows that the rule is tuned on (``tuned_on_``), not for the final model on new rows: read ``solution_`` and
-        score the model on other rows. A rule of a fold that cannot keep them is left out of ``fold_rules_``.
+        As in `confmax.maximize`. They hold under the confusion estimate of the rows that the rule is tuned on
+        (``tuned_on_``), not for the final model on new rows: read ``solution_``, and score the model on other rows. A
+        rule of a fold that cannot keep them is left out of ``fold_rules_``.
     labels : sequence or None
         All class labels in order. String labels need it if the metric depends on the order of the classes, as
         ``quadratic_kappa`` does. By default, the order is that of ``y`` if it is an ordered ``pandas.Categorical``.

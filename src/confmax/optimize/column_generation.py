@@ -15,6 +15,10 @@ best single rule are fixed, and every value of one class weight is compared (`op
 uses a soft minimum, which improves even where the smallest recall does not. Each of these rounds also follows the
 prices. This search reaches the highest values on tuning rows, but lower values than the conditional gradient on
 held-out rows.
+
+Within limits, rules for labels or a blend are generated on the model for every metric, and the mixture keeps the limits
+as the labels count them. Rounds that follow the prices of this mixture are next, and single rules are searched on the
+labels themselves (`optimize/beam.py`). Nothing is proved: limits that no rule met was seen to keep may yet be possible.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
+from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, baselines, best_answer
@@ -49,6 +54,7 @@ NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keep
 SAMPLE_PASSES, SAMPLE_GAP = 40, 1e-4  # of a run on a sample of the rows
 
 LABEL_PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
+LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
 MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
@@ -145,12 +151,16 @@ class ColumnGeneration(Solver):
             return _from_sample(problem.sample, columns)
         if oracle.exact or master.smooth:
             # on labels no gain that follows from a gradient is sure to be better
-            return ColumnState(columns, patience=PATIENCE if oracle.exact else 1)
+            few = 1 if problem.limits is None else LIMITED_PATIENCE
+            return ColumnState(columns, patience=PATIENCE if oracle.exact else few)
         model = oracle.second_estimate(1.0)
         answers = model.maximize(points.gains, matrix=problem.needs_matrix)
         space = _space(problem, model.rows)
         points = Points(space, points.gains, answers, points.n_fixed)
         patience = max(LABEL_PATIENCE, space.split(points.z)[0].shape[1])
+        if problem.limits is not None:
+            model_columns = Columns.of(points, master, columns.breadth)
+            return ColumnState(columns, model_columns, model, patience=LIMITED_PATIENCE)
         return ColumnState(columns, Columns.of(points, master), model, patience=patience)
 
     def step(self, problem: Problem, state: ColumnState) -> tuple[ColumnState, Step]:
@@ -159,7 +169,8 @@ class ColumnGeneration(Solver):
             # what the starting rules prove may be enough
             return replace(state, round=0), Step(state.columns.mixture(), (), state.columns.best_bound)
         exact = problem.oracle.exact
-        if exact or state.columns.master.smooth:
+        limited = problem.limits is not None
+        if exact or state.columns.master.smooth or (limited and state.model is None):
             following, gains, answers = _price_round(problem, state)
         elif state.model is not None and _passes_left(problem) >= 2:
             following, gains, answers = _model_round(problem, state)
@@ -171,7 +182,10 @@ class ColumnGeneration(Solver):
             # finds how near they can be met
             proved = exact and columns.best_bound < -FEASIBLE
             near = columns.best_bound + columns.optimum.shortfall <= NEAREST or following.idle >= following.patience
-            return following, Step(columns.mixture(), rules, status=Status.INFEASIBLE if proved and near else None)
+            ending = Status.INFEASIBLE if proved and near else None
+            if not exact and state.model is None and following.idle >= following.patience:
+                ending = Status.STALLED
+            return following, Step(columns.mixture(), rules, status=ending)
         status = Status.STALLED if following.idle >= following.patience else None
         space, optimum = columns.points.space, columns.optimum
         multipliers, prices = None, None
@@ -218,18 +232,24 @@ class ColumnGeneration(Solver):
 
         They lie near the best mixture of the last ``state``.
         """
-        columns, table = state.columns, problem.oracle.table
-        if not columns.is_feasible or columns.optimum.path is None:
-            return
-        space = columns.points.space
-        swarm = Swarm.of(space, columns.optimum, columns.queries, table.n_rows)
+        columns, exact = state.columns, problem.oracle.exact
+        space, gains, answers = columns.points.space, columns.points.gains, columns.points.confusions
+        swarm = None
+        if columns.is_feasible and columns.optimum.path is not None:
+            swarm = Swarm.of(space, columns.optimum, columns.queries, problem.oracle.table.n_rows)
         for k in range(ROUNDS):
-            if swarm is None or incumbent.single_loss() <= CLOSE or _passes_left(problem) < 1:
-                return
+            if swarm is None or (exact and incumbent.single_loss() <= CLOSE) or _passes_left(problem) < 1:
+                break
             gains = swarm.gains
             answers = problem.ask(gains)
             yield Step(best_answer(problem, gains, answers))
             swarm = swarm.following(space.vectors(answers), k)
+        if not exact:
+            # the best rules for the labels may lie far from those that the model generates
+            best = incumbent.single
+            gains = Gains.concatenate([gains, best.atoms[0]])
+            answers = Confusion.concatenate([answers, Confusion.stack([best.confusion])])
+            yield from improved(problem, gains, answers, incumbent.prices)
 
 
 @dataclass(frozen=True)
@@ -358,7 +378,10 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     answers, exact = problem.ask(gains), problem.oracle.exact
     columns = state.columns.joined(asked, at, gains, answers, exact=exact)
     least = 0.01 * problem.tol if exact else PRICED_OUT
-    closer = exact and columns.best_bound < state.columns.best_bound - least
+    if exact:
+        closer = columns.best_bound < state.columns.best_bound - least
+    else:
+        closer = columns.optimum.shortfall < state.columns.optimum.shortfall - PROGRESS
     better = columns.optimum.value > state.value + least or closer
     idle = 0 if better else state.idle + 1
     value = max(columns.optimum.value, state.value)
@@ -376,6 +399,8 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     columns = state.columns.joined(asked, at, gains, answers, exact=False)
     # the last digits of the model's optimum do not matter to the labels
     done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
+    # limits that the model refutes may be kept on labels
+    done |= not model.is_feasible and model.best_bound < -FEASIBLE
     return replace(state, columns=columns, model=None if done else model, round=state.round + 1), gains, answers
 
 

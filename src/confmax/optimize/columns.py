@@ -144,7 +144,9 @@ class Columns:
         """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
         space, optimum = self.points.space, self.optimum
         z = space.vectors(answers)
-        prices = None if exact or self.master.smooth else space.vectors_of_gains(gains)
+        # within limits the dual points of the model stand for those of the labels
+        led = self.master.smooth or space.n_limits > 0
+        prices = None if exact or led else space.vectors_of_gains(gains)
         if prices is not None:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
             prices = np.maximum(prices, 0.0)
@@ -154,7 +156,7 @@ class Columns:
             # the answers on the sample are off by about what they are off at its optimum
             queries = replace(queries, answers=queries.answers + (z[0] - queries.answers[-1]))
         following = replace(self, queries=queries.joined(asked, z), near_rounds=max(self.near_rounds - 1, 0))
-        if not exact and self.master.smooth:
+        if not exact and led:
             # on labels nothing is proved, and the search goes on around the newest gradient
             following = replace(following, best_gain=asked[0], best_point=at[0])
         else:

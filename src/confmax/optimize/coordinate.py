@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from confmax.kernels.blocks import block_rows, over_rows
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.metric import GainForm
+from confmax.metrics.structure import Statistics
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_whole
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
@@ -215,12 +216,27 @@ def better_values(
     return moved(gain, coordinate, values) if len(values) else None
 
 
-def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate: Coordinate) -> Breakpoints | None:
-    """Return every way to set one coefficient of a gain; None if it changes no decision. Counts as a pass.
+class Merit(Protocol):
+    """What rules are compared by; a metric is one."""
+
+    @property
+    def statistics(self) -> Statistics:
+        """What it reads."""
+
+    def values(self, S: Confusion) -> Array:
+        """Return the values (B,) of a batch."""
+
+
+def breakpoints(
+    metric: Merit, oracle: CountingOracle, gain: Gains, coordinate: Coordinate, table: MemoryTable | None = None
+) -> Breakpoints | None:
+    """Return every way to set one coefficient of a gain; None if it changes no decision.
+
+    This counts as a pass, unless the caller has read the rows.
 
     Parameters
     ----------
-    metric : Metric
+    metric : Merit
         What is evaluated, on the labels or, for an exact oracle, on the model confusion.
     oracle : CountingOracle
         Its table is read.
@@ -228,13 +244,15 @@ def breakpoints(metric: Metric, oracle: CountingOracle, gain: Gains, coordinate:
         A batch of one, as `working_gain` returns it.
     coordinate : Coordinate
         The coefficient; for a full gain the offset of a column.
+    table : MemoryTable or None
+        The oracle's rows, if they were read.
 
     Notes
     -----
     O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
     table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
     """
-    table = oracle.read_rows("the search of one coefficient")
+    table = oracle.read_rows("the search of one coefficient") if table is None else table
     scores, a, b = _score_parts(table, gain)
     j = coordinate.decision
     best, rival = _rivals(scores, a, b, j)

@@ -73,8 +73,9 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[Kept]) -> str
     texts = ", ".join(limits.texts[:SHOWN]) + (", ..." if len(limits) > SHOWN else "")
     if status is not Status.INFEASIBLE:
         missed = "; ".join(f"{one.text} at {one.value:.4g}" for one in kept if not one.kept)
+        proof = "none was proved impossible" if problem.certify else "counts of labels prove nothing"
         return (
-            f"no rule that keeps {texts} was met in {problem.oracle.n_passes} passes, and none was proved impossible "
+            f"no rule that keeps {texts} was met in {problem.oracle.n_passes} passes, and {proof} "
             f"(the nearest rule misses {missed})"
         )
     reached = _reached(problem, limits, kept)

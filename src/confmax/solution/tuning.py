@@ -28,7 +28,8 @@ from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.constraints import Limits, bind
 from confmax.constraints import Outcome as Kept
 from confmax.constraints import resolve as resolve_constraints
-from confmax.constraints.outcomes import outcomes
+from confmax.constraints.outcomes import on_labels, outcomes
+from confmax.constraints.proportions import counted_rows
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
@@ -44,7 +45,8 @@ from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
-WITH_LABELS = "blend"  # confusion="auto" where there are labels: benchmarks/RESULTS.md, section confusion
+# confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
+WITH_LABELS = "blend"
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 
 
@@ -93,8 +95,9 @@ def maximize(
         ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
     constraints : str, Constraint, or sequence of these
         What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
-        (`confmax.constraints`). They hold on the model confusion. Linear metrics, ratios, means of the recalls and the
-        smallest recall can be maximised under constraints.
+        (`confmax.constraints`). They hold on the confusion estimate used. With "model" it is proved that no rule that
+        keeps them is better, or that none keeps them. Linear metrics, ratios, means of the recalls and the smallest
+        recall can be maximised under constraints.
     on_infeasible : {"raise", "closest"}
         What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
         least.
@@ -215,9 +218,7 @@ def tune(
     fitted = choose_calibration(labelled, calibration, seed=random_state)
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     if mode == "auto":
-        mode = WITH_LABELS if table.has_labels and limits is None else "model"
-    if limits is not None and mode != "model":
-        raise ValueError(f"constraints hold on the model confusion; got confusion={mode!r}, use confusion='model'")
+        mode = WITH_LABELS if table.has_labels else "model"
     share = None
     if mode == "blend" and raw.has_labels:
         # on probabilities that were calibrated on the same rows, the model would look better than it is
@@ -241,15 +242,12 @@ def tune(
     budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
     problem = Problem(
         metric, oracle, n_decisions, tuple(starts), budget, tol, sample, limits, certify=mode == "model",
-        wants_single=limits is not None and randomized is not True,
+        wants_single=limits is not None and (randomized is not True or mode != "model"),
     )  # fmt: skip
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
-    if out_of_fold is None:
-        return solution
-    value = value_on_labels(solution.rule, metric, out_of_fold)
-    return replace(solution, label_value=value, tuned_on="refit")
+    return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
@@ -343,11 +341,11 @@ def _solution(
 ) -> Solution:
     """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
     metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
-    label_value, on_labels = best.value if table.has_labels else None, None
+    label_value, counted = best.value if table.has_labels else None, best.statistics if table.has_labels else None
     if table.has_labels and oracle.model_share > 0.0:
         # the labels are not the estimate, or not all of it: they take one more scan
-        on_labels = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
-        label_value = float(metric.values(on_labels))
+        counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
+        label_value = float(metric.values(counted))
     # the last digit of a closed gap is rounding
     upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
     paid = best.loss if outcome.mixed else None
@@ -356,7 +354,7 @@ def _solution(
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
     if mode == "blend":
         # the labels are in it, whatever their share: nothing is proved
-        upper, status = None, Status.FINISHED if status is Status.CONVERGED else status
+        upper, status = None, Status.FINISHED if status in (Status.CONVERGED, Status.INFEASIBLE) else status
     multipliers = outcome.multipliers
     if multipliers is not None and metric.classes is not None:
         # the solver has one per class of the metric, the solution one per class of the table
@@ -369,7 +367,10 @@ def _solution(
         assert isinstance(limits, Limits)
         feasible = problem.shortfall(best.statistics) == 0.0
         prices = outcome.prices if feasible else None
-        kept = outcomes(limits, best.statistics, on_labels, prices, outcome.mixture.confusion, MISSED)
+        kept = outcomes(
+            limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
+            n_labelled=None if counted is None else counted_rows(table),
+        )  # fmt: skip
         if not feasible:
             upper, paid = None, None
             why = infeasibility(problem, status, kept)
@@ -378,6 +379,16 @@ def _solution(
         label_value, base, metric, mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
         infeasibility=why,
     )  # fmt: skip
+
+
+def _refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> Solution:
+    """Return the ``solution`` of a refitted model, with what its rule is worth on the labels ``out_of_fold``."""
+    metric, kept = solution.metric, solution.constraints
+    matrix = "matrix" in (metric.statistics, limits and limits.statistics)
+    S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
+    if limits is not None:
+        kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
+    return replace(solution, label_value=float(metric.values(S)), constraints=kept, tuned_on="refit")
 
 
 def _best(

@@ -1,0 +1,84 @@
+"""Limits on proportions: how many rows a quantity is a share of, and what exact binomial intervals and tests say.
+
+A recall is a share of the rows of its class, a precision of the rows that are decided as its class. If a rule was not
+tuned on some rows, drawn independently, the number of them that count is binomial. The interval is that of Clopper and
+Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26 (1934).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion
+from confmax.metrics import Metric, get
+from confmax.metrics.recalls import accuracy
+from confmax.metrics.scores import false_positive_rate, rate, specificity
+from confmax.tables import Table
+
+LEVEL = 0.95  # of the intervals of label values
+WHOLE = 1e-9  # a count that is this close to a whole number is one
+
+Share = Callable[[Confusion, int], Array]
+# the rows that each quantity is a share of, as fractions of all rows
+SHARES: dict[Any, Share] = {
+    accuracy: lambda S, _: S.columns.sum(axis=-1),
+    rate: lambda S, _: S.columns.sum(axis=-1),
+    get("recall").formula: lambda S, k: S.rows[..., k],
+    get("precision").formula: lambda S, k: S.columns[..., k],
+    specificity: lambda S, k: S.rows.sum(axis=-1) - S.rows[..., k],
+    false_positive_rate: lambda S, k: S.rows.sum(axis=-1) - S.rows[..., k],
+}
+
+
+def is_proportion(metric: Metric) -> bool:
+    """Whether a metric is a share of rows, so that binomial intervals and tests hold for it."""
+    return metric.formula in SHARES
+
+
+def trials(metric: Metric, S: Confusion, n_rows: int) -> float:
+    """Return how many of ``n_rows`` rows, which have the confusion ``S``, a proportion is a share of.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> S = Confusion.from_matrix([[0.5, 0.1], [0.2, 0.2]])
+    >>> trials(c.recall(1).metric.numbered(2), S, 10)
+    4.0
+    """
+    k = metric.classes[-1] if metric.classes else -1
+    return float(np.round(SHARES[metric.formula](S, k) * n_rows, 6))
+
+
+def counted_rows(table: Table) -> int | None:
+    """Return how many rows of a labelled table count; None if their weights are not equal."""
+    weight = table.in_memory().weight
+    if weight is None:
+        return table.n_rows
+    # a sample says nothing of the weights of the other rows
+    given = weight[weight > 0.0]
+    return table.n_weighted if table.is_whole and np.ptp(given) == 0.0 else None
+
+
+def interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float]:
+    """Return the exact two-sided interval of a proportion, observed as ``share`` of ``n`` rows.
+
+    The expected count of a rule that draws need not be whole: it is then rounded outward.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in interval(0.8, 10)]
+    [0.4439, 0.9748]
+    >>> interval(0.0, 0)
+    (0.0, 1.0)
+    """
+    # scipy takes longer to import than confmax
+    from scipy.special import betaincinv
+
+    met, tail = share * n, (1.0 - level) / 2.0
+    low, high = np.floor(met + WHOLE), np.ceil(met - WHOLE)
+    lower = float(betaincinv(low, n - low + 1.0, tail)) if low > 0 else 0.0
+    upper = float(betaincinv(high + 1.0, n - high, 1.0 - tail)) if high < n else 1.0
+    return lower, upper
