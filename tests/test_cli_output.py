@@ -82,7 +82,7 @@ def rule_text(**changed):
 
 
 @pytest.mark.usefixtures("_no_demonstration")
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("command", [TUNE, ("demo",)])
 def test_rule_files_of_every_version_are_replaced(command, version):
     Path("r.json").write_text(rule_text(version=version))

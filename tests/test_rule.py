@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import confmax
 from confmax import DecisionRule
+from confmax import constraints as c
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from confmax.oracle import decide
@@ -141,22 +143,25 @@ CALIBRATORS = st.one_of(
 
 
 @given(
+    constraints=st.lists(st.sampled_from(["rate", "recall", "f1"]), max_size=3),
     a=lists_of(st.floats(-1e150, 1e150)),
     b=lists_of(st.floats(-1e150, 1e150)),
     names=st.lists(st.text(max_size=5), min_size=3, max_size=3, unique=True),
     calibrator=CALIBRATORS,
 )
-def test_round_trip_keeps_every_bit(a, b, names, calibrator):
+def test_round_trip_keeps_every_bit(a, b, names, calibrator, constraints):
     sizes = np.abs([*a, *b])
     # a rule whose numbers span more than float64 scores hold is refused
     assume(not sizes.any() or sizes[sizes > 0].min() > 1e-300 * sizes.max())
     rule = DecisionRule.from_weights(a, b, classes=names)
-    rule = DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=calibrator)
+    texts = tuple(str(c.quantity(one, max(names)) >= 0.25) for one in constraints)
+    rule = DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=calibrator, constraints=texts)
     again = DecisionRule.from_json(rule.to_json())
     # calibrators by arrays are equal where their bytes are
     assert again == rule
     assert again.gains.a.tobytes() == rule.gains.a.tobytes()
     assert again.class_names == tuple(names)
+    assert again.constraints == texts
 
 
 def test_save_and_load(tmp_path):
@@ -210,10 +215,20 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (b"\xff\xfe", "not JSON"),
         ("[]", "not a rule"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=5), "version is 5 and this confmax reads versions 1 to 4; update"),
+        (edited(version=6), "version is 6 and this confmax reads versions 1 to 5; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing: 'atoms'; unknown: none"),
         (edited(extra=1), r"unknown: 'extra'"),
+        (edited(constraints=[]), r"unknown: 'constraints'"),
+        (edited(version=5, constraints="rate[a] <= 1"), "its constraints are not a list of texts"),
+        (edited(version=5, constraints=[["rate[a] <= 1"]]), "its constraints are not a list of texts"),
+        (edited(version=5, constraints=["rate[a] < 1"]), "its constraints cannot be read: .* write rate.a. <= 1"),
+        (
+            edited(version=5, constraints=["__import__('os') >= 1"]),
+            "its constraints cannot be read: .*parameters are written once",
+        ),
+        (edited(version=5, constraints=["rate[a] <= 1"] * 1001), "there may be at most 1000 constraints"),
+        (edited(version=5, constraints=["rate[" + "a" * 500 + "] <= 1"]), "a constraint has at most 500 characters"),
         (edited(metric=3), "metric"),
         (edited(seed="x"), "seed"),
         (edited(seed=2**64), "seed"),
@@ -299,9 +314,14 @@ def test_a_file_has_the_lowest_version_that_holds_it():
     drawn = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
     matrix = DecisionRule(plain.gains, plain.weights, (0, 1), calibrator=MatrixScaling(np.eye(2), [0.0, 1.0]))
     assert [json.loads(rule.to_json())["version"] for rule in (plain, calibrated, drawn, matrix)] == [1, 2, 3, 4]
+    for rule in (plain, matrix):
+        within = replace(rule, constraints=("rate[1]<=50%",))
+        assert json.loads(within.to_json())["version"] == 5
+        assert within.constraints == ("rate[1] <= 0.5",) and within != rule and hash(within) != hash(rule)
+        assert within.reordered([1, 0]).constraints == within.constraints
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 def test_stored_files_of_every_version_are_read(version):
     """Rules that draw of all versions draw alike: by the keys, as they are mixed today."""
     path = Path(__file__).parent / "data" / f"rule_version_{version}.json"
@@ -309,8 +329,54 @@ def test_stored_files_of_every_version_are_read(version):
     assert json.loads(path.read_text())["version"] == version
     assert rule.class_names == ("no", "maybe", "yes") and rule.weights.tolist() == [0.75, 0.25]
     assert (rule.calibrator is None) == (version == 1)
+    assert len(rule.constraints) == (4 if version == 5 else 0)
+    assert DecisionRule.from_json(rule.to_json()) == rule
     keys = np.arange(2000)
     atom = np.searchsorted([0.75], draws.uniform(rule.seed, draws.given_keys(keys, 2000)), "right")
     P = np.random.default_rng(0).dirichlet(np.ones(3), 2000)
     expected = decide(apply_calibrator(rule.calibrator, P), rule.gains)[atom, np.arange(2000)]
     np.testing.assert_array_equal(rule.predict_index(P, keys=keys), expected)
+
+
+TEXTS = st.one_of(
+    st.text(max_size=40), st.text("recaltiond[]()=<>.%0123|-\x1b\n\u202e ", max_size=30), st.none(), st.integers(),
+    st.sampled_from(["recall[a] >= 0.5", "rate[\x1b[31m] <= 1e-3", "f1[b]] >= 5 %", "f_beta[a](beta=1e999) >= 0"]),
+)  # fmt: skip
+
+
+@given(constraints=st.one_of(st.none(), st.text(max_size=9), st.lists(TEXTS, max_size=4)))
+def test_whatever_stands_for_constraints_is_read_or_refused(constraints):
+    """Nothing but a ValueError comes out of a file, and what was read once is read again."""
+    rule, sentence = None, ""
+    try:
+        rule = DecisionRule.from_json(edited(version=5, constraints=constraints))
+    except ValueError as error:
+        sentence = str(error)
+    if rule is None:
+        assert len(sentence.splitlines()) == 1 and len(sentence) < 2500
+        return
+    assert DecisionRule.from_json(rule.to_json()).constraints == rule.constraints
+    assert len(rule.constraints) == len(constraints)
+    assert len(repr(rule).splitlines()) == 4 + bool(constraints) + rule.n_decisions and "\x1b" not in repr(rule)
+
+
+def test_a_rule_says_what_it_was_tuned_within():
+    P = RNG.dirichlet([1, 1, 1], 500)
+    given = ["recall[b] >= 80 %", c.rate("c") <= 0.3, c.cost([[0, 1, 1], [1, 0, 1], [1, 1, 0]]) <= 0.9]
+    rule = confmax.maximize("accuracy", P, classes=list("abc"), constraints=given).rule
+    assert "tuned within recall[b] >= 0.8, rate[c] <= 0.3\n" in repr(rule)
+    # a table of costs has no text, so the rule does not name this limit
+    assert rule.constraints == ("recall[b] >= 0.8", "rate[c] <= 0.3")
+    assert "and 2 more" in repr(replace(rule, constraints=("rate[a] <= 1",) * 6))
+    metric = confmax.metrics.from_function(lambda C: C[0, 0] + C[1, 1] + C[2, 2], structure="linear")
+    assert confmax.maximize("accuracy", P, constraints=c.at_least(metric, 0.1)).rule.constraints == ()
+    for wrong in ("recall[b]", 3, ["cost <= 1"]):
+        with pytest.raises(ValueError, match=r"constraint|limit|cost needs its table"):
+            replace(rule, constraints=wrong)
+
+
+def test_rules_with_constraints_are_exported_as_others():
+    rule = DecisionRule.from_weights([1, 2, 3], classes=["a", "b", "c"])
+    within = replace(rule, constraints=("recall[b] >= 0.8",))
+    assert within.to_sql() == rule.to_sql() and within.to_python() == rule.to_python()
+    np.testing.assert_array_equal(within.predict(P), rule.predict(P))

@@ -17,6 +17,7 @@ from confmax.calibration.thresholds import class_cut, cuts
 from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
+SHOWN = 4  # constraints of a rule
 
 
 def printable(text: str, most: int = 40) -> str:
@@ -26,10 +27,13 @@ def printable(text: str, most: int = 40) -> str:
 
 
 def headline(rule: Any) -> list[str]:
-    """Return what a rule is, in one line, and how it decides, in one or two."""
+    """Return what a rule is, in one line, the constraints it was tuned within, and how it decides, in one or two."""
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
     tuned = f" for {printable(rule.metric)}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
+    if rule.constraints:
+        more = f" and {len(rule.constraints) - SHOWN} more" if len(rule.constraints) > SHOWN else ""
+        lines.append(f"  tuned within {', '.join(map(printable, rule.constraints[:SHOWN]))}{more}")
     if rule.calibrator is not None:
         known = isinstance(rule.calibrator, Scaling)
         lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")

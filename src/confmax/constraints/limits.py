@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.constraints.grammar import resolve
+from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.words import Constraint, metric_text, number_text
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
@@ -65,6 +65,11 @@ class Limits:
     def texts(self) -> tuple[str, ...]:
         """The constraints as text. A limit of the positive one of two classes names this class."""
         return tuple(one.text for one in self.constraints)
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The texts that say all: those of limits on tables of costs and on functions of the user's do not."""
+        return tuple(one.text for one in self.constraints if _is_read_back(one))
 
     @property
     def statistics(self) -> Statistics:
@@ -215,6 +220,14 @@ def _scale(metric: Metric, table: Table) -> float:
     """Return the denominator of the rule without errors where all classes with weight have the same."""
     present = refuse_too_few_classes(table)
     return _without_errors(_ratio(metric, present / present.sum(), table.n_classes), present / present.sum())
+
+
+def _is_read_back(one: Constraint) -> bool:
+    """Whether the text of a constraint names its metric."""
+    try:
+        return parse(one.text).metric.formula is one.metric.formula
+    except ValueError:
+        return False
 
 
 # --- contradictions ---------------------------------------------------------------------------------------------------

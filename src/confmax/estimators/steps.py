@@ -335,7 +335,8 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
         # the classes keep the estimator's spelling: 1, 1.0, "1" and True are one class
         return replace(rule.reordered([names[k] for k in found.places]), class_names=tuple(classes))
     if fits and names == list(range(len(classes))):
-        return replace(rule, class_names=tuple(classes))
+        # the classes of its constraints have other names here
+        return replace(rule, class_names=tuple(classes), constraints=())
     raise ValueError(
         f"the rule decides between ({_shown(names)}), but the estimator's classes are ({_shown(classes)}); pass a rule "
         f"for these classes, or a rule of classes 0..{len(classes) - 1} to apply by position"

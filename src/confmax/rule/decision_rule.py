@@ -50,6 +50,10 @@ class DecisionRule:
     calibrator : Temperature, VectorScaling, MatrixScaling, other object with ``transform``, or None
         Every method applies it to the probabilities first, so pass raw probabilities, as when the rule was tuned. A
         calibrator for another number of classes is a ValueError.
+    constraints : tuple of str
+        The constraints that the rule was tuned under, as texts such as "recall[VF] >= 0.8". They do not change what it
+        decides; ``confmax score`` evaluates them on labels. `maximize` leaves out limits on tables of costs and on
+        functions, which no text can hold; a text that cannot be read is a ValueError.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class DecisionRule:
     metric: str = ""
     seed: int = 0
     calibrator: Calibrator | None = None
+    constraints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
@@ -78,6 +83,7 @@ class DecisionRule:
         refuse_unheld(self.gains)
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
         object.__setattr__(self, "class_names", plain)
+        object.__setattr__(self, "constraints", file.canonical(self.constraints))
 
     @classmethod
     def from_weights(
@@ -319,7 +325,9 @@ class DecisionRule:
                     f"columns in the order {list(self.class_names[:K])}"
                 )
             calibrator = calibrator.reordered(index)
-        return DecisionRule(gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator)
+        return DecisionRule(
+            gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator, self.constraints
+        )
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:
         """Return ``proba`` (n, K) as `predict` reads it: columns in the order of `classes`, rows that sum to one.

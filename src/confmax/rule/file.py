@@ -19,13 +19,14 @@ from confmax.confusion import Array, Gains
 
 FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
-# keys, 4 the calibration by a matrix
-VERSION, CALIBRATED, DRAWN, BY_MATRIX = 1, 2, 3, 4
+# keys, 4 the calibration by a matrix, 5 the constraints
+VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED = 1, 2, 3, 4, 5
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
 
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
+_SINCE = {"calibration": CALIBRATED, "constraints": CONSTRAINED}  # fields that a file may leave out
 
 
 def dump(rule: Any, calibrator: Any) -> str:
@@ -54,18 +55,22 @@ def dump(rule: Any, calibrator: Any) -> str:
     calibration = None if calibrator is None else _calibration_of(calibrator)
     document = {
         "format": FORMAT,
-        "version": max(_version_of(calibration), DRAWN if rule.is_randomized else VERSION),
+        "version": max(
+            _version_of(calibration), DRAWN if rule.is_randomized else VERSION,
+            CONSTRAINED if rule.constraints else VERSION,
+        ),
         "metric": rule.metric,
+        **({"constraints": list(rule.constraints)} if rule.constraints else {}),
         "seed": int(rule.seed),
         "classes": list(rule.class_names),
         **({} if calibration is None else {"calibration": calibration}),
         "atoms": atoms,
-    }
+    }  # fmt: skip
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, Any]:
-    """Return gains, weights, class names, metric, seed and calibrator of a rule file's text.
+def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, Any, tuple[str, ...]]:
+    """Return gains, weights, class names, metric, seed, calibrator and constraints of a rule file's text.
 
     Raises
     ------
@@ -85,11 +90,11 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
     # true equals 1 in Python, so JSON's true would pass for version 1 and for a seed
-    if version not in range(VERSION, BY_MATRIX + 1) or not isinstance(version, int) or isinstance(version, bool):
+    if version not in range(VERSION, CONSTRAINED + 1) or not isinstance(version, int) or isinstance(version, bool):
         raise ValueError(
-            f"its version is {_short(version)} and this confmax reads versions 1 to {BY_MATRIX}; update confmax"
+            f"its version is {_short(version)} and this confmax reads versions 1 to {CONSTRAINED}; update confmax"
         )
-    optional = set() if version == VERSION else {"calibration"}
+    optional = {name for name, since in _SINCE.items() if version >= since}
     unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
     if unknown or missing:
         raise ValueError(
@@ -108,7 +113,32 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     calibrator = _calibrator(document["calibration"], gains.n_classes) if "calibration" in document else None
     if version < _version_of(document.get("calibration")):
         raise ValueError(f"it is of version {version} and holds the calibration of a later one")
-    return gains, weights, tuple(names), metric, seed, calibrator
+    return gains, weights, tuple(names), metric, seed, calibrator, _constraints(document.get("constraints", []))
+
+
+def canonical(constraints: Any) -> tuple[str, ...]:
+    """Return constraints, as texts or objects, as the texts that a file holds.
+
+    Raises
+    ------
+    ValueError
+        If one of them has no text that can be read back, or there are too many.
+    """
+    if isinstance(constraints, tuple) and not constraints:
+        return ()
+    # only now: rules without constraints do not wait for the metrics
+    from confmax.constraints import parse, resolve
+
+    return tuple(parse(one.text).text for one in resolve(constraints))
+
+
+def _constraints(texts: Any) -> tuple[str, ...]:
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("its constraints are not a list of texts")
+    try:
+        return canonical(tuple(texts))
+    except ValueError as error:
+        raise ValueError(f"its constraints cannot be read: {error}") from None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

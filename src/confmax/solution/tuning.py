@@ -436,7 +436,8 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     names = metric.names and metric.names[1]
     names = names or (*table.classes, *extra_names(table.classes, gains.n_decisions))
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
-    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator)
+    kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
+    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept)
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)
