@@ -2,6 +2,7 @@
 
 import copy
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,6 +61,8 @@ def walk(value, path, keys, seen):
 
 def rules():
     library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("r.json")
+    limited = library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc"))
+    replace(limited, constraints=("accuracy >= 0.0001",)).save("l.json")
     draws = Gains.reduced([[1, 1, 1], [1, 2, 9]], np.zeros((2, 3)))
     library.DecisionRule(draws, np.array([0.25, 0.75]), tuple("abc"), "min_recall", 5).save("d.json")
     table = Gains(full=np.eye(3)[None])
@@ -96,7 +99,8 @@ def outputs():
             ("compare", *labelled, "--metric", "g_mean", "--replicates", "0"),
         ],
         "apply": [("apply", "r.json", path, "-o", "out.csv")],
-        "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0")],
+        "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
+                  ("score", *labelled, "--rule", "l.json")],
         "explain": [("explain", f"{name}.json", *more) for name in "rdtvom" for more in ((),)]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],
         "export": [("export", "r.json", "--to", "python", "-o", "r.py")],

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,3 +101,22 @@ def test_limits_out_of_reach_end_with_exit_code_3(table, tmp_path):
 def test_limits_that_cannot_be_read_are_mistakes(table, text, message):
     ended = run("tune", table, "--metric", "accuracy", "--subject-to", text, code=2)
     assert message in ended[1]
+
+
+def test_score_checks_the_limits_of_a_rule(table, tmp_path):
+    rule = tmp_path / "rule.json"
+    arguments = ("tune", table, "--label", "truth", "--metric", "accuracy", "--confusion", "model", "-o", rule)
+    run(*arguments, "--subject-to", "recall[a] >= 0.8")
+    assert "within" in run("explain", rule)[0] and "recall[a] >= 0.8" in run("explain", rule)[0]
+    kept = confmax.DecisionRule.load(rule)
+    for limit, code in (("rate[c] <= 0.99", 0), ("recall[a] >= 0.999", 3)):
+        changed = tmp_path / f"{code}.json"
+        replace(kept, constraints=(limit,)).save(changed)
+        scored = ("score", table, "--label", "truth", "--rule", changed, "--replicates", "40")
+        assert limit in run(*scored, code=code)[0]
+        (one,) = json.loads(run(*scored, "--json", code=code)[0])["constraints"]
+        assert one["kept"] == (code == 0) and one["interval"][0] <= one["value"] <= one["interval"][1]
+    # a precision of no decision keeps its floor
+    never = confmax.DecisionRule.from_weights([0.0, 1.0, 1.0], [-1.0, 0.0, 0.0], classes=list("abc"))
+    replace(never, constraints=("precision[a] >= 0.9",)).save(tmp_path / "never.json")
+    assert "no decision" in run("score", table, "--label", "truth", "--rule", tmp_path / "never.json")[0]

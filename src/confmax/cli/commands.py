@@ -23,9 +23,9 @@ def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
 
     def add(declared: Callable[[], None]) -> click.Command:
         @wraps(declared)
-        def run(**given: Any) -> None:
+        def run(**given: Any) -> Any:
             # only now: help, completion and other commands do not wait for NumPy, pyarrow and the rest
-            getattr(import_module(module), declared.__name__)(**given)
+            return getattr(import_module(module), declared.__name__)(**given)
 
         return confmax.command()(run)
 

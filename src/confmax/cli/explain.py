@@ -61,6 +61,7 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
     return {
         "rule_file": path,
         "tuned_for": rule.metric,
+        "constraints": list(rule.constraints),
         "classes": list(rule.class_names[: rule.n_classes]),
         "decisions": list(rule.class_names),
         "randomized": rule.is_randomized,
@@ -216,6 +217,8 @@ def _last_largest(scores: NDArray[Any]) -> int:
 def _show(page: Page, document: Document, decides: str) -> None:
     classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
     items = {"rule": document["rule_file"], "tuned for": document["tuned_for"] or "an unnamed metric"}
+    if document["constraints"]:
+        items["within"] = ", ".join(document["constraints"])
     items["classes"] = joined(classes, SHOWN)
     if len(names) > len(classes):
         items["also"] = f"decides {joined(names[len(classes) :], SHOWN)}"

@@ -25,11 +25,13 @@ from confmax.cli.matching import check_applies, not_applicable, over, positive_o
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Bar, Document, Page, between, key_of, number, print_document, show_source, source_document
 from confmax.cli.texts import joined
+from confmax.constraints import Limits, bind
 from confmax.evaluate import Score, uncertainty
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import check_bootstrap, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
+from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import maximize
 from confmax.tables import MemoryTable, make_table
@@ -69,12 +71,14 @@ def judged_table(rows: FileRows) -> MemoryTable:
 # --- rules as they are -----------------------------------------------------------------------------------------------
 
 
-def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> None:
-    """Run `confmax score`."""
+def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
+    """Run `confmax score`, and return its exit code: 3 if the rule misses a constraint that it was tuned within."""
     chosen, settings = metrics_and_bootstrap(more)
     loaded = None if rule is None else load_rule(rule)
     rows = rows_for(loaded, file, TableOptions(**more))
-    print_document(score_rows(rows, chosen, loaded, **settings), as_json, _show)
+    document = score_rows(rows, chosen, loaded, **settings)
+    print_document(document, as_json, _show)
+    return 0 if all(one["kept"] for one in document.get("constraints", ())) else 3
 
 
 def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | None, **settings: Any) -> Document:
@@ -101,11 +105,16 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
             every = [tuned_for, *(metric for metric in every if not is_same(metric, tuned_for, len(rows.classes)))]
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
-    scores = _scores(judged_table(rows), used, rules, **settings)
+    table = judged_table(rows)
+    limits = bind(rule.constraints, table, explicit=True) if rule is not None else None
+    limited = {} if limits is None else {str(one): one.metric for one in limits.constraints}
+    scores = _scores(table, {**used, **limited}, rules, **settings)
+    kept = {} if limits is None else {"constraints": _constraints(scores, limits, rules["rule"], table)}
     return {
         **source_document(rows),
         "tuned_for": rule and rule.metric,
-        "values": [_scored(scores, name) for name in scores.metrics],
+        **kept,
+        "values": [_scored(scores, name) for name in scores.metrics if name not in limited],
         "skipped": skipped,
         "intervals": bootstrap_document(scores),
     }
@@ -131,6 +140,17 @@ def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
     of_last = tuned_for.classes is None or (n_classes == 2 and tuned_for.classes[-1] == 1)
     same = (metric.name, metric.params, metric.structure) == (tuned_for.name, tuned_for.params, tuned_for.structure)
     return same and of_last
+
+
+def _constraints(scores: Score, limits: Limits, rule: DecisionRule, table: MemoryTable) -> list[Document]:
+    """Return what a rule makes of its constraints on these rows."""
+    S = rule.evaluate(make_oracle(table, "labels"), matrix=limits.statistics == "matrix")
+    documents = []
+    for one, slack, vacuous in zip(limits.constraints, limits.slacks(S), limits.vacuous(S), strict=True):
+        entry = scores.to_dict()["metrics"][str(one)]["rule"]
+        document = {"text": str(one), "value": entry["value"], "kept": bool(slack >= 0.0), "vacuous": bool(vacuous)}
+        documents.append({**document, "interval": [entry["low"], entry["high"]]} if scores.n_replicates else document)
+    return documents
 
 
 def _scored(scores: Score, metric: str) -> Document:
@@ -163,6 +183,13 @@ def _show(page: Page, document: Document) -> None:
     if document["tuned_for"] is not None:
         page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}"})
     page.say()
+    if document.get("constraints"):
+        cells = []
+        for one in document["constraints"]:
+            told = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
+            cells.append([one["text"], between(one["value"], *one.get("interval", (None, None))), told])
+        page.table(["constraint", "rule", "kept"], cells)
+        page.say()
     names = ["argmax", "p/prior", *(["rule"] if document["tuned_for"] is not None else [])]
     keys = [key_of(name) for name in names]
     body = [[row["metric"], *(number(row[key]) for key in keys)] for row in document["values"]]
