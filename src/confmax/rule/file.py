@@ -138,7 +138,8 @@ def _constraints(texts: Any) -> tuple[str, ...]:
     try:
         return canonical(tuple(texts))
     except ValueError as error:
-        raise ValueError(f"its constraints cannot be read: {error}") from None
+        # a stranger's text may hold line breaks
+        raise ValueError(f"its constraints cannot be read: {' '.join(str(error).split())}") from None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
