@@ -93,8 +93,8 @@ def maximize(
         ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
     constraints : str, Constraint, or sequence of these
         What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
-        (`confmax.constraints`). They hold on the model confusion. Linear metrics, ratios, means of the recalls and the
-        smallest recall can be maximised under constraints.
+        (`confmax.constraints`). They hold on the model confusion. Linear metrics, ratios, means of the recalls, the
+        smallest recall, and macro F1 and its kin can be maximised under constraints.
     on_infeasible : {"raise", "closest"}
         What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
         least.
