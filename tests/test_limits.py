@@ -117,9 +117,12 @@ def test_limits_at_the_end_of_their_range(limit):
 
 def test_metrics_and_settings_that_take_no_constraints_are_refused_by_name():
     P = table()
-    for metric in ("macro_f1", "mcc", lambda C: np.trace(C)):
+    for metric in ("mcc", lambda C: np.trace(C)):
         with pytest.raises(ValueError, match="cannot be maximised under constraints"):
             confmax.maximize(metric, P, constraints="recall[0] >= 0.5")
+    for metric in ("ams", "fowlkes_mallows", "mcc"):
+        with pytest.raises(ValueError, match=f"{metric} cannot be maximised under constraints"):
+            confmax.maximize(metric, table(60, 2), classes=[0, 1], constraints="recall[0] >= 0.5")
     with pytest.raises(ValueError, match="Dinkelbach does not take constraints"):
         confmax.maximize("cohen_kappa", P, constraints="recall[0] >= 0.5", solver="dinkelbach")
     with pytest.raises(ValueError, match="needs y, the true classes"):

@@ -125,7 +125,8 @@ def test_a_linear_program_stays_near_and_its_value_bounds_from_below():
     scale = np.stack([parts.weights / oracle.rows, edges.largest(np.zeros((1, 2, 4)))[0][0] / oracle.rows])
     answers = oracle.maximize(Gains.reduced(rng.random((20, 4)), rng.normal(size=(20, 4)) / 5))
     shares, centre = np.stack([answers.diagonal, answers.columns], axis=1), 0.5 * scale * [[1.0], [-0.2]]
-    floor, prices, weights = _lowest(edges.sampled(), shares, centre, scale)
+    none = np.zeros((20, 0))
+    floor, prices, _, weights = _lowest(edges.sampled(), shares, centre, scale, none, none[0])
     assert (np.abs(prices - centre) <= REACH * scale * (1 + 1e-9)).all()
     assert weights.sum() == pytest.approx(1.0)
     # no prices in the box have a lower bound, and these have this one by the points and answers that are known

@@ -31,7 +31,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
+from confmax.metrics.structure import AffineFunctions, Concave, General, Linear, MinOfLinear, Ratio
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
@@ -40,6 +40,7 @@ from confmax.optimize.masters.interior import Program
 from confmax.optimize.masters.linear_program import FEASIBLE
 from confmax.optimize.path_query import breadth, derivatives, lifted, perturbed
 from confmax.optimize.points import Points, Space
+from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
 from confmax.optimize.single import CLOSE, ROUNDS, Swarm
 from confmax.optimize.warm import sample_of
@@ -78,6 +79,10 @@ class ColumnState:
         Number of rounds without progress, and how many of them end the run.
     near : bool
         Whether a sample has shown where the optimum is, so that few gains around it are enough.
+    prices : PriceSearch or None
+        What bounds a sum of ratios.
+    bound : float
+        Its bound.
     exhausted : frozenset of tuple
         Single rules (the bytes of their class weights) with the classes whose weight improves nothing there.
     """
@@ -90,6 +95,8 @@ class ColumnState:
     idle: int = 0
     patience: int = PATIENCE
     near: bool = False
+    prices: PriceSearch | None = None
+    bound: float = np.inf
     exhausted: frozenset[tuple[bytes, int]] = frozenset()
 
 
@@ -101,7 +108,9 @@ class ColumnGeneration(Solver):
     -----
     The master follows from the metric: `masters.LinearProgram` for the smallest recall, `masters.RecallMeans` for the
     unsmoothed means of recalls, `masters.Smooth` for every other metric with a gradient. Of the rules without weight,
-    only the few that come nearest to being used are kept.
+    only the few that come nearest to being used are kept. Within limits, ratios and sums of ratios (macro F1) are
+    maximised too. A sum of ratios is not concave: its master, `masters.RatioSum`, climbs, and the run ends where no
+    rule improves the metric to first order. Its bound is that of `optimize/prices.py`, with prices of the limits.
 
     Examples
     --------
@@ -145,7 +154,7 @@ class ColumnGeneration(Solver):
         space = _space(problem, oracle.rows)
         points = Points.start(problem, space)
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
-        if oracle.exact and space.n_limits and isinstance(master, Program):
+        if oracle.exact and space.n_limits and isinstance(master, Program) and not master.local:
             return ColumnState(self._started_within_limits(problem, columns))
         if oracle.exact and master.smooth:
             return _from_sample(problem.sample, columns)
@@ -197,6 +206,11 @@ class ColumnGeneration(Solver):
             # of a ratio the level is the objective, and its price is the denominator
             prices = space.split(optimum.gain)[1] / (optimum.point[1] if space.ratio is not None else 1.0)
         bound = columns.best_bound if exact else None
+        if columns.master.local:
+            bound = following.bound
+            # nothing to gain to first order
+            if columns.best_bound - columns.optimum.value <= problem.tol and following.prices is None:
+                status = Status.STATIONARY
         return following, Step(columns.mixture(), rules, bound, status, multipliers, prices)
 
     def _started_within_limits(self, problem: Problem, columns: Columns) -> Columns:
@@ -312,9 +326,10 @@ class MaxMin(ColumnGeneration):
 def _check_within_limits(metric: Metric) -> None:
     """Refuse, by a ValueError, metrics that cannot be maximised within limits."""
     structure = metric.structure
-    if isinstance(structure, (Concave, Linear, MinOfLinear)) or (structure.fractions and isinstance(structure, Ratio)):
+    known = structure.fractions is not None and isinstance(structure, (Ratio, General))
+    if known or isinstance(structure, (Concave, Linear, MinOfLinear)):
         return
-    way_out = "maximise f1 of a class, cohen_kappa, or a mean of the recalls, or leave the constraints out"
+    way_out = "maximise macro_f1, f1 of a class, cohen_kappa or a mean of the recalls, or leave the constraints out"
     if isinstance(structure, Ratio):
         raise ValueError(
             f"{metric.name} cannot be maximised under constraints, because its numerator and denominator are not "
@@ -336,6 +351,12 @@ def _space(problem: Problem, rows: Array) -> Space:
         functions = metric.linear_functions(rows, M) if isinstance(structure, MinOfLinear) else None
         return Space(metric, rows, M, functions)
     ratio = metric.as_ratios(rows, M) if isinstance(structure, Ratio) else None
+    if isinstance(structure, General):
+        parts = metric.as_ratios(rows, M)
+        assert parts is not None
+        constants = np.append(parts.top_constant, parts.bottom_constant)
+        both = AffineFunctions(Gains.concatenate([parts.top, parts.bottom]), constants)
+        return Space(metric, rows, M, both, problem.limits.functions(rows, M), sum_of=parts)
     mean = structure.recall_mean if isinstance(structure, Concave) else None
     return Space(metric, rows, M, metric.as_functions(rows, M), problem.limits.functions(rows, M), ratio, mean)
 
@@ -375,6 +396,9 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     """Follow the master's prices."""
     asked, at = state.columns.asked(state.round, problem.tol, near=state.near)
     gains = state.columns.points.space.gains(asked)
+    prices, bound = _prices(problem, state), state.bound
+    if prices is not None:
+        gains = Gains.concatenate([gains, prices.gains()])
     answers, exact = problem.ask(gains), problem.oracle.exact
     columns = state.columns.joined(asked, at, gains, answers, exact=exact)
     least = 0.01 * problem.tol if exact else PRICED_OUT
@@ -382,10 +406,31 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         closer = columns.best_bound < state.columns.best_bound - least
     else:
         closer = columns.optimum.shortfall < state.columns.optimum.shortfall - PROGRESS
+    if prices is not None:
+        prices = prices.answered(answers[len(asked) :], columns.optimum.value, problem.tol)
+        closer |= prices.bound < bound - least
+        bound = min(bound, prices.bound)
+        prices = prices if len(prices.asked) else None
+    state = replace(state, prices=prices, bound=bound)
     better = columns.optimum.value > state.value + least or closer
     idle = 0 if better else state.idle + 1
     value = max(columns.optimum.value, state.value)
     return replace(state, columns=columns, round=state.round + 1, value=value, idle=idle), gains, answers
+
+
+def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:
+    """Return the search for prices that bound a sum of ratios, which starts as soon as a mixture keeps the limits."""
+    columns, prices = state.columns, state.prices
+    space, optimum = columns.points.space, columns.optimum
+    if space.sum_of is None or not columns.is_feasible:
+        return None
+    if prices is None and not np.isfinite(state.bound):
+        prices = PriceSearch.start(problem, space.sum_of)
+    if prices is None:
+        return None
+    objective, multipliers = space.split(optimum.gain)
+    assert space.minimum_of is not None
+    return prices.beside(space.minimum_of.combined(objective[None]), multipliers)
 
 
 def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:

@@ -13,14 +13,15 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
+from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Ratio
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.masters.interior import Program, solve
 from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, largest_minimum, per_price
 from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.masters.ratio_sum import RatioSum, curvature_of
 from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.path_query import near_gains, path_gains
+from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
 from confmax.optimize.points import NEGLIGIBLE, Form, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, query_gains
 
@@ -126,6 +127,9 @@ class Columns:
         if self.near_rounds:
             first = self.near_rounds == NEAR_ROUNDS
             return near_gains(space.form, optimum, self.best_gain, queries, seed, first=first)
+        if self.is_feasible and space.sum_of is not None:
+            curved = curvature_of(space.sum_of.weights, optimum.point)
+            return climbing_gains(space.form, optimum, self.best_gain, curved, queries, seed, self.breadth)
         if self.is_feasible:
             gap = self.best_bound - optimum.value
             return path_gains(space.form, optimum, self.best_gain, gap, queries, seed, self.breadth)
@@ -141,8 +145,11 @@ class Columns:
         return np.pad(gains, ((0, 0), (len(optimum.gain) - m, 0)))
 
     def joined(self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool) -> Columns:
-        """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew."""
-        space, optimum = self.points.space, self.optimum
+        """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew.
+
+        Further ``gains`` with their answers may follow these.
+        """
+        space, optimum, B = self.points.space, self.optimum, len(asked)
         z = space.vectors(answers)
         # within limits the dual points of the model stand for those of the labels
         led = self.master.smooth or space.n_limits > 0
@@ -155,7 +162,7 @@ class Columns:
         if self.near_rounds == NEAR_ROUNDS:
             # the answers on the sample are off by about what they are off at its optimum
             queries = replace(queries, answers=queries.answers + (z[0] - queries.answers[-1]))
-        following = replace(self, queries=queries.joined(asked, z), near_rounds=max(self.near_rounds - 1, 0))
+        following = replace(self, queries=queries.joined(asked, z[:B]), near_rounds=max(self.near_rounds - 1, 0))
         if not exact and led:
             # on labels nothing is proved, and the search goes on around the newest gradient
             following = replace(following, best_gain=asked[0], best_point=at[0])
@@ -164,9 +171,9 @@ class Columns:
             # equal minima the one of the larger mean
             functions = space.split(z)[0]
             smallest = functions.min(axis=1) + 1e-6 * functions.mean(axis=1)
-            merits = self.bounds(asked, (asked * z).sum(axis=1), at) if exact else -smallest
+            merits = self.bounds(asked, (asked * z[:B]).sum(axis=1), at) if exact else -smallest
             k = int(np.argmin(merits))
-            if merits[k] < self.best_bound:
+            if merits[k] < self.best_bound or (self.master.local and self.is_feasible):
                 point = at[min(k, len(at) - 1)]
                 following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
         if (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT:
@@ -205,6 +212,8 @@ class Columns:
 
 def master_of(metric: Metric, *, limited: bool = False) -> Master:
     """Return the master of a ``metric``, of which some are solved otherwise if they are ``limited``."""
+    if limited and isinstance(metric.structure, General):
+        return RatioSum()
     mean = isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None
     if limited and (mean or isinstance(metric.structure, (Linear, MinOfLinear, Ratio))):
         return Program()

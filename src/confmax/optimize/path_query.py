@@ -83,7 +83,7 @@ def path_gains(
 
 def normalised(form: Form, point: Array, newest: Array) -> Array:
     """Return a dual point of the length of the ``newest``: points that are compared get one length."""
-    if form.mean is not None:
+    if form.has_slopes:
         return point * (float(np.abs(newest).sum()) / max(float(np.abs(point).sum()), SMALLEST))
     total = float(point[: form.n_tops].sum())
     return point / total if total > 0.0 else newest
@@ -100,6 +100,64 @@ def _moved(form: Form, best: Array, end: Array, t: float) -> Array:
     if form.ratio:
         least[form.n_tops] = -np.inf
     return np.maximum(moved, least)
+
+
+def climbing_gains(
+    form: Form, optimum: Optimum, best: Array, curved: Array, asked: DualQueries, seed: int, around: int
+) -> Array:
+    """Return the dual points (B, d) to ask for where the master only climbs: `path_gains` for a sum of ratios.
+
+    The points of the path share the gradient at the ``optimum`` and differ in the multipliers. Newton's step moves both
+    (`slopes_step`). ``curved`` (S, S) is the second derivative of the objective.
+    """
+    path, gaps, newest = optimum.path, optimum.gaps, optimum.gain
+    assert path is not None and gaps is not None
+    parts = np.array(PARTS if around > LEAST_AROUND else FEW_PARTS) * float(gaps[0])
+    nearest = np.abs(np.log(np.maximum(gaps, SMALLEST)[:, None] / parts)).argmin(axis=0)
+    best = normalised(form, best, newest)
+    newton = slopes_step(form, asked, best, optimum, curved)
+    steps = [] if newton is None else [best + t * (newton - best) for t in NEWTON]
+    # prices keep their signs
+    signs = np.sign(newest)
+    signs[form.n_tops :] = 1.0
+    steps = [signs * np.maximum(signs * step, SHRINKS * np.abs(best)) for step in steps]
+    centres = np.array([newest, steps[0] if steps else newest])
+    far = np.abs(np.log(_size(centres[1]) / _size(best)))
+    width = np.full(len(best), WIDE) if not steps else np.clip(far, NARROW, WIDE)
+    turn = np.arange(around)
+    moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // 2 % 6))[:, None] * width
+    near = centres[turn % 2] * np.exp(moves)
+    return np.concatenate([newest[None], path[np.unique(nearest)], *([steps] if steps else []), near])
+
+
+def slopes_step(form: Form, asked: DualQueries, best: Array, optimum: Optimum, curved: Array) -> Array | None:
+    """Return the dual point whose predicted answer has it as its gradient and just keeps the limits that bind."""
+    if len(best) > LARGEST or len(asked.gains) == 0:
+        return None
+    known = second_derivative(asked, best)
+    if known is None:
+        return None
+    (B, answer), S, d, newest = known, form.n_tops, len(best), optimum.gain
+    system, right = B.copy(), B @ best - answer
+    system[:S] = np.eye(S, d) - curved @ B[:S]
+    right[:S] = newest[:S] - curved @ (right[:S] + optimum.point[:S])
+    idle = np.arange(d) >= S
+    idle &= np.maximum(np.abs(newest), np.abs(best)) <= BINDS * float(np.abs(newest[S:]).max(initial=0.0))
+    for _ in range(DROPS):
+        matrix, wanted = system.copy(), right.copy()
+        matrix[idle], wanted[idle] = np.eye(d)[idle], newest[idle]
+        scale = np.maximum(np.abs(matrix).max(axis=1), SMALLEST)
+        try:
+            g = np.asarray(np.linalg.solve(matrix / scale[:, None], wanted / scale))
+        except np.linalg.LinAlgError:
+            return None
+        if not np.isfinite(g).all():
+            return None
+        dropped = (np.arange(d) >= S) & ~idle & (g < 0.0)
+        if not dropped.any():
+            return g
+        idle |= dropped
+    return g
 
 
 def newton_step(

@@ -40,12 +40,20 @@ class Form:
         Whether a denominator stands between them.
     mean : PowerMean or None
         The mean of the functions.
+    smooth : bool
+        Whether the objective is another function of them that has a gradient.
     """
 
     n_tops: int
     n_limits: int = 0
     ratio: bool = False
     mean: PowerMean | None = None
+    smooth: bool = False
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether the prices of the functions are derivatives, and not free."""
+        return self.mean is not None or self.smooth
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,8 @@ class Space:
         The ratio that the objective is, if ``minimum_of`` holds its numerator and denominator.
     mean : PowerMean or None
         The mean that the objective is, if ``minimum_of`` holds the recalls.
+    sum_of : Ratios or None
+        The ratios that the objective sums, if ``minimum_of`` holds all numerators and then all denominators.
     """
 
     metric: Metric
@@ -78,6 +88,7 @@ class Space:
     limits: LinearFunctions | None = None
     ratio: Ratios | None = None
     mean: PowerMean | None = None
+    sum_of: Ratios | None = None
 
     @property
     def n_limits(self) -> int:
@@ -89,7 +100,7 @@ class Space:
         """How vectors of a space of linear functions are laid out."""
         assert self.minimum_of is not None
         n_tops = 1 if self.ratio is not None else len(self.minimum_of)
-        return Form(n_tops, self.n_limits, self.ratio is not None, self.mean)
+        return Form(n_tops, self.n_limits, self.ratio is not None, self.mean, self.sum_of is not None)
 
     def split(self, vectors: Array) -> tuple[Array, Array]:
         """Return of vectors (..., d + m) what belongs to the objective (..., d) and what to the limits (..., m)."""

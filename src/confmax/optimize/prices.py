@@ -17,6 +17,9 @@ The bound is convex in the prices. Cutting planes lower it: every answer bounds 
 point (t, q) bounds one of the first. A linear program minimises these bounds around the best prices, and the next pass
 asks for prices between these and its solution. Without limits it would go far away as long as it knows few answers. The
 program's value also says how far the bound can still fall.
+
+Constraints ``A x >= b`` on the rule have prices mu too, which are not negative: ``mu' (A x - b)`` joins the second
+maximum. It is not negative where the constraints are kept, so the bound holds for all rules that keep them.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from numpy.typing import NDArray
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.kernels.order import stable_order
 from confmax.metrics.ratios import ROUNDING, Ratios
+from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import NEGLIGIBLE
@@ -278,9 +282,9 @@ class PriceSearch:
         By which prices are measured: the weight of each class per row of it, and the largest score per row.
     rules, answers : Gains and Confusion
         Single rules (A) and their confusions.
-    asked : ndarray (P, 2, B)
-        Prices that wait for an answer; none once the search has ended.
-    best : ndarray (2, B)
+    asked, asked_limits : ndarray (P, 2, B), (P, m)
+        Prices that wait for an answer, and those of the m functions of the constraints; none once the search has ended.
+    best, best_limits : ndarray (2, B), (m,)
         Prices of the lowest bound.
     bound : float
         The lowest bound.
@@ -288,6 +292,8 @@ class PriceSearch:
         Score, t and q of points that the classes attain alone. At first they begin with the separate maxima.
     weights : ndarray (A,)
         The linear program's mixture of the rules; all zero before there is one.
+    limits : LinearFunctions or None
+        The functions of the constraints, which must not fall below zero.
     """
 
     scores: Scores
@@ -296,10 +302,13 @@ class PriceSearch:
     rules: Gains
     answers: Confusion
     asked: Array
+    asked_limits: Array
     best: Array
+    best_limits: Array
     bound: float
     points: Array
     weights: Array
+    limits: LinearFunctions | None = None
 
     @classmethod
     def start(cls, problem: Problem, parts: Ratios) -> PriceSearch | None:
@@ -320,7 +329,10 @@ class PriceSearch:
         rules = Gains.concatenate([rule.atoms[0] for rule in singles])
         answers = replace(Confusion.stack([rule.confusion for rule in singles]), rows=oracle.rows)
         bound, weights = float(best.sum()), np.zeros(len(singles))
-        return cls(scores, edges, np.stack([scale, alone]), rules, answers, asked, none, bound, points, weights)
+        limits = None if problem.limits is None else problem.limits.functions(oracle.rows, problem.n_decisions)
+        free = np.zeros((len(asked), 0 if limits is None else len(limits)))
+        scales = np.stack([scale, alone])
+        return cls(scores, edges, scales, rules, answers, asked, free, none, free[0], bound, points, weights, limits)
 
     def compromise(self) -> Gains:
         """Return the gradient that the sum has where every score is at its separate maximum."""
@@ -331,7 +343,22 @@ class PriceSearch:
 
     def gains(self) -> Gains:
         """Return the gains of the prices that wait for an answer."""
-        return self._gains(self.asked)
+        gains = self._gains(self.asked)
+        if self.limits is None:
+            return gains
+        more = self.limits.combined(self.asked_limits)
+        if more.full is not None:
+            return Gains.from_matrix(gains.matrices() + more.matrices())
+        (a, b), (c, d) = gains.pair(), more.pair()
+        return Gains.reduced(a + c, b + d)
+
+    def beside(self, gain: Gains, multipliers: Array) -> PriceSearch:
+        """Return the search with one more set of prices: a ``gain`` of the objective, and those of the constraints."""
+        if gain.full is not None or not gain.is_finite:
+            return self
+        (a, b), k = gain.pair(), self.scores.classes
+        asked = np.concatenate([self.asked, np.stack([a[:, k], b[:, k]], axis=1)])
+        return replace(self, asked=asked, asked_limits=np.concatenate([self.asked_limits, multipliers[None]]))
 
     def mixtures(self) -> tuple[Mixture, ...]:
         """Return the linear program's mixture of the rules, if it has one."""
@@ -343,35 +370,46 @@ class PriceSearch:
 
         ``value`` is what some rule reaches.
         """
-        terms = self.asked * self._shares(answers)
+        terms, slacks = self.asked * self._shares(answers), self._slacks(answers)
+        paid, size = self.asked_limits * slacks, np.abs(self._slacks(self.answers)).max(axis=0) + np.abs(slacks)
         tops, found = self.edges.largest(self.asked)
         # a sum of terms that may cancel: what rounding hides belongs to the bound
-        bounds = terms.sum(axis=(1, 2)) + ROUNDING * np.abs(terms).sum(axis=(1, 2)) + tops.sum(axis=1)
+        doubt = ROUNDING * (np.abs(terms).sum(axis=(1, 2)) + (self.asked_limits * size).sum(axis=1))
+        bounds = terms.sum(axis=(1, 2)) + paid.sum(axis=1) + doubt + tops.sum(axis=1)
         k = int(bounds.argmin())
-        best, bound = (self.asked[k], float(bounds[k])) if bounds[k] < self.bound else (self.best, self.bound)
+        best, best_limits, bound = self.best, self.best_limits, self.bound
+        if bounds[k] < bound:
+            best, best_limits, bound = self.asked[k], self.asked_limits[k], float(bounds[k])
         points = np.concatenate([self.points, found])
         rules = Gains.concatenate([self.rules, self.gains()])
         together = Confusion.concatenate([self.answers, answers])
         weights = np.append(self.weights, np.zeros(len(answers)))
-        search = replace(self, rules=rules, answers=together, best=best, bound=bound, points=points, weights=weights)
+        search = replace(
+            self, rules=rules, answers=together, best=best, best_limits=best_limits, bound=bound, points=points,
+            weights=weights,
+        )  # fmt: skip
         return search._following(max(tol, ENOUGH * (bound - value)))
 
     def _following(self, enough: float) -> PriceSearch:
         """Return the search with the next prices, or with none if the bound cannot fall by more than ``enough``."""
-        shares, search = self._shares(self.answers), replace(self, asked=self.asked[:0])
-        solved = _lowest(self.points, shares, self.best, self.scale)
+        shares, slacks = self._shares(self.answers), self._slacks(self.answers)
+        search = replace(self, asked=self.asked[:0], asked_limits=self.asked_limits[:0])
+        solved = _lowest(self.points, shares, self.best, self.scale, slacks, self.best_limits)
         if solved is None:
             return search
-        floor, prices, weights = solved
+        floor, prices, multipliers, weights = solved
         # points and answers that are far from the largest there would only make the next programs slow
         order = np.argsort((prices * self.points[:, 1:]).sum(axis=1) - self.points[:, 0], axis=0)
         points = np.take_along_axis(self.points, order[:KEPT, None], axis=0)
-        kept = np.sort(np.argsort(-(shares * prices).sum(axis=(1, 2)), kind="stable")[:RULES])
+        worth = (shares * prices).sum(axis=(1, 2)) + slacks @ multipliers
+        kept = np.sort(np.argsort(-worth, kind="stable")[:RULES])
         rules, answers = self.rules[kept], self.answers[kept]
         search = replace(search, rules=rules, answers=answers, points=points, weights=weights[kept])
         if self.bound - floor <= enough:
             return search
-        return replace(search, asked=self.best + np.array(TOWARD)[:, None, None] * (prices - self.best))
+        steps = np.array(TOWARD)[:, None, None]
+        asked_limits = self.best_limits + steps[:, 0] * (multipliers - self.best_limits)
+        return replace(search, asked=self.best + steps * (prices - self.best), asked_limits=asked_limits)
 
     def _gains(self, prices: Array) -> Gains:
         a, b = np.zeros((len(prices), self.rules.n_classes)), np.zeros((len(prices), self.rules.n_decisions))
@@ -383,33 +421,43 @@ class PriceSearch:
         k = self.scores.classes
         return np.stack([answers.diagonal[:, k], answers.columns[:, k]], axis=1)
 
+    def _slacks(self, answers: Confusion) -> Array:
+        """Return the functions of the constraints (A, m) at ``answers``."""
+        return np.zeros((len(answers), 0)) if self.limits is None else self.limits.values(answers)
 
-def _lowest(points: Array, shares: Array, centre: Array, scale: Array) -> tuple[float, Array, Array] | None:
-    """Return the lowest bound by ``points`` (N, 3, B) and ``shares`` (A, 2, B), its prices (2, B), and weights (A,).
 
-    No prices as near to a ``centre`` (2, B) have a lower one. The weights mix the answers. None if rounding hides a
-    solution.
+def _lowest(
+    points: Array, shares: Array, centre: Array, scale: Array, slacks: Array, paid: Array
+) -> tuple[float, Array, Array, Array] | None:
+    """Return the lowest bound by ``points`` (N, 3, B), ``shares`` (A, 2, B) and ``slacks`` (A, m).
+
+    With it its prices (2, B), those of the constraints (m,), and weights (A,), which mix the answers. No prices as near
+    to a ``centre`` (2, B) and ``paid`` (m,) have a lower bound. None if rounding hides a solution.
     """
     # scipy.optimize takes longer to import than confmax
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
-    (N, _, B), A = points.shape, len(shares)
-    # the variables are the steps from the centre in units of the scale, the first maxima, and the second
+    (N, _, B), (A, m) = points.shape, slacks.shape
+    # the variables are the steps from the centre in units of the scale, the first maxima, the second, and the steps of
+    # the prices of constraints
     tops, steps = points[:, 0] - (centre * points[:, 1:]).sum(axis=1), np.arange(2 * B)
     cuts = np.stack([points[:, 1] * scale[0], points[:, 2] * scale[1], np.ones((N, B))])
-    rules = np.hstack([(shares * scale).reshape(A, -1), -np.ones((A, 1))])
-    rows = np.append(np.tile(np.arange(N * B), 3), N * B + np.repeat(np.arange(A), 2 * B + 1))
-    columns = [np.repeat(np.arange(3 * B).reshape(3, 1, B), N, axis=1).ravel(), np.tile(np.append(steps, 3 * B), A)]
-    limits = np.append(np.full(2 * B, REACH), np.full(B + 1, np.inf))
+    rules = np.hstack([(shares * scale).reshape(A, -1), -np.ones((A, 1)), slacks])
+    rows = np.append(np.tile(np.arange(N * B), 3), N * B + np.repeat(np.arange(A), 2 * B + 1 + m))
+    priced = np.concatenate([steps, 3 * B + np.arange(1 + m)])
+    columns = [np.repeat(np.arange(3 * B).reshape(3, 1, B), N, axis=1).ravel(), np.tile(priced, A)]
+    limits = np.concatenate([np.full(2 * B, REACH), np.full(B + 1, np.inf), np.full(m, REACH)])
+    least = np.append(-limits[: 3 * B + 1], -np.minimum(paid, REACH))
     result = linprog(
-        np.append(0.0 * steps, np.ones(B + 1)),
+        np.concatenate([0.0 * steps, np.ones(B + 1), np.zeros(m)]),
         A_ub=coo_array((np.append(-cuts, rules), (rows, np.concatenate(columns)))).tocsc(),
-        b_ub=-np.append(tops, (shares * centre).sum(axis=(1, 2))),
-        bounds=np.stack([-limits, limits], axis=1),
+        b_ub=-np.append(tops, (shares * centre).sum(axis=(1, 2)) + slacks @ paid),
+        bounds=np.stack([least, limits], axis=1),
         method="highs",
     )
     if result.x is None:
         return None
     weights = np.maximum(-np.asarray(result.ineqlin.marginals)[N * B :], 0.0)
-    return float(result.fun), centre + result.x[: 2 * B].reshape(2, B) * scale, weights
+    prices = centre + result.x[: 2 * B].reshape(2, B) * scale
+    return float(result.fun), prices, np.maximum(paid + result.x[3 * B + 1 :], 0.0), weights

@@ -71,7 +71,7 @@ class Swarm:
         d, m = len(target), form.n_limits
         unit = space.row_sizes() / n_rows
         used = np.abs(target) > BINDS * np.abs(target).max()
-        if form.mean is not None or form.n_tops == 1:
+        if form.has_slopes or form.n_tops == 1:
             # the price of a single function is one, and those of a mean change little between its best rules
             used[: d - m] = False
         # a limit that is kept by a few rows without a price is missed by the next rule

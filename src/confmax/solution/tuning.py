@@ -96,8 +96,8 @@ def maximize(
     constraints : str, Constraint, or sequence of these
         What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
         (`confmax.constraints`). They hold on the confusion estimate used. With "model" it is proved that no rule that
-        keeps them is better, or that none keeps them. Linear metrics, ratios, means of the recalls and the smallest
-        recall can be maximised under constraints.
+        keeps them is better, or that none keeps them. Linear metrics, ratios, means of the recalls, the smallest
+        recall, and macro F1 and its kin can be maximised under constraints.
     on_infeasible : {"raise", "closest"}
         What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
         least.

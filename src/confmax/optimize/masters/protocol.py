@@ -60,11 +60,14 @@ class Master(Protocol):
         Whether the objective has second derivatives, which Newton's step on the dual needs.
     between : tuple of float
         How far from the point of the best bound to that of the newest mixture derivatives are asked for too.
+    local : bool
+        Whether its bounds hold only for what the gradient at the newest mixture promises.
     """
 
     most_columns: ClassVar[int] = 60
     smooth: ClassVar[bool] = True
     between: ClassVar[tuple[float, ...]] = ()
+    local: ClassVar[bool] = False
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Return the best mixture of rules z (A, d + m), some mixture of which meets the limits.

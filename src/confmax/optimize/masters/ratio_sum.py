@@ -1,0 +1,179 @@
+"""The master of a sum of ratios within limits, such as macro F1: a mixture that no small change improves.
+
+The sum is not concave in the mixture, so the master climbs. Each step maximises the gradient at the mixture within the
+limits, which is a linear program, and a quadratic model of the sum with its convex part left out. The better of both
+solutions is where an exact line search leads: all mixtures between two that keep the limits keep them, so no step
+loses value or a limit. It climbs from the mixture of the last pass, from the best single rules that keep the limits,
+and from the largest mean of the numerators, each in units of the largest that some rule has. The best of these tops is
+the solution. Its dual point is the gradient there with the multipliers of the linear program.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from confmax.confusion import ABSENT, Array
+from confmax.optimize.masters.interior import Program, solve
+from confmax.optimize.masters.least_norm import least_norm_within
+from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.points import Form, Space
+
+STEPS = 40
+LITTLE, BEHIND = 1e-11, 10.0  # a step that gains no more is the last; steps that a climb may lie behind another
+IN_USE = 1e-9  # a weight; the slack of a limit that binds
+FINE = 1e-9  # what the gradient may still promise at a top
+GRID, ROUNDS = 33, 5  # of a line search: each round makes the interval 16 times smaller
+SINGLES = 2  # best single rules to climb from
+NEAREST = 40  # rules of the quadratic model: those that lack least at the prices
+LEAST = 1e-6  # a mixture that keeps less of what it comes from lives on rounding: macro precision rewards this
+
+
+class RatioSum(Program):
+    """Climb to a mixture at which no rule within the limits improves a sum of ratios to first order."""
+
+    local: ClassVar[bool] = True
+
+    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
+        """Climb from several mixtures, and return the highest top."""
+        assert space.sum_of is not None
+        climb = _Climb(space.sum_of.weights, z, space.n_limits)
+        best = climb.top(start)
+        for mix in climb.starts():
+            top = climb.top(mix, best.value)
+            best = top if top.value > best.value else best
+        return best
+
+    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
+        """Bound what the gradient at a point promises, by answers whose objective it is; they bound no distant rule."""
+        d = gains.shape[1] - space.n_limits
+        same = (gains[:, :d] == gains[0, :d]).all(axis=1)
+        rise = heights - gains[:, :d] @ at[0, :d]
+        assert space.sum_of is not None
+        return np.where(same, value_of(space.sum_of.weights, at[0]) + rise, np.inf)
+
+
+def value_of(weights: Array, z: Array) -> Array:
+    """Return the sum of ratios at vectors z (..., 2 B + m) of B numerators and B denominators."""
+    B = len(weights)
+    top, bottom = z[..., :B], z[..., B : 2 * B]
+    return np.asarray(np.divide(top, bottom, out=np.zeros_like(top), where=bottom > ABSENT) @ weights)
+
+
+def slope_of(weights: Array, z: Array) -> Array:
+    """Return the gradients (..., 2 B) of `value_of`."""
+    B = len(weights)
+    top, bottom = z[..., :B], z[..., B : 2 * B]
+    by_top = np.divide(weights, bottom, out=np.zeros_like(bottom), where=bottom > ABSENT)
+    ratio = np.divide(top, bottom, out=np.zeros_like(bottom), where=bottom > ABSENT)
+    return np.concatenate([by_top, -by_top * ratio], axis=-1)
+
+
+def curvature_of(weights: Array, z: Array) -> Array:
+    """Return the second derivative (2 B, 2 B) of `value_of` at one vector z."""
+    B = len(weights)
+    by_top, by_bottom = np.split(slope_of(weights, z), 2)
+    bottom = np.where(z[B : 2 * B] > ABSENT, z[B : 2 * B], np.inf)
+    H = np.zeros((2 * B, 2 * B))
+    k = np.arange(B)
+    H[k, B + k] = H[B + k, k] = -by_top / bottom
+    H[B + k, B + k] = -2.0 * by_bottom / bottom
+    return H
+
+
+class _Climb:
+    """The rules that are mixed."""
+
+    def __init__(self, weights: Array, z: Array, n_limits: int) -> None:
+        self.weights, self.z, self.d = weights, z, z.shape[1] - n_limits
+        self.slack = z[:, self.d :]
+
+    def starts(self) -> list[Array]:
+        """Return further mixtures to climb from; all keep the limits."""
+        A, B = len(self.z), len(self.weights)
+        kept = np.flatnonzero(self.slack.min(axis=1) >= 0.0)
+        best = kept[np.argsort(-value_of(self.weights, self.z[kept]), kind="stable")[:SINGLES]]
+        tops = self.z[:, :B] / np.maximum(self.z[:, :B].max(axis=0), ABSENT)
+        return [*np.eye(A)[best], self._largest(tops @ self.weights).weights]
+
+    def _largest(self, worth: Array) -> Optimum:
+        """Maximise a linear function (A,) within the limits."""
+        return solve(Form(1, self.slack.shape[1]), np.column_stack([worth, self.slack]))
+
+    def top(self, mix: Array, known: float = -np.inf) -> Optimum:
+        """Climb from a mixture, until it does not come near a value that is ``known``."""
+        point = mix @ self.z
+        value = float(value_of(self.weights, point))
+        for _ in range(STEPS):
+            slope = slope_of(self.weights, point)
+            worth = self.z[:, : self.d] @ slope
+            linear = self._largest(worth)
+            if linear.value - slope @ point[: self.d] <= FINE:
+                break
+            size, end, reached = 0.0, mix, value
+            for other in (linear.weights, self._quadratic(mix, slope, linear), self._on_face(mix, slope)):
+                step, found = _along(self.weights, point, other @ self.z)
+                if found > reached:
+                    size, end, reached = step, other, found
+            if reached <= value:
+                break
+            gained = reached - value
+            mix = (1.0 - size) * mix + size * end
+            point, value = mix @ self.z, reached
+            if gained < LITTLE or value + BEHIND * gained < known:
+                break
+        assert linear.path is not None
+        prices = linear.path[:, :1]
+        path = np.hstack([np.repeat(slope[None], len(prices), axis=0), linear.path[:, 1:] / prices])
+        return Optimum(mix, point, value, path[-1], path=path, gaps=linear.gaps)
+
+    def _quadratic(self, mix: Array, slope: Array, linear: Optimum) -> Array:
+        """Return the mixture that maximises the quadratic model."""
+        lacks = -(np.column_stack([self.z[:, : self.d] @ slope, self.slack]) @ linear.gain)
+        lacks[mix > 1e-9] = -np.inf
+        near = np.argsort(lacks, kind="stable")[: max(NEAREST, int((mix > 1e-9).sum()))]
+        point = (mix @ self.z)[: self.d]
+        away = self.z[near, : self.d] - point
+        largest = max(float((away @ slope).max()), ABSENT)
+        sizes, axes = np.linalg.eigh(-curvature_of(self.weights, point))
+        bend = 1.0 / max(float(value_of(self.weights, point)), largest)
+        sizes, axes = np.linalg.eigh((axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope))
+        kept = sizes > 1e-13 * sizes[-1]
+        root = np.sqrt(sizes[kept])
+        scaled = away @ (axes[:, kept] * root) - (axes[:, kept].T @ slope) / root
+        found = np.zeros(len(mix))
+        found[near] = least_norm_within(scaled, self.slack[near])
+        return found
+
+    def _on_face(self, mix: Array, slope: Array) -> Array:
+        """Return the mixture of the rules in use that Newton's step leads to, with the limits that bind."""
+        used = np.flatnonzero(mix > IN_USE)
+        slack = mix @ self.slack
+        rows = np.vstack([np.ones(len(used)), self.slack[used][:, slack < IN_USE].T])
+        _, sizes, axes = np.linalg.svd(rows)
+        free = axes[(sizes > 1e-10 * sizes[0]).sum() :]
+        along = free @ self.z[used, : self.d]
+        bends, turned = np.linalg.eigh(along @ curvature_of(self.weights, (mix @ self.z)[: self.d]) @ along.T)
+        # where the sum bends upward, uphill is still uphill
+        bends = np.abs(bends)
+        seen = bends > 1e-10 * bends.max(initial=0.0)
+        change = np.zeros(len(mix))
+        change[used] = ((along @ slope) @ turned[:, seen] / bends[seen]) @ turned[:, seen].T @ free
+        left, moves = np.append(mix, np.maximum(slack, 0.0)), np.append(change, change @ self.slack)
+        falling = moves < -1e-16
+        step = min(1.0, float((left[falling] / -moves[falling]).min(initial=1.0)))
+        return np.maximum(mix + step * change, 0.0)
+
+
+def _along(weights: Array, start: Array, end: Array) -> tuple[float, float]:
+    """Return the best step from ``start`` to ``end``, and the value there."""
+    low, high, best, reached = 0.0, 1.0, 0.0, -np.inf
+    for _ in range(ROUNDS):
+        steps = np.linspace(low, high, GRID)
+        values = value_of(weights, start + steps[:, None] * (end - start))
+        k = int(values.argmax())
+        if values[k] > reached:
+            best, reached = float(steps[k]), float(values[k])
+        low, high = steps[max(k - 1, 0)], steps[min(k + 1, GRID - 1)]
+    return (best, reached) if best <= 1.0 - LEAST else (1.0, float(value_of(weights, end)))
