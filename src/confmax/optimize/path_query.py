@@ -28,7 +28,8 @@ SMALLEST = 1e-12  # of a price
 NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
 SHRINKS = 0.1  # the least part of a price that is left by a step
 MOST_AROUND, LEAST_AROUND = 96, 4
-PERTURBATION, NARROWEST, LIFT, DROPS = 0.1, 5e-4, 0.02, 6
+PERTURBATION, LIFT = 0.1, 0.02  # of prices on a sample: how far they are moved, and the least of a limit that is near
+NARROWEST, DROPS = 5e-4, 6  # how near to look around a price; how often limits are dropped from a step of Newton
 CELLS = 4_000_000  # of the table, times gains around: about what a pass without them costs
 
 
