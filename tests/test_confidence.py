@@ -10,7 +10,8 @@ from confmax import constraints as c
 from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
 from confmax.populations import coin
-from confmax.solution.confidence import _is_tested, _row_keys
+from confmax.solution import tune
+from confmax.solution.confidence import _is_tested, _row_keys, assured
 from tests.test_limits_on_labels import labelled
 
 
@@ -151,3 +152,12 @@ def test_a_sample_of_the_benchmark():
     runs = [benchmark.verdict(case, seed, 0.9) for seed in range(2)]
     assert not any(run.violated for run in runs) and any(run.answered for run in runs)
     assert benchmark.verdict(case, 0, None).value > runs[0].value
+
+
+def test_rows_that_the_model_was_fitted_on_are_refused():
+    P, y = labelled(120, 3)
+    raw = make_table(P, y)
+    limits = c.bind("recall[1] >= 0.5", raw, explicit=True)
+    metric = confmax.metrics.get("accuracy")
+    with pytest.raises(ValueError, match="rows that neither model nor rule were fitted on"):
+        assured(tune, metric, raw, limits=limits, confidence=0.9, out_of_fold=raw)

@@ -86,6 +86,11 @@ def assured(
         Those of `tune`, for every rule of the path.
     """
     limits = check_confidence(confidence, raw, limits)
+    if settings.get("out_of_fold") is not None:
+        raise ValueError(
+            "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
+            "a hold-out, or on a model that is fitted already"
+        )
     table = raw.in_memory()
     table = table if table.weight is None else table.take(table.weight > 0.0)
     seed = settings.get("random_state", 0)
