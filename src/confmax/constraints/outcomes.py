@@ -40,6 +40,14 @@ class Outcome:
         new rows only if the rule was not tuned on the labelled rows; on tuning rows it shows how much few rows can say.
         None without labels, with unequal weights, and for quantities that are no shares of rows: only `recall`,
         `precision`, `specificity`, `fpr`, `rate` and `accuracy` are.
+    label_rows : int or None
+        Number of rows that ``label_value`` is a share of; None where there is no interval.
+    assured : bool or None
+        Whether the limit holds on new rows with the ``confidence`` asked for, by a test on rows that tuned nothing;
+        ``label_value`` is then that on these rows. None if no confidence was asked for.
+    rows_needed : int or None
+        If it is not assured, about how many such rows would be enough at this ``label_value``: a little more than ``z^2
+        f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed there.
 
     Examples
     --------
@@ -58,6 +66,9 @@ class Outcome:
     price: float | None = None
     vacuous: bool = False
     label_interval: tuple[float, float] | None = None
+    label_rows: int | None = None
+    assured: bool | None = None
+    rows_needed: int | None = None
 
     @property
     def binding(self) -> bool:
@@ -114,8 +125,11 @@ def on_labels(found: Sequence[Outcome], limits: Limits, S: Confusion, n_labelled
     values = limits.values(S)
     filled = []
     for k, (one, outcome) in enumerate(zip(limits.constraints, found, strict=True)):
-        ends, value = None, float(values[k])
+        ends, among, value = None, None, float(values[k])
         if n_labelled is not None and is_proportion(one.metric):
-            ends = interval(value, trials(one.metric, S, n_labelled))
-        filled.append(replace(outcome, label_value=value, label_interval=ends))
+            among = trials(one.metric, S, n_labelled)
+            ends = interval(value, among)
+        filled.append(replace(
+            outcome, label_value=value, label_interval=ends, label_rows=None if among is None else round(among)
+        ))  # fmt: skip
     return tuple(filled)

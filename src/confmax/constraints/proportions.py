@@ -82,3 +82,49 @@ def interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float
     lower = float(betaincinv(low, n - low + 1.0, tail)) if low > 0 else 0.0
     upper = float(betaincinv(high + 1.0, n - high, 1.0 - tail)) if high < n else 1.0
     return lower, upper
+
+
+def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, confidence: float) -> bool:
+    """Whether a proportion, observed as ``share`` of ``n`` rows, keeps a limit in truth with this ``confidence``.
+
+    This is the exact one-sided binomial test of the level ``1 - confidence``. Limits that every proportion keeps pass.
+
+    Examples
+    --------
+    >>> [kept_on_new_rows(met / 20, 20, 0.8, is_floor=True, confidence=0.9) for met in (18, 19)]
+    [False, True]
+    """
+    # scipy takes longer to import than confmax
+    from scipy.special import bdtr, bdtrc
+
+    if limit <= 0.0 if is_floor else limit >= 1.0:
+        return True
+    if n <= 0:
+        return False
+    met, level, n = share * n, 1.0 - confidence, round(n)
+    if is_floor:
+        count = np.floor(met + WHOLE)
+        return bool(count > 0 and bdtrc(count - 1, n, limit) <= level)
+    return bool(bdtr(np.ceil(met - WHOLE), n, limit) <= level)
+
+
+def rows_needed(share: float, limit: float, *, is_floor: bool, confidence: float) -> int | None:
+    """Return about how many rows show a proportion of this ``share`` to keep a limit; None where it does not.
+
+    This is ``z^2 f (1 - f) / margin^2``, with the normal quantile z of the confidence and the limit f, and a few more
+    for the exact test.
+
+    Examples
+    --------
+    >>> rows_needed(0.85, 0.8, is_floor=True, confidence=0.9)
+    126
+    """
+    from scipy.special import ndtri
+
+    margin = share - limit if is_floor else limit - share
+    if margin <= 0.0:
+        return None
+    n = int(np.ceil(float(ndtri(confidence)) ** 2 * limit * (1.0 - limit) / margin**2))
+    while not kept_on_new_rows(share, n, limit, is_floor=is_floor, confidence=confidence):
+        n += 1 + n // 100
+    return n

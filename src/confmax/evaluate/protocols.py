@@ -77,6 +77,7 @@ class Tuned:
     multipliers: Array | None = None
     constraints: tuple[Any, ...] = ()
     infeasibility: str | None = None
+    confidence: float | None = None
 
     @property
     def feasible(self) -> bool:

@@ -83,6 +83,9 @@ class Solution(Tuned):
         than `MaxMin`.
     constraints : tuple of confmax.constraints.Outcome
         What became of each constraint: its text, limit, value and slack, its value on the labels, and its price.
+    confidence : float or None
+        How surely the constraints whose outcome is ``assured`` hold on new rows. Then ``value`` is that on the rows
+        that tuned the rule, ``label_value`` that on the others, and there is no bound.
     feasible : bool
         Whether the rule keeps all constraints. Then ``upper_bound`` holds for all rules that keep them.
     infeasibility : str or None
@@ -104,6 +107,8 @@ class Solution(Tuned):
         """
         if self.infeasibility is not None:
             return self.infeasibility
+        if self.confidence is not None:
+            return _assurance(self.confidence, self.constraints)
         name, gap = repr(self.metric), self.gap
         ending = ENDINGS.get(self.status, "search finished")
         if gap is None and self.mode == "model":
@@ -231,3 +236,17 @@ class Solution(Tuned):
             str(self.rule),
         ]
         return "\n".join(rows)
+
+
+def _assurance(confidence: float, kept: tuple[Outcome, ...]) -> str:
+    """Return in a sentence which limits hold on new rows, and what the others need."""
+    failed = [one for one in kept if not one.assured]
+    if not failed:
+        return f"every constraint holds on new rows with confidence {confidence:g}: tested on rows that tuned nothing"
+    texts = []
+    for one in failed:
+        needed = "where it is not kept by a margin"
+        if one.rows_needed is not None:
+            needed = f"about {one.rows_needed:,} such rows are needed, and as many more to tune on"
+        texts.append(f"{one.text} ({one.label_value:.4g} on {one.label_rows:,} rows that tuned nothing; {needed})")
+    return f"not assured with confidence {confidence:g}: {'; '.join(texts)}"

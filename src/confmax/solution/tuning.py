@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
+from confmax.solution.confidence import assured
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
 from confmax.solution.result import Solution
 from confmax.tables import Oracle, Table, make_table
@@ -60,6 +62,7 @@ def maximize(
     pos_label: Any = None,
     constraints: Any = (),
     on_infeasible: str = "raise",
+    confidence: float | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -101,6 +104,11 @@ def maximize(
     on_infeasible : {"raise", "closest"}
         What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
         least.
+    confidence : float or None
+        How surely the constraints hold on new rows, such as 0.9. About half of the rows then tune, and the others only
+        test: of rules with more and less room to spare, the best one is returned before the first that fails a test. If
+        none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and constraints
+        on shares of rows (`recall`, `precision`, `specificity`, `fpr`, `rate`, `accuracy`).
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
@@ -172,7 +180,8 @@ def maximize(
     limits = bind(wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions)
     if limits is None:
         warn_of_trivial(chosen)
-    solution = tune(
+    run = tune if confidence is None else partial(assured, tune, confidence=confidence)
+    solution = run(
         fitted, raw, limits=limits, confusion=confusion, calibration=calibration, solver=solver,
         randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip

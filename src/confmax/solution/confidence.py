@@ -1,0 +1,201 @@
+"""Limits that hold on new data: rules with room to spare are tested on rows that tuned nothing.
+
+Every row goes by chance to the rows that tune, calibration included, or to those that test. A path of rules is tuned,
+with limits that are tightened from far to not at all. On the test rows the number of rows that count for a proportion
+is binomial, and an exact one-sided test of the level ``1 - confidence`` says whether its limit is kept on new rows. The
+rules are tested in the order of the path, from the safest on, and the last one before the first that fails is returned.
+Then the chance that a limit of the returned rule is violated in truth is at most the level: for the path, because a
+fixed sequence stops at the first rule that would be wrongly passed (Maurer, Hothorn and Lehmacher, 1995); for several
+limits, because a rule must pass all tests (Berger, 1982). No correction is needed for either.
+
+Rows are split by a hash of their content, their label and the number of equal rows before them, so the order of the
+rows does not matter. Classes are not balanced between the parts: what both parts owe to the same chance would go
+unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
+from confmax.constraints import Constraint, Limits
+from confmax.constraints.outcomes import on_labels
+from confmax.constraints.proportions import counted_rows, is_proportion, kept_on_new_rows, rows_needed, trials
+from confmax.constraints.words import metric_text
+from confmax.metrics import Metric
+from confmax.optimize.loop import MISSED
+from confmax.rule import DecisionRule
+from confmax.solution.result import Solution
+from confmax.tables import MemoryTable, Table
+from confmax.tables.columns import warn
+from confmax.tables.draws import FOLDS, uniform
+from confmax.tables.fingerprints import mixed
+
+# standard errors by which the limits are tightened
+STEPS = (4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
+TESTED = 0.5  # share of the rows
+
+
+def check_confidence(confidence: Any, raw: Table, limits: Limits | None) -> Limits:
+    """Return the limits, if they can be assured with this ``confidence`` on a table; else raise a ValueError."""
+    if not (isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1.0):
+        raise ValueError(f"confidence is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
+    if limits is None:
+        raise ValueError("confidence says how surely constraints hold on new rows; pass constraints=, or leave it out")
+    if not raw.has_labels:
+        raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
+    if not raw.is_whole:
+        raise ValueError("confidence splits the rows by chance, and these are not in one place; pass an array of them")
+    if counted_rows(raw) is None:
+        raise ValueError(
+            "confidence counts rows, and their weights are not equal; leave sample_weight out, or leave confidence out"
+        )
+    others = [one for one in limits.constraints if not is_proportion(one.metric)]
+    if others:
+        raise ValueError(
+            f"confidence tests shares of rows, and {metric_text(others[0].metric)} is none; limit recall, precision, "
+            f"specificity, fpr, rate or accuracy, or leave confidence out"
+        )
+    return limits
+
+
+def assured(
+    tune: Callable[..., Solution], metric: Metric, raw: Table, *, limits: Limits | None, confidence: float,
+    **settings: Any,
+) -> Solution:  # fmt: skip
+    """Return the best rule of the path whose limits hold on new rows with a ``confidence``; see the file's head.
+
+    Parameters
+    ----------
+    tune : callable
+        `confmax.solution.tune`.
+    metric : Metric
+        What is maximised, as for `tune`.
+    raw : Table
+        Labelled rows.
+    limits : Limits or None
+        The limits that are wanted; without any a ValueError, as for all that `check_confidence` refuses.
+    confidence : float
+        One minus the level of the tests.
+    **settings
+        Those of `tune`, for every rule of the path.
+    """
+    limits = check_confidence(confidence, raw, limits)
+    if settings.get("out_of_fold") is not None:
+        raise ValueError(
+            "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
+            "a hold-out, or on a model that is fitted already"
+        )
+    table = raw.in_memory()
+    table = table if table.weight is None else table.take(table.weight > 0.0)
+    seed = settings.get("random_state", 0)
+    keys = _row_keys(table)
+    test = _is_tested(table, keys, seed)
+    tuning, testing, keys = table.take(~test), table.take(test), keys[test]
+    passed, safest = None, None
+    for step in STEPS:
+        found = tune(metric, tuning, limits=_tightened(limits, step, testing), **settings)
+        if safest is not None and not found.feasible and step > 0.0:
+            # the nearest rule to limits that are out of reach is the safest, and was tested
+            continue
+        if not (limits.slacks(found.statistics) >= -MISSED).all():
+            break
+        here = _tested(found, limits, testing, keys, confidence)
+        safest = safest or here
+        if not all(one.assured for one in here.constraints):
+            break
+        passed = here
+    if passed is not None:
+        return passed
+    if safest is None:
+        # not even on the rows that tune the limits can be kept
+        return _tested(tune(metric, tuning, limits=limits, **settings), limits, testing, keys, confidence)
+    warn(safest.guarantee)
+    return safest
+
+
+# --- the split --------------------------------------------------------------------------------------------------------
+
+
+def _row_keys(table: MemoryTable) -> NDArray[np.uint64]:
+    """Return a key of every row (n,), other ones for equal rows, that do not depend on the order of the rows."""
+    assert table.labels is not None
+    content = table.row_hashes()
+    order = np.lexsort((table.labels, content))
+    starts = np.append(True, content[order][1:] != content[order][:-1])
+    place = np.arange(len(order))
+    number = np.empty(len(order), dtype=np.uint64)
+    number[order] = (place - np.maximum.accumulate(np.where(starts, place, 0))).astype(np.uint64)
+    return content ^ mixed(number)
+
+
+def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int) -> NDArray[np.bool_]:
+    """Return which rows (n,) test; a row of every class tunes."""
+    assert table.labels is not None
+    draws = uniform(seed, keys, FOLDS)
+    test = draws < TESTED
+    for k in np.unique(table.labels):
+        mine = np.flatnonzero(table.labels == k)
+        if test[mine].all():
+            test[mine[np.argmax(draws[mine])]] = False
+    return test
+
+
+# --- the path and its tests -------------------------------------------------------------------------------------------
+
+
+def _tightened(limits: Limits, step: float, testing: MemoryTable) -> Limits:
+    """Return the limits tightened by so many standard errors of the test rows, without reaching zero or one."""
+    shares, n = testing.label_weight(), testing.n_rows
+    S = Confusion(shares, shares, shares)
+
+    def moved(one: Constraint) -> Constraint:
+        error = np.sqrt(one.limit * (1.0 - one.limit) / max(trials(one.metric, S, n), 1.0))
+        room = 1.0 - one.limit if one.is_floor else one.limit
+        move = room * -np.expm1(-step * error / room) if room > 0.0 else 0.0
+        return replace(one, limit=float(one.limit + move if one.is_floor else one.limit - move))
+
+    return Limits(tuple(moved(one) for one in limits.constraints))
+
+
+def _tested(
+    found: Solution, limits: Limits, testing: MemoryTable, keys: NDArray[np.uint64], confidence: float
+) -> Solution:
+    """Return a solution with what the test rows say of its rule and of the ``limits`` that are wanted."""
+    S = _counted(found.rule, testing, keys)
+    values = on_labels(found.constraints, limits, S, testing.n_rows)
+    slacks = limits.slacks(found.statistics)
+    kept = []
+    for one, outcome, slack in zip(limits.constraints, values, slacks.tolist(), strict=True):
+        n, share = outcome.label_rows or 0, outcome.label_value or 0.0
+        passes = kept_on_new_rows(share, n, one.limit, is_floor=one.is_floor, confidence=confidence)
+        needed = None
+        if not passes:
+            needed = rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence)
+        slack = 0.0 if -MISSED <= slack < 0.0 else slack
+        kept.append(replace(outcome, text=one.text, limit=one.limit, slack=slack, assured=passes, rows_needed=needed))
+    value = float(found.metric.values(S)) if S.matrix is not None or found.metric.statistics != "matrix" else None
+    rule = replace(found.rule, constraints=limits.stored)
+    # a bound on the rules that keep tightened limits is none on those that are wanted
+    return replace(
+        found, rule=rule, upper_bound=None, label_value=value, constraints=tuple(kept), confidence=confidence
+    )
+
+
+def _counted(rule: DecisionRule, table: MemoryTable, keys: NDArray[np.uint64]) -> Confusion:
+    """Return the confusion of a rule on labelled rows, by its draws where it draws."""
+    assert table.labels is not None
+    decisions, shares, M = rule.decided(table)
+    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, keys), "right")
+    decided = decisions[atom, np.arange(table.n_rows)]
+    n, K = max(table.n_rows, 1), table.n_classes
+    met: Array = np.bincount(table.labels[decided == table.labels], minlength=K) / n
+    matrix = None
+    if K <= MAX_MATRIX_CLASSES:
+        matrix = np.bincount(table.labels * M + decided, minlength=K * M).reshape(K, M) / n
+    return Confusion(np.bincount(table.labels, minlength=K) / n, met, np.bincount(decided, minlength=M) / n, matrix)

@@ -1,0 +1,172 @@
+"""Limits with a confidence: the split, the tests on rows that tuned nothing, and what is said."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import confmax
+from benchmarks import confidence as benchmark
+from confmax import constraints as c
+from confmax.constraints.proportions import kept_on_new_rows, rows_needed
+from confmax.oracle import make_table
+from confmax.populations import coin
+from confmax.solution import tune
+from confmax.solution.confidence import _is_tested, _row_keys, assured
+from tests.test_limits_on_labels import labelled
+
+
+@pytest.mark.parametrize("n", [1, 9, 40])
+@pytest.mark.parametrize("limit", [0.1, 0.5, 0.9])
+def test_tests_are_those_of_scipy(n, limit):
+    for met in range(n + 1):
+        for is_floor, side in ((True, "greater"), (False, "less")):
+            exact = binomtest(met, n, limit, alternative=side).pvalue <= 0.1
+            assert kept_on_new_rows(met / n, n, limit, is_floor=is_floor, confidence=0.9) == exact
+
+
+def test_limits_that_every_share_keeps_or_that_no_count_shows():
+    assert kept_on_new_rows(0.0, 0, 0.0, is_floor=True, confidence=0.9)
+    assert kept_on_new_rows(1.0, 5, 1.0, is_floor=False, confidence=0.9)
+    assert not kept_on_new_rows(1.0, 1000, 1.0, is_floor=True, confidence=0.9)
+    assert not kept_on_new_rows(0.0, 1000, 0.0, is_floor=False, confidence=0.9)
+    assert not kept_on_new_rows(1.0, 0, 0.2, is_floor=True, confidence=0.9)
+
+
+def test_rows_that_are_needed_are_about_enough():
+    needed = rows_needed(0.85, 0.8, is_floor=True, confidence=0.9)
+    assert 105 <= needed <= 140 and needed == rows_needed(0.15, 0.2, is_floor=False, confidence=0.9)
+    assert kept_on_new_rows(0.85, needed, 0.8, is_floor=True, confidence=0.9)
+    assert not kept_on_new_rows(0.85, round(0.8 * needed), 0.8, is_floor=True, confidence=0.9)
+    assert rows_needed(0.8, 0.8, is_floor=True, confidence=0.9) is None
+
+
+def test_rows_are_split_by_chance_whatever_their_order():
+    P, y = labelled(2000, 3)
+    P[1000:] = P[0]
+    table, seed = make_table(P, y), 3
+    test = _is_tested(table.in_memory(), _row_keys(table.in_memory()), seed)
+    # copies are split too, each by its own chance
+    assert abs(test[:1000].mean() - 0.5) < 0.06 and abs(test[1000:].mean() - 0.5) < 0.06
+    order = np.random.default_rng(0).permutation(2000)
+    again = make_table(P[order], y[order]).in_memory()
+    moved = _is_tested(again, _row_keys(again), seed)
+    different = (order > 0) & (order < 1000)
+    assert (moved[different] == test[order][different]).all()
+    for k in range(3):
+        assert moved[y[order] == k].sum() == test[y == k].sum()
+    assert (_is_tested(table.in_memory(), _row_keys(table.in_memory()), 4) != test).any()
+
+
+def test_every_class_has_a_row_that_tunes():
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    y = np.r_[np.zeros(57, int), 1, 2, 2]
+    table = make_table(P, y).in_memory()
+    for seed in range(20):
+        tuning = ~_is_tested(table, _row_keys(table), seed)
+        assert set(y[tuning]) == {0, 1, 2}
+
+
+def test_what_is_said_is_counted_on_rows_that_tuned_nothing():
+    P, y = labelled(2000, 3)
+    solution = confmax.maximize("accuracy", P, y, constraints=["recall[1] >= 0.6", "rate[2] <= 0.6"], confidence=0.9)
+    table = make_table(P, y).in_memory()
+    test = _is_tested(table, _row_keys(table), 0)
+    decided = solution.predict(P)
+    recall, rate = solution.constraints
+    assert recall.label_value == pytest.approx((decided[test & (y == 1)] == 1).mean())
+    assert recall.label_rows == (test & (y == 1)).sum() and rate.label_rows == test.sum()
+    assert recall.assured and rate.assured and solution.confidence == 0.9 and solution.gap is None
+    assert solution.guarantee.startswith("every constraint holds on new rows with confidence 0.9")
+    assert solution.label_value == pytest.approx((decided == y)[test].mean())
+    # what tuned is the other half: its calibration and rule are those of a call with these rows alone
+    assert recall.text == "recall[1] >= 0.6" and recall.limit == 0.6 and recall.slack >= 0.0
+    order = np.random.default_rng(1).permutation(2000)
+    again = confmax.maximize(
+        "accuracy", P[order], y[order], constraints=["recall[1] >= 0.6", "rate[2] <= 0.6"], confidence=0.9
+    )
+    assert (again.predict(P) == decided).mean() > 0.999
+
+
+def test_labels_of_the_test_rows_change_no_rule_of_the_path():
+    """With labels that refute every rule, the safest is returned: the one that they had no part in."""
+    P, y = labelled(600, 3)
+    table = make_table(P, y).in_memory()
+    test = _is_tested(table, _row_keys(table), 0)
+    keys = np.where(test & (y == 1), 0, y)
+    with pytest.warns(UserWarning, match="not assured with confidence 0.9: "):
+        solution = confmax.maximize(
+            "accuracy", P, keys, constraints="recall[1] >= 0.6", confidence=0.9, classes=range(3)
+        )
+    assert solution.feasible and not solution.constraints[0].assured
+
+
+def test_a_limit_that_few_rows_cannot_show_says_how_many_would():
+    P, y = labelled(60, 3)
+    with pytest.warns(UserWarning, match="such rows are needed, and as many more to tune on"):
+        solution = confmax.maximize("accuracy", P, y, constraints="recall[2] >= 0.85", confidence=0.95)
+    outcome = solution.constraints[0]
+    assert outcome.assured is False and outcome.rows_needed > outcome.label_rows
+    assert solution.guarantee.startswith("not assured with confidence 0.95: recall[2] >= 0.85 (")
+
+
+def test_limits_that_no_rule_was_met_for_are_an_error():
+    P, y = labelled(400, 3)
+    with pytest.raises(confmax.Infeasible, match="no rule that keeps"):
+        confmax.maximize("accuracy", P, y, constraints=["recall[1] >= 0.99", "rate[1] <= 0.02"], confidence=0.9)
+
+
+def test_a_rule_that_draws_is_tested_by_its_draws():
+    """On one point that is repeated, the draws of rows with keys are a binomial number."""
+    X, y = coin().sample(800, 0)
+    P = coin().eta(X)
+    solution = confmax.maximize("accuracy", P, y, constraints=["rate[1] <= 0.6", "rate[0] <= 0.6"], confidence=0.9,
+                                calibration=None, classes=[0, 1], randomized=True)  # fmt: skip
+    shares = [one.label_value for one in solution.constraints]
+    assert sum(shares) == pytest.approx(1.0) and all(one.assured for one in solution.constraints)
+    expected = solution.rule.decision_probabilities(P[:1])[0, 1]
+    n = solution.constraints[0].label_rows
+    assert 0 < abs(shares[0] - expected) < 4 * np.sqrt(0.25 / n)
+
+
+@pytest.mark.parametrize(
+    "given, more, message",
+    [
+        ("recall[1] >= 0.5", {"confidence": 1}, "confidence is a number from 0.5 to below 1"),
+        ((), {}, "pass constraints=, or leave it out"),
+        ("cohen_kappa >= 0.1", {}, "tests shares of rows, and cohen_kappa is none"),
+        ("f1[1] >= 0.1", {}, r"and f1\[1\] is none"),
+        (c.cost([[0, 1, 1], [1, 0, 1], [1, 1, 0]]) <= 0.9, {}, "and cost is none"),
+        ("recall[1] >= 0.5", {"y": None}, "confidence tests the constraints on labels"),
+        ("recall[1] >= 0.5", {"sample_weight": np.arange(1, 121)}, "their weights are not equal"),
+    ],
+)
+def test_what_has_no_confidence_is_refused(given, more, message):
+    P, y = labelled(120, 3)
+    settings = {"y": y, "confidence": 0.9, "classes": range(3)} | more
+    with pytest.raises(ValueError, match=message):
+        confmax.maximize("accuracy", P, constraints=given, **settings)
+
+
+def test_a_sample_of_the_benchmark():
+    case = benchmark.cases()[0]
+    runs = [benchmark.verdict(case, seed, 0.9) for seed in range(2)]
+    assert not any(run.violated for run in runs) and any(run.answered for run in runs)
+    assert benchmark.verdict(case, 0, None).value > runs[0].value
+
+
+def test_rows_that_the_model_was_fitted_on_are_refused():
+    P, y = labelled(120, 3)
+    raw = make_table(P, y)
+    limits = c.bind("recall[1] >= 0.5", raw, explicit=True)
+    metric = confmax.metrics.get("accuracy")
+    with pytest.raises(ValueError, match="rows that neither model nor rule were fitted on"):
+        assured(tune, metric, raw, limits=limits, confidence=0.9, out_of_fold=raw)
+
+
+def test_the_rule_names_the_limits_that_were_wanted():
+    """Those that it was tuned with are tightened."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([1.0, 1.0, 1.0], 3000)
+    y = np.array([rng.choice(3, p=row) for row in P])
+    solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", confidence=0.9)
+    assert solution.rule.constraints == ("recall[1] >= 0.6",) and solution.constraints[0].assured
