@@ -208,3 +208,13 @@ def test_limits_on_the_whole_matrix():
     C = P.T @ solution.rule.decision_probabilities(P) / len(P)
     assert float((C * cost).sum()) <= 0.9 * paid + 1e-12 and solution.gap <= 1e-6
     assert solution.constraints[0].binding and solution.constraints[0].value == pytest.approx((C * cost).sum())
+
+
+def test_plain_rules_that_miss_a_limit_are_marked():
+    """Their values do not compare with that of a rule that keeps it."""
+    P = table()
+    solution = confmax.maximize("accuracy", P, constraints="recall[0] >= 0.9", **MODEL)
+    assert "argmax" in solution.missed_by and solution.baselines["argmax"] > solution.value
+    assert "(misses a constraint)" in repr(solution) and "(misses a constraint)" in solution._repr_html_()
+    assert "recall[0] &gt;= 0.9" in solution._repr_html_()
+    assert confmax.maximize("accuracy", P, constraints="recall[0] >= 0", **MODEL).missed_by == ()

@@ -77,7 +77,8 @@ def test_tune_keeps_limits(table):
     document = json.loads(run(*arguments, "--json")[0])
     (limit,) = document["constraints"]
     assert limit["text"] == "recall[a] >= 0.8" and limit["value"] >= 0.8 and limit["kept"] and limit["price"] > 0
-    assert document["confusion"] == "model"
+    assert document["confusion"] == "model" and "argmax" in document["missed_by"]
+    assert "(misses a constraint)" in text
 
 
 def test_without_limits_the_document_has_none(table):

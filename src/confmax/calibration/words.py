@@ -18,6 +18,7 @@ from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
 SHOWN = 4  # constraints of a rule
+MISSES = " (misses a constraint)"  # behind the value of a plain rule
 
 
 def printable(text: str, most: int = 40) -> str:

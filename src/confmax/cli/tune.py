@@ -16,6 +16,7 @@ import numpy as np
 
 from confmax import metrics
 from confmax.calibration import Calibration
+from confmax.calibration.words import MISSES
 from confmax.cli import app
 from confmax.cli.cells import is_number
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
@@ -133,10 +134,18 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
         "randomization_loss": finite(solution.randomization_loss),
         "status": solution.status.name.lower(),
         "guarantee": solution.guarantee,
-        **({"constraints": [_constraint(one) for one in solution.constraints]} if solution.constraints else {}),
+        **(_within(solution) if solution.constraints else {}),
         "passes": solution.n_passes,
         "calibration": None if solution.calibration is None else _calibration(solution.calibration),
         "rule": json.loads(solution.rule.to_json()),
+    }
+
+
+def _within(solution: Solution) -> Document:
+    """Return what became of the constraints, and which of the plain rules miss one."""
+    return {
+        "constraints": [_constraint(one) for one in solution.constraints],
+        "missed_by": list(solution.missed_by),
     }
 
 
@@ -337,6 +346,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     if document["calibration"] is not None:
         items["calibration"] = document["calibration"]["told"]
     if document.get("constraints"):
+        items |= {name: items[name] + MISSES for name in document["missed_by"] if name in items}
         page.items(items)
         page.say()
         page.table(

@@ -68,7 +68,10 @@ class Limits:
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """The texts that say all: those of limits on tables of costs and on functions of the user's do not."""
+        """The texts that say all.
+
+        Those on tables of costs, on users' functions and on another order of the classes than the table's do not.
+        """
         return tuple(one.text for one in self.constraints if _is_read_back(one))
 
     @property
@@ -223,7 +226,10 @@ def _scale(metric: Metric, table: Table) -> float:
 
 
 def _is_read_back(one: Constraint) -> bool:
-    """Whether the text of a constraint names its metric."""
+    """Whether the text of a constraint names its metric, in the order of the columns."""
+    places = one.metric.classes or ()
+    if one.metric.label is None and list(places) != sorted(places):
+        return False
     try:
         return parse(one.text).metric.formula is one.metric.formula
     except ValueError:

@@ -78,6 +78,7 @@ class Tuned:
     constraints: tuple[Any, ...] = ()
     infeasibility: str | None = None
     confidence: float | None = None
+    missed_by: tuple[str, ...] = ()
 
     @property
     def feasible(self) -> bool:

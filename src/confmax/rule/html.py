@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.calibration.words import headline, numbers
+from confmax.calibration.words import MISSES, headline, numbers
 
 MOST_CLASSES = 20
 
@@ -27,13 +27,21 @@ def rule_table(rule: Any) -> str:
 
 def solution_table(solution: Any) -> str:
     """Return a solution's value beside the plain rules, what is proved of it, and its rule, as HTML."""
-    values = [(name, f"{value:.6g}") for name, value in solution.baselines.items()]
+    values = [
+        (name, f"{value:.6g}{MISSES if name in solution.missed_by else ''}")
+        for name, value in solution.baselines.items()
+    ]
     values.append(("tuned rule", f"{solution.value:.6g}"))
     notes = [solution.guarantee, f"{solution.n_passes} scans of the table"]
     if solution.calibration is not None:
         notes.append(str(solution.calibration))
     caption = f"{solution.metric!r} on the tuning rows, by {solution.mode}"
-    return _table(["", caption], values) + _paragraphs(notes) + rule_table(solution.rule)
+    kept = [
+        (one.text, f"{one.value:.6g}", f"{one.slack:.4g}", "-" if one.price is None else f"{one.price:.4g}")
+        for one in solution.constraints
+    ]
+    limits = _table(["constraint", "value", "slack", "price"], kept) if kept else ""
+    return _table(["", caption], values) + limits + _paragraphs(notes) + rule_table(solution.rule)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

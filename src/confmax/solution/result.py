@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confmax.calibration.words import MISSES
 from confmax.confusion import Array
 from confmax.constraints import Outcome
 from confmax.evaluate.protocols import Tuned
@@ -90,6 +91,8 @@ class Solution(Tuned):
         Whether the rule keeps all constraints. Then ``upper_bound`` holds for all rules that keep them.
     infeasibility : str or None
         Why no rule keeps all constraints, in a sentence; None where the rule does.
+    missed_by : tuple of str
+        The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
     """
 
     # all fields, in their order, are those of `Tuned`; here stand the types that it cannot know below this package
@@ -229,7 +232,10 @@ class Solution(Tuned):
         mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
         rows = [
             f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
-            *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
+            *(
+                f"  {name:<10} {value:.6g}{MISSES if name in self.missed_by else ''}"
+                for name, value in self.baselines.items()
+            ),
             *([] if self.calibration is None else [f"  {self.calibration}"]),
             *(f"  {one.text:<24} {one.value:.6g}" for one in self.constraints),
             f"  {self.guarantee}",

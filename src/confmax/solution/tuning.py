@@ -256,6 +256,8 @@ def tune(
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
+    missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
+    solution = replace(solution, missed_by=missed_by)
     return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
 
 
