@@ -251,7 +251,7 @@ def _assurance(confidence: float, kept: tuple[Outcome, ...]) -> str:
         return f"every constraint holds on new rows with confidence {confidence:g}: tested on rows that tuned nothing"
     texts = []
     for one in failed:
-        needed = "where it is not kept by a margin"
+        needed = "it is missed there, so more rows do not help: tighten it, or choose a looser limit"
         if one.rows_needed is not None:
             needed = f"about {one.rows_needed:,} such rows are needed, and as many more to tune on"
         texts.append(f"{one.text} ({one.label_value:.4g} on {one.label_rows:,} rows that tuned nothing; {needed})")
