@@ -80,7 +80,7 @@ class MemoryKind(Kind, Storage):
 
     def columns(self, proba: Any, classes: Sequence[int]) -> Iterator[tuple[NDArray[Any], Any]]:
         """Yield the probabilities (n,) of each of ``classes`` in host memory, and a slice of all rows."""
-        return ((self.host(proba[:, k]), slice(None)) for k in classes)
+        return ((host_array(proba[:, k]), slice(None)) for k in classes)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,)."""
