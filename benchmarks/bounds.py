@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 from unittest import mock
 
@@ -23,7 +22,7 @@ import numpy as np
 
 import confmax
 from benchmarks._speed_tables import Recipe
-from benchmarks.harness import figures, load, markdown, report
+from benchmarks.harness import figures, load, markdown, report, shortest
 from confmax.confusion import Confusion
 from confmax.optimize.prices import Edges, PriceSearch, Scores
 from confmax.oracle import CountingOracle, make_oracle, make_table
@@ -151,16 +150,6 @@ def of_parts(tables):
         ["bound, most", *(f"{x:.1e}" for x in bound.max(axis=0))],
         ["passes, most", *(f"{x:.0f}" for x in passes.max(axis=0))],
     ]
-
-
-def shortest(call, times=3):
-    """Return the least seconds that a call takes, and its last result."""
-    least = np.inf
-    for _ in range(times):
-        start = time.perf_counter()
-        found = call()
-        least = min(least, time.perf_counter() - start)
-    return least, found
 
 
 def speed():

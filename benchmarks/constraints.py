@@ -15,7 +15,6 @@ The second command measures how long this takes on large generated tables. The f
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -23,7 +22,7 @@ from scipy.optimize import linprog, minimize
 
 import confmax
 from benchmarks._speed_tables import Recipe
-from benchmarks.harness import load, markdown, report
+from benchmarks.harness import load, markdown, report, shortest
 from confmax import constraints as c
 from confmax.confusion import Gains
 from confmax.metrics.alignment import fit_metric
@@ -286,16 +285,6 @@ def of_tables(folder):
             texts += [f"{single.sum()} of {part.sum()}", most]
         lines.append([kind, *texts, "yes" if kept.all() else "no"])
     return lines, [[name, *closed] for name, closed in each.items()], list(found)
-
-
-def shortest(call, times=3):
-    """Return the least seconds that a call takes, and its last result."""
-    least = np.inf
-    for _ in range(times):
-        start = time.perf_counter()
-        found = call()
-        least = min(least, time.perf_counter() - start)
-    return least, found
 
 
 def speed():

@@ -6,6 +6,7 @@ writes a section. Each NPZ of the folder holds P_tune, y_tune, P_test, y_test.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +69,19 @@ def over_present(metric, y, K):
 def value(name, y, D):
     """Return a metric of decision probabilities D (n, K) on labels; a mean of recalls is over classes with rows."""
     return float(over_present(confmax.metrics.get(name), y, D.shape[1]).value(counts(y, D) / len(y)))
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def shortest(call, times=3):
+    """Return the least seconds that a call takes, and its last result."""
+    least = np.inf
+    for _ in range(times):
+        start = time.perf_counter()
+        found = call()
+        least = min(least, time.perf_counter() - start)
+    return least, found
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

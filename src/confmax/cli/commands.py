@@ -300,7 +300,7 @@ def compare() -> None:
                    "Further columns are further decisions, such as abstaining.")  # fmt: skip
 @click.option("--subject-to", "constraints", multiple=True, metavar="LIMIT",
               help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may be repeated. "
-                   "It is kept under the estimate of --confusion, and proved with model.")  # fmt: skip
+                   "The estimate of --confusion counts; only with model is anything proved.")  # fmt: skip
 @click.option("--on-infeasible", type=click.Choice(["raise", "closest"]), default="raise", show_default=True,
               help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them "
                    "least.")  # fmt: skip

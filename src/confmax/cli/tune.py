@@ -26,7 +26,7 @@ from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_cells, read_frame
 from confmax.cli.texts import SHARE, joined
-from confmax.constraints import Outcome
+from confmax.constraints import ConstraintOutcome
 from confmax.constraints import resolve as resolve_constraints
 from confmax.metrics import Metric
 from confmax.places import is_stream
@@ -149,7 +149,7 @@ def _within(solution: Solution) -> Document:
     }
 
 
-def _constraint(one: Outcome) -> Document:
+def _constraint(one: ConstraintOutcome) -> Document:
     """Return what became of a constraint."""
     return {
         "text": one.text,

@@ -2,7 +2,7 @@
 
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.limits import Limits, bind
-from confmax.constraints.outcomes import Outcome
+from confmax.constraints.outcomes import ConstraintOutcome
 from confmax.constraints.quantities import (
     accuracy,
     at_least,
@@ -26,7 +26,7 @@ from confmax.constraints.quantities import (
 from confmax.constraints.words import Constraint, Quantity
 
 __all__ = [
-    "Constraint", "Limits", "Outcome", "Quantity", "accuracy", "at_least", "at_most", "balanced_accuracy", "bind",
-    "cohen_kappa", "cost", "f1", "f_beta", "fpr", "jaccard", "linear_kappa", "min_recall", "parse",
+    "Constraint", "ConstraintOutcome", "Limits", "Quantity", "accuracy", "at_least", "at_most", "balanced_accuracy",
+    "bind", "cohen_kappa", "cost", "f1", "f_beta", "fpr", "jaccard", "linear_kappa", "min_recall", "parse",
     "precision", "quadratic_kappa", "quantity", "rate", "recall", "resolve", "specificity",
 ]  # fmt: skip

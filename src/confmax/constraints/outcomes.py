@@ -15,7 +15,7 @@ BINDING = 1e-9  # a price below it is none
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConstraintOutcome:
     """One constraint at the rule that was returned.
 
     Attributes
@@ -84,7 +84,7 @@ class Outcome:
 def outcomes(
     limits: Limits, S: Confusion, labels: Confusion | None, prices: Array | None, at: Confusion, *, rounding: float,
     n_labelled: int | None = None,
-) -> tuple[Outcome, ...]:  # fmt: skip
+) -> tuple[ConstraintOutcome, ...]:  # fmt: skip
     """Return what became of each constraint.
 
     Parameters
@@ -111,7 +111,7 @@ def outcomes(
         worth = np.bincount(limits.owner(len(S.rows)), prices * limits.scales(at), minlength=len(limits))
         worth[worth < BINDING] = 0.0
     found = tuple(
-        Outcome(
+        ConstraintOutcome(
             one.text, one.limit, float(values[k]), float(slacks[k]), None,
             None if worth is None else float(worth[k]), bool(vacuous[k]),
         )
@@ -120,7 +120,9 @@ def outcomes(
     return found if labels is None else on_labels(found, limits, labels, n_labelled)
 
 
-def on_labels(found: Sequence[Outcome], limits: Limits, S: Confusion, n_labelled: int | None) -> tuple[Outcome, ...]:
+def on_labels(
+    found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, n_labelled: int | None
+) -> tuple[ConstraintOutcome, ...]:
     """Return outcomes with the values and intervals of the rule's confusion ``S`` on ``n_labelled`` rows."""
     values = limits.values(S)
     filled = []

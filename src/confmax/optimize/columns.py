@@ -29,9 +29,12 @@ ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the ki
 NEAR_ROUNDS = 4  # after a sample; where they do not close the gap, it has misled
 LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
-INTERIOR = 1e-10
-TRACE, EDGE = 1e-6, 1e-11  # of prices where the limits leave no room, and how far rules that keep them miss them
-WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, where it cannot, and which rules can
+INTERIOR = 1e-10  # weight of a rule below which an interior-point master does not use it
+WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, and the least room that this needs
+TRACE, EDGE = (
+    1e-6,
+    1e-11,
+)  # without room: a price that is zero, and by how much a rule that keeps the limits misses them
 DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
 
 
@@ -54,6 +57,10 @@ class Columns:
         The bound; on labels, minus the value of that rule.
     queries : DualQueries
         All gains asked so far, with their answers.
+    breadth : int
+        Number of random gains in a pass of an interior-point master.
+    near_rounds : int
+        Number of passes that ask only near the optimum that a sample of the rows has shown.
     """
 
     master: Master

@@ -18,7 +18,7 @@ NEGLIGIBLE, NEAR, ROUNDED = 1e-13, 1e-6, 1e-14  # a weight, a slack that binds, 
 
 
 class Limits(Protocol):
-    """Constraints on a rule, see `confmax.constraints.Limits`."""
+    """What solvers read of constraints: `confmax.constraints.Limits` has these members."""
 
     @property
     def statistics(self) -> Statistics:

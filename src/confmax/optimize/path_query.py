@@ -19,6 +19,8 @@ from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
 from confmax.optimize.query import LARGEST, DualQueries, directions, second_derivative
 
+Mask = NDArray[np.bool_]
+
 PARTS = (3.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)  # of the gap, at which the path is asked for
 FEW_PARTS = (1.0, 0.3, 0.1, 0.03)  # on tables where a gain costs much
 TOWARD = (0.5, 0.2)  # how far from the best dual point to the newest
@@ -60,12 +62,10 @@ def path_gains(
     around : int
         How many gains in random directions to ask for.
     """
-    path, gaps, newest = optimum.path, optimum.gaps, optimum.gain
-    assert path is not None and gaps is not None
+    gaps, newest = optimum.gaps, optimum.gain
+    assert gaps is not None
     # before the first pass there is no bound, and the whole path is asked for
     wide, gap = not np.isfinite(gap), min(gap, float(gaps.max()))
-    parts = np.array(PARTS if around > LEAST_AROUND else FEW_PARTS) * max(gap, SMALLEST)
-    nearest = np.abs(np.log(np.maximum(gaps, SMALLEST)[:, None] / parts)).argmin(axis=0)
     best = normalised(form, best, newest)
     within = [best + t * (newest - best) for t in TOWARD]
     newton = newton_step(form, asked, best, optimum)
@@ -79,7 +79,16 @@ def path_gains(
     turn = np.arange(around)
     moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // 2 % 4))[:, None] * width
     near = np.array(centres)[turn % 2] * np.exp(moves)
-    return np.concatenate([newest[None], path[np.unique(nearest)], within, *([steps] if steps else []), near])
+    path = _on_path(optimum, gap, around)
+    return np.concatenate([newest[None], path, within, *([steps] if steps else []), near])
+
+
+def _on_path(optimum: Optimum, gap: float, around: int) -> Array:
+    """Return the points of the path whose gaps are nearest to the parts of a ``gap``."""
+    assert optimum.path is not None and optimum.gaps is not None
+    parts = np.array(PARTS if around > LEAST_AROUND else FEW_PARTS) * max(gap, SMALLEST)
+    nearest = np.abs(np.log(np.maximum(optimum.gaps, SMALLEST)[:, None] / parts)).argmin(axis=0)
+    return optimum.path[np.unique(nearest)]
 
 
 def normalised(form: Form, point: Array, newest: Array) -> Array:
@@ -111,10 +120,8 @@ def climbing_gains(
     The points of the path share the gradient at the ``optimum`` and differ in the multipliers. Newton's step moves both
     (`slopes_step`). ``curved`` (S, S) is the second derivative of the objective.
     """
-    path, gaps, newest = optimum.path, optimum.gaps, optimum.gain
-    assert path is not None and gaps is not None
-    parts = np.array(PARTS if around > LEAST_AROUND else FEW_PARTS) * float(gaps[0])
-    nearest = np.abs(np.log(np.maximum(gaps, SMALLEST)[:, None] / parts)).argmin(axis=0)
+    gaps, newest = optimum.gaps, optimum.gain
+    assert gaps is not None
     best = normalised(form, best, newest)
     newton = slopes_step(form, asked, best, optimum, curved)
     steps = [] if newton is None else [best + t * (newton - best) for t in NEWTON]
@@ -128,7 +135,8 @@ def climbing_gains(
     turn = np.arange(around)
     moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // 2 % 6))[:, None] * width
     near = centres[turn % 2] * np.exp(moves)
-    return np.concatenate([newest[None], path[np.unique(nearest)], *([steps] if steps else []), near])
+    path = _on_path(optimum, float(gaps[0]), around)
+    return np.concatenate([newest[None], path, *([steps] if steps else []), near])
 
 
 def slopes_step(form: Form, asked: DualQueries, best: Array, optimum: Optimum, curved: Array) -> Array | None:
@@ -142,23 +150,9 @@ def slopes_step(form: Form, asked: DualQueries, best: Array, optimum: Optimum, c
     system, right = B.copy(), B @ best - answer
     system[:S] = np.eye(S, d) - curved @ B[:S]
     right[:S] = newest[:S] - curved @ (right[:S] + optimum.point[:S])
-    idle = np.arange(d) >= S
-    idle &= np.maximum(np.abs(newest), np.abs(best)) <= BINDS * float(np.abs(newest[S:]).max(initial=0.0))
-    for _ in range(DROPS):
-        matrix, wanted = system.copy(), right.copy()
-        matrix[idle], wanted[idle] = np.eye(d)[idle], newest[idle]
-        scale = np.maximum(np.abs(matrix).max(axis=1), SMALLEST)
-        try:
-            g = np.asarray(np.linalg.solve(matrix / scale[:, None], wanted / scale))
-        except np.linalg.LinAlgError:
-            return None
-        if not np.isfinite(g).all():
-            return None
-        dropped = (np.arange(d) >= S) & ~idle & (g < 0.0)
-        if not dropped.any():
-            return g
-        idle |= dropped
-    return g
+    prices = np.arange(d) >= S
+    binding = np.maximum(np.abs(newest), np.abs(best)) > BINDS * float(np.abs(newest[S:]).max(initial=0.0))
+    return _solved(system, right, prices, prices & ~binding, newest, newest)
 
 
 def newton_step(
@@ -204,22 +198,38 @@ def newton_step(
         system[d, d] = 1.0
     prices = np.ones(d, dtype=bool)
     prices[: S + form.ratio] = not (form.mean is not None or S == 1)
-    held = newest.copy()
+    return _solved(system, right, prices, idle, newest, SHRINKS * best)
+
+
+def _solved(system: Array, right: Array, prices: Mask, idle: Mask, held: Array, little: Array) -> Array | None:
+    """Return the solution of a step's equations without negative prices; None if there is none.
+
+    Parameters
+    ----------
+    system, right : ndarray (e, e), ndarray (e,)
+        One row per entry of the dual point (d), and further ones.
+    prices : ndarray of bool (d,)
+        Entries that must not be negative.
+    idle : ndarray of bool (d,)
+        Entries that do not bind: they are ``held`` (d,).
+    little : ndarray (d,)
+        What takes the place of a price that would be negative, because its limit does not bind.
+    """
+    d, e = len(prices), len(right)
     for _ in range(DROPS):
         matrix, wanted = system.copy(), right.copy()
-        matrix[:d][idle], wanted[:d][idle] = np.eye(d, d + 1)[idle], held[idle]
-        scale = np.abs(matrix).max(axis=1)
+        matrix[:d][idle], wanted[:d][idle] = np.eye(d, e)[idle], held[idle]
+        scale = np.maximum(np.abs(matrix).max(axis=1), SMALLEST)
         try:
             g = np.asarray(np.linalg.solve(matrix / scale[:, None], wanted / scale)[:d])
         except np.linalg.LinAlgError:
             return None
         if not np.isfinite(g).all():
             return None
-        # a limit with a negative price does not bind
         dropped = prices & ~idle & (g < 0.0)
         if not dropped.any():
-            return g
-        idle, held = idle | dropped, np.where(dropped, SHRINKS * best, held)
+            break
+        idle, held = idle | dropped, np.where(dropped, little, held)
     return g
 
 
@@ -239,7 +249,7 @@ def lifted(form: Form, optimum: Optimum, reach: Array) -> Array:
     return np.where(near, np.maximum(gain, LIFT * float(np.median(gain[binding]))), gain)
 
 
-def _counts(gain: Array) -> NDArray[np.bool_]:
+def _counts(gain: Array) -> Mask:
     return np.abs(gain) > BINDS * np.abs(gain).max()
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from confmax.constraints import Limits
-from confmax.constraints import Outcome as Kept
+from confmax.constraints import ConstraintOutcome, Limits
 from confmax.metrics.structure import MinOfLinear
 from confmax.optimize import ColumnGeneration, Problem, Status, choose, run
 
@@ -66,7 +65,7 @@ def or_raise(solution: Solution, on_infeasible: str) -> Solution:
     return solution
 
 
-def infeasibility(problem: Problem, status: Status, kept: Sequence[Kept]) -> str:
+def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOutcome]) -> str:
     """Return in a sentence that no rule keeps all constraints, and how far the first that fails can be met."""
     limits = problem.limits
     assert isinstance(limits, Limits)
@@ -85,7 +84,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[Kept]) -> str
     return f"no rule on this table keeps {texts}: {reached} (proved)"
 
 
-def _reached(problem: Problem, limits: Limits, kept: Sequence[Kept]) -> str | None:
+def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]) -> str | None:
     """Return how far the quantity of one floor can be raised under the other constraints; None if that is not known."""
     failing = [k for k, one in enumerate(limits.constraints) if one.is_floor and not kept[k].kept]
     for k in failing:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.words import MISSES
 from confmax.confusion import Array
-from confmax.constraints import Outcome
+from confmax.constraints import ConstraintOutcome
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics.structure import General, MinOfLinear, Quasiconvex
 from confmax.optimize import Progress, Status
@@ -82,7 +82,7 @@ class Solution(Tuned):
         classes that are left out. If the gap is closed, they are the least favourable weights of erratum E19; on
         labels, they are those of the linear program that mixed the rules. None for other metrics, and for other solvers
         than `MaxMin`.
-    constraints : tuple of confmax.constraints.Outcome
+    constraints : tuple of confmax.constraints.ConstraintOutcome
         What became of each constraint: its text, limit, value and slack, its value on the labels, and its price.
     confidence : float or None
         How surely the constraints whose outcome is ``assured`` hold on new rows. Then ``value`` is that on the rows
@@ -99,7 +99,7 @@ class Solution(Tuned):
     rule: DecisionRule
     status: Status
     history: tuple[Progress, ...]
-    constraints: tuple[Outcome, ...] = ()
+    constraints: tuple[ConstraintOutcome, ...] = ()
 
     @property
     def guarantee(self) -> str:
@@ -244,7 +244,7 @@ class Solution(Tuned):
         return "\n".join(rows)
 
 
-def _assurance(confidence: float, kept: tuple[Outcome, ...]) -> str:
+def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...]) -> str:
     """Return in a sentence which limits hold on new rows, and what the others need."""
     failed = [one for one in kept if not one.assured]
     if not failed:

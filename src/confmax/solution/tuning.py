@@ -26,8 +26,7 @@ from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
-from confmax.constraints import Limits, bind
-from confmax.constraints import Outcome as Kept
+from confmax.constraints import ConstraintOutcome, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.outcomes import on_labels, outcomes
 from confmax.constraints.proportions import counted_rows
@@ -40,7 +39,7 @@ from confmax.rule import DecisionRule
 from confmax.solution.confidence import assured
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
 from confmax.solution.result import Solution
-from confmax.tables import Oracle, Table, make_table
+from confmax.tables import Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.memory import TransferredDecisions
@@ -371,15 +370,14 @@ def _solution(
         # the solver has one per class of the metric, the solution one per class of the table
         multipliers = np.zeros(table.n_classes)
         multipliers[list(metric.classes)] = outcome.multipliers
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[ConstraintOutcome, ...] = ()
     why = None
     if problem.limits is not None:
-        limits = problem.limits
-        assert isinstance(limits, Limits)
+        assert isinstance(problem.limits, Limits)
         feasible = problem.shortfall(best.statistics) == 0.0
         prices = outcome.prices if feasible else None
         kept = outcomes(
-            limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
+            problem.limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
             n_labelled=None if counted is None else counted_rows(table),
         )  # fmt: skip
         if not feasible:
@@ -420,7 +418,9 @@ def _best(
     if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
         mixed, loss = True, 0.0
         if not randomized:
-            warn("no single rule that keeps all constraints was met, so the rule draws; give the limits a little room")
+            warn(
+                "no single rule that keeps all constraints was met, so this rule draws; loosen a limit for a single one"
+            )
     chosen = outcome.mixture if mixed else outcome.single
     best = _evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss)
     if mixed and best.value < single_value and not problem.shortfall(outcome.single.confusion):
@@ -446,8 +446,8 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     names = names or (*table.classes, *extra_names(table.classes, gains.n_decisions))
-    # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
+    # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept)
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES
@@ -456,11 +456,6 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     return _Evaluated(rule, statistics if few else replace(statistics, matrix=None), value)
 
 
-def _value(rule: DecisionRule, metric: Metric, oracle: Oracle) -> float:
-    """Return the ``metric`` of a ``rule`` under the estimate of an ``oracle``."""
-    return float(metric.values(rule.evaluate(oracle, matrix=metric.statistics == "matrix")))
-
-
 def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
     """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
-    return _value(rule, metric, make_oracle(table, "labels"))
+    return float(metric.values(rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")))

@@ -131,8 +131,8 @@ class _Climb:
     def _quadratic(self, mix: Array, slope: Array, linear: Optimum) -> Array:
         """Return the mixture that maximises the quadratic model."""
         lacks = -(np.column_stack([self.z[:, : self.d] @ slope, self.slack]) @ linear.gain)
-        lacks[mix > 1e-9] = -np.inf
-        near = np.argsort(lacks, kind="stable")[: max(NEAREST, int((mix > 1e-9).sum()))]
+        lacks[mix > IN_USE] = -np.inf
+        near = np.argsort(lacks, kind="stable")[: max(NEAREST, int((mix > IN_USE).sum()))]
         point = (mix @ self.z)[: self.d]
         away = self.z[near, : self.d] - point
         largest = max(float((away @ slope).max()), ABSENT)
