@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from confmax import metrics
+from confmax import kernels, metrics
 from confmax.confusion import Confusion, Gains
-from confmax.metrics.structure import AffineFunctions
+from confmax.metrics.structure import AffineFunctions, PowerMean
 from confmax.optimize import ColumnGeneration, Problem, Status, baselines
 from confmax.optimize.columns import master_of
 from confmax.optimize.masters.generic import Smooth
-from confmax.optimize.masters.interior import Program
+from confmax.optimize.masters.interior import Program, central_path
 from confmax.optimize.masters.least_norm import least_norm_within
 from confmax.optimize.masters.linear_program import largest_minimum
 from confmax.oracle import CountingOracle, make_oracle, make_table
-from tests.helpers import all_deterministic_confusions, population
+from tests.helpers import all_deterministic_confusions, by_numpy, population
 
 K = 3
 
@@ -62,6 +62,9 @@ class Plain:
 
     def functions(self, rows, n_decisions):
         return self.given
+
+    def curves(self, n_classes):
+        return ()
 
     def slacks(self, S):
         return self.given.values(S)
@@ -229,3 +232,46 @@ def test_the_least_norm_within_limits(seed):
     assert (weights @ slack).min() >= -1e-11
     nearest = weights @ points
     assert program(-points @ nearest, slack) <= -nearest @ nearest + 1e-9
+
+
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+@pytest.mark.parametrize("kind", ["linear", "ratio", "smallest", "geometric", "of misses"])
+@pytest.mark.parametrize("m", [0, 3])
+def test_the_central_path_by_the_kernel_and_by_numpy(kind, m):
+    """The same points to rounding; the solution is that of a linear program where it is one."""
+    rng = np.random.default_rng([len(kind), m])
+    for A in (3, 40, 150):
+        tops, slack = rng.random((A, 4)), rng.normal(size=(A, m))
+        # copies are met too, of which any share of the weight is right
+        tops[1], slack[1] = tops[0], slack[0]
+        slack += 0.2 - slack.mean(axis=0)
+        if kind in ("linear", "ratio"):
+            tops = tops[:, :1]
+        bottom = rng.uniform(0.2, 1.0, A) if kind == "ratio" else np.ones(A)
+        mean = {"geometric": PowerMean(0.0), "of misses": PowerMean(2.0, of_misses=True)}.get(kind)
+        if mean is not None:
+            tops = tops[:, :3]
+        found = central_path(tops, bottom, slack, mean)
+        with by_numpy():
+            expected = central_path(tops, bottom, slack, mean)
+        weights = found[0]
+        np.testing.assert_allclose(weights @ tops, expected[0] @ tops, atol=1e-7)
+        np.testing.assert_allclose(found[1][-1], expected[1][-1], rtol=1e-5, atol=1e-7)
+        assert len(found[2]) == len(expected[2])
+        assert weights.min() > 0 and weights @ bottom == pytest.approx(1.0) and (weights @ slack >= -1e-9).all()
+        if mean is None:
+            S = tops.shape[1]
+            program = linprog(
+                np.append(np.zeros(A), -1.0), np.vstack([np.c_[-tops.T, np.ones(S)], np.c_[-slack.T, np.zeros(m)]]),
+                np.zeros(S + m), [np.append(bottom, 0.0)], [1.0], [(0, None)] * A + [(None, None)],
+            )  # fmt: skip
+            assert (weights @ tops).min() == pytest.approx(-program.fun, abs=1e-8)
+
+
+def test_the_central_path_takes_arrays_in_any_order():
+    rng = np.random.default_rng(0)
+    tops, slack = rng.random((12, 3)), rng.normal(0.3, 1.0, (12, 2))
+    expected = central_path(tops, np.ones(12), slack)
+    found = central_path(np.asfortranarray(tops), np.ones(12), np.asfortranarray(slack))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

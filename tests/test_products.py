@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from confmax import kernels
-from confmax.kernels.products import Positive, add_cross, times
-from confmax.kernels.softmax import softmax_of, softmax_rows
+from confmax.kernels.products import Positive, times
 from tests.helpers import by_numpy
 
 RNG = np.random.default_rng(0)
@@ -19,18 +17,6 @@ def test_products(n, d, m):
     np.testing.assert_allclose(found, X @ M, rtol=1e-12, atol=1e-12)
     with by_numpy():
         assert times(X, M).tobytes() == found.tobytes()
-
-
-@pytest.mark.parametrize(("n", "d", "m"), SHAPES)
-def test_sums_of_products_over_rows(n, d, m):
-    left, right, before = RNG.normal(size=(n, d)), RNG.normal(size=(n, m)), RNG.normal(size=(d, m))
-    found = before.copy()
-    add_cross(left, right, found)
-    np.testing.assert_allclose(found, before + left.T @ right, rtol=1e-12, atol=1e-12)
-    with by_numpy():
-        by_library = before.copy()
-        add_cross(left, right, by_library)
-    np.testing.assert_allclose(found, by_library, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("d", [1, 2, 9, 40])
@@ -50,11 +36,3 @@ def test_a_system_that_is_not_positive_definite_is_refused(by):
         for matrix in (np.diag([1.0, -1.0]), np.ones((2, 2)), np.full((2, 2), np.nan)):
             with pytest.raises(ValueError, match="must be positive definite"):
                 Positive(matrix)
-
-
-@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
-@pytest.mark.parametrize(("n", "K"), [(1, 2), (33, 3), (100, 20), (40, 300)])
-def test_softmax_of_scores(n, K):
-    scores = RNG.normal(0.0, 30.0, (n, K))
-    for found, expected in zip(softmax_of(scores), softmax_rows(scores), strict=True):
-        assert found.tobytes() == expected.tobytes()

@@ -228,7 +228,8 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     given : object or None
         The caller's calibration, if ``found.kind`` is "given"; one that is ``found`` itself holds the object to fit.
     """
-    rows = labelled(table, seed)
+    floor = found.calibrator.floor if isinstance(found.calibrator, Scaling) else scaling.FLOOR
+    rows = labelled(table, seed, floor)
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
     fold, out = rows.folds(), rows.proba.copy()
     if found.kind in KINDS and isinstance(found.calibrator, Scaling):

@@ -102,8 +102,8 @@ def _exceeds(one: Array, other: Array, weight: Array, errors: float = 2.0) -> bo
 
     def sums(_: int, start: int, stop: int) -> list[float]:
         excess, w = one[start:stop] - other[start:stop], weight[start:stop]
-        squares = w * w
-        return [w.sum(), w @ excess, squares.sum(), squares @ excess, squares @ (excess * excess)]
+        off = w * excess
+        return [w.sum(), off.sum(), (w * w).sum(), (w * off).sum(), (off * off).sum()]
 
     # all threads read a large table; the difference is paired, as both losses are of the same rows
     total, first, twice, cross, second = np.sum(over_rows(sums, len(one), PART_ROWS), axis=0)

@@ -30,7 +30,8 @@ from confmax.tables.fingerprints import mixed, unordered_hashes
 
 KINDS = ("temperature", "vector", "matrix")  # from the simplest on
 TRIED_CLASSES = range(3, NEWTON_CLASSES + 1)  # for which "auto" tries a matrix
-FOLD_TOL = 1e-3  # nats of the total loss
+FOLD_TOL = 1e-6  # nats of the total loss, where fits leave out a fold,
+CHOICE_TOL = 1e-2  # and where all that is read of them is whether a mean loss is within a standard error
 FOLDS = 5
 FEW_CELLS = 1 << 19  # floor and strength are chosen on a sample of at most this many entries of the table,
 ROWS_PER_CLASS = 10  # but on at least this many rows per class
@@ -90,8 +91,8 @@ class Rows(scaling.Sample):
         return self if floor == self.floor else replace(self, z=scaling.log_table(self.proba, floor), floor=floor)
 
 
-def labelled(table: Table, seed: int) -> Rows:
-    """Return the rows of a labelled table, with folds by a seed."""
+def labelled(table: Table, seed: int, floor: float | None = None) -> Rows:
+    """Return the rows of a labelled table, with folds by a seed, over a floor or the one that suits a temperature."""
     table = table.dense("the fit of a calibration")
     # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
     labels, hashes = table.labels, table.unordered_hashes()
@@ -102,9 +103,10 @@ def labelled(table: Table, seed: int) -> Rows:
         P, labels, weight, hashes = P[kept], labels[kept], weight[kept], hashes[kept]
     weight = weight / weight.max()  # no square overflows
     weight = weight * (weight.sum() / (weight * weight).sum())
-    # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of nine numbers
-    few = _smallest(hashes, most_rows(P, FEW_CELLS))
-    floor = scaling.best_floor(P[few], labels[few], weight[few])
+    if floor is None:
+        # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of nine numbers
+        few = _smallest(hashes, most_rows(P, FEW_CELLS))
+        floor = scaling.best_floor(P[few], labels[few], weight[few])
     return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, seed, floor)
 
 
@@ -186,16 +188,16 @@ class Fit:
             return MatrixLoss(self.rows.few(), self.strength).curvature(self.theta)
         return None
 
-    def on_others(self, curvature: Array | None = None) -> Callable[[NDArray[np.bool_]], Scaling]:
+    def on_others(
+        self, curvature: Array | None = None, tol: float = FOLD_TOL
+    ) -> Callable[[NDArray[np.bool_]], Scaling]:
         """Return what fits the family on the rows outside of a part, beginning with a ``curvature``."""
         # the Hessian of all rows is nearly that of four folds in five: every fold begins with it
         curvature = self.curvature if curvature is None else curvature
 
         def fitted(part: NDArray[np.bool_]) -> Scaling:
-            # a fit of a matrix takes so many steps that rows without weight are better left away
-            matrix = self.kind == "matrix"
-            others = self.rows.only(~part) if matrix else replace(self.rows, weight=self.rows.weight * ~part)
-            return self.again(others, tol=FOLD_TOL, curvature=curvature).calibrator
+            others = replace(self.rows, weight=self.rows.weight * ~part)
+            return self.again(others, tol=tol, curvature=curvature).calibrator
 
         return fitted
 
@@ -214,7 +216,7 @@ class Fit:
 
     def of_steady_folds(self, curvature: Array | None = None) -> Array | None:
         """Return every row's loss (n,) under the fits without its fold; None where one fold holds all rows."""
-        return of_folds(self.rows, self.on_others(curvature), self.rows.steady_folds())
+        return of_folds(self.rows, self.on_others(curvature, CHOICE_TOL), self.rows.steady_folds())
 
 
 def first_fit(rows: Rows, kind: str, simpler: Fit | None = None) -> Fit:
@@ -236,12 +238,12 @@ def first_fit(rows: Rows, kind: str, simpler: Fit | None = None) -> Fit:
 def _matrix_fit(vector: Fit) -> Fit:
     """Return the matrix whose strength has the least loss on rows of other folds, from the fit of a vector."""
     rows, few = vector.rows, vector.rows.few()
-    theta, curvature = np.c_[np.diag(vector.theta[0]), vector.theta[1]], None
+    theta = np.c_[np.diag(vector.theta[0]), vector.theta[1]]
+    # the second derivatives of the rows' loss hardly depend on the strength
+    curvature = Fit("matrix", few, theta).curvature
     best, lowest = None, math.inf
     for strength in STRENGTHS:
-        tried = Fit("matrix", few, theta, strength).again(few, tol=FOLD_TOL, curvature=curvature)
-        # the second derivatives of the rows' loss hardly depend on the strength
-        curvature = tried.curvature if curvature is None else curvature
+        tried = Fit("matrix", few, theta, strength).again(few, tol=CHOICE_TOL, curvature=curvature)
         tried = replace(tried, losses=tried.of_steady_folds(curvature))
         mean = math.inf if tried.losses is None else float((few.weight * tried.losses).sum())
         if best is not None and mean >= lowest:
@@ -251,7 +253,7 @@ def _matrix_fit(vector: Fit) -> Fit:
     assert best is not None
     if few is rows:
         return replace(best.again(rows, curvature=curvature), losses=best.losses)
-    return replace(best, losses=None).again(rows, curvature=best.curvature)
+    return replace(best, losses=None).again(rows, curvature=curvature)
 
 
 def _vector_fit(rows: Rows) -> Fit:

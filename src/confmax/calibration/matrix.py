@@ -5,44 +5,35 @@ identity on the diagonal and the offsets, as for vector scaling, and 1 / strengt
 also settles what the labels leave open, as a number added to a column of W changes no probability.
 
 No power may make a class less likely as its own probability grows (`monotone_margins`). The identity lies strictly
-inside of these linear limits. A fit that would break them is therefore found by a steep quadratic penalty, which moves
-it next to them, and then drawn toward the identity by the little that is missing.
+inside of these linear limits.
 
-Up to `NEWTON_CLASSES` classes fits are Newton's, with all K^2 (K + 1)^2 second derivatives, and with more classes
-quasi-Newton.
+Up to `NEWTON_CLASSES` classes fits are Newton's, with all K^2 (K + 1)^2 second derivatives, and every step minimises
+the quadratic model within the limits. With more classes fits are quasi-Newton, a quadratic penalty moves them next to
+the limits, and they are drawn toward the identity by the little that is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax import kernels
 from confmax.calibration.newton import BLOCKS, FULL, NO_SECOND, newton, quasi_newton
 from confmax.calibration.scaling import PRECISION, WIDE_TOL, Sample, in_parts
 from confmax.confusion import Array
-from confmax.kernels.products import Positive, add_cross, times
-from confmax.kernels.softmax import softmax_of
+from confmax.kernels.products import Positive, in_order, times
+from confmax.kernels.softmax import few_at_a_time, softmax_rows
 
 STRENGTHS = (300.0, 30.0, 3.0)  # precisions of the prior on powers of other classes, in 1 / nat^2
 NEWTON_CLASSES = 20  # most classes whose second derivatives are all computed
 MOST_CLASSES = 100
-STEEP, WIDE_STEEP = 1e5, 1e2  # of the penalty on what breaks the limits; steeper ones delay quasi-Newton steps
+STEEP = 1e2  # of the penalty on what breaks the limits; steeper ones delay quasi-Newton steps
+LEAST_MARGIN, RIDGE = -1e-9, 1e-10  # what rounding takes off a margin, and what holds apart limits that coincide
 SLOW = 0.3  # convergence by an old Hessian, which takes ten gradients, that is still good enough
-CELLS = 1 << 18  # numbers that a part of the second derivatives may hold at a time
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Some rows: logarithms and a one x (n, K + 1), labels, weights (n,), probabilities (n, K), log losses (n,)."""
-
-    x: Array
-    y: NDArray[np.int64]
-    w: Array
-    q: Array
-    losses: Array
+LOSSES = -1  # the order of what writes the losses of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,38 +56,25 @@ class MatrixLoss:
         """Number of classes K."""
         return int(self.rows.z.shape[1])
 
-    @property
-    def steep(self) -> float:
-        """The factor of the penalty on what breaks the limits."""
-        return STEEP if self.n_classes <= NEWTON_CLASSES else WIDE_STEEP
-
-    def blocks(self, theta: Array, start: int, stop: int, width: int) -> Iterator[_Block]:
-        """Yield the rows that have weight, so few at a time that ``width`` numbers of every row can be held."""
-        K, step = self.n_classes, max(64, CELLS // width)
-        for low in range(start, stop, step):
-            i: NDArray[np.intp] | slice = slice(low, min(low + step, stop))
-            if not self.rows.weight[i].all():
-                i = low + np.flatnonzero(self.rows.weight[i])
-            y, x = self.rows.labels[i], np.ones((len(self.rows.labels[i]), K + 1))
-            x[:, :K] = self.rows.z[i]
-            scores = times(x, theta.reshape(K, K + 1).T)
-            q, log_total = softmax_of(scores)
-            yield _Block(x, y, self.rows.weight[i], q, log_total - scores[np.arange(len(y)), y])
-
     def __call__(self, theta: Array, order: int) -> tuple[float, Array, Array]:
-        """Return loss, gradient (d,) and second derivatives: of each score by itself (K, K + 1, K + 1), or (d, d)."""
+        """Return loss, gradient (d,) and second derivatives: of each score by itself (K, K + 1, K + 1), or (d, d).
+
+        With more than `NEWTON_CLASSES` classes loss and gradient have the penalty on what breaks the limits.
+        """
         K = self.n_classes
         value, gradient, bends = self._sums(theta, order)
         precision = prior_precision(K, self.strength)
         away = theta.reshape(precision.shape) - np.eye(*precision.shape)
-        squares, slopes = _beyond(theta.reshape(K, K + 1)[:, :K])
-        loss = value + 0.5 * float((precision * away * away).sum()) + 0.5 * self.steep * squares
+        loss = value + 0.5 * float((precision * away * away).sum())
         slope = gradient + precision * away
-        slope[:, :K] -= self.steep * slopes
+        if K > NEWTON_CLASSES:
+            squares, slopes = _beyond(theta.reshape(K, K + 1)[:, :K])
+            loss += 0.5 * STEEP * squares
+            slope[:, :K] -= STEEP * slopes
         if order == BLOCKS:
             bends = self.blocks_with_prior(bends[:, _positions(K + 1)])
         elif order == FULL:
-            bends = self.hessian(theta, _all_pairs(bends))
+            bends = self.with_prior(_all_pairs(bends))
         return loss, slope.reshape(-1), bends
 
     def curvature(self, theta: Array) -> Array:
@@ -114,12 +92,9 @@ class MatrixLoss:
         out[:, entries, entries] += prior_precision(self.n_classes, self.strength)
         return out
 
-    def hessian(self, theta: Array, bends: Array) -> Array:
-        """Return the second derivatives (d, d) where those of the rows' loss are ``bends``."""
-        out = bends + 0.0
-        out[np.diag_indices(theta.size)] += prior_precision(self.n_classes, self.strength).reshape(-1)
-        active = _slopes_beyond(theta.reshape(self.n_classes, -1)[:, :-1])
-        return out + self.steep * times(active.T, active) if len(active) else out
+    def with_prior(self, bends: Array) -> Array:
+        """Return second derivatives (d, d) where those of the rows' loss are ``bends``."""
+        return bends + np.diag(prior_precision(self.n_classes, self.strength).reshape(-1))
 
     def _sums(self, theta: Array, order: int) -> tuple[float, Array, Array]:
         """Return the rows' loss, gradient (K, K + 1) and second derivatives by pairs of scores and of entries of x."""
@@ -129,19 +104,7 @@ class MatrixLoss:
 
         def sums(start: int, stop: int) -> tuple[Array, Array, Array]:
             out = np.zeros(1), np.zeros((K, K + 1)), np.zeros(shape)
-            for block in self.blocks(theta, start, stop, K if order == NO_SECOND else 2 * n_pairs):
-                q, w = block.q, block.w[:, None]
-                out[0][0] += (block.w * block.losses).sum()
-                if order == BLOCKS:
-                    add_cross(w * q * (1.0 - q), _products(block.x, block.x), out[2])
-                elif order == FULL:
-                    bends = _products(-w * q, q)
-                    # the place of (k, k) among the pairs
-                    bends[:, np.diagonal(_positions(K))] += w * q
-                    add_cross(bends, _products(block.x, block.x), out[2])
-                # probabilities less labels: the derivative of the loss by the scores
-                q[np.arange(len(q)), block.y] -= 1.0
-                add_cross(w * q, block.x, out[1])
+            _add_sums(self.rows, self.rows.weight, start, stop, theta.reshape(K, K + 1), order, out)
             return out
 
         # one part after the other: the order of a sum is a part of the result
@@ -149,14 +112,42 @@ class MatrixLoss:
         return float(value[0]), gradient, bends
 
 
+def _add_sums(
+    rows: Sample, weight: Array, start: int, stop: int, theta: Array, order: int, out: tuple[Array, Array, Array]
+) -> None:
+    """Write loss (1,), gradient (K, K + 1) and second derivatives; of the order `LOSSES` only losses (n,), to rows."""
+    if kernels.native is not None:
+        W, b = np.ascontiguousarray(theta[:, :-1]), np.ascontiguousarray(theta[:, -1])
+        kernels.native.matrix_sums(rows.z, rows.labels, weight, start, stop, W, b, order, *out)
+        return
+    K = len(theta)
+    for part in few_at_a_time(start, stop, max(K, out[2].size and out[2].shape[1] + len(out[2]))):
+        i = part.start + np.flatnonzero(weight[part])
+        y, w, x = rows.labels[i], weight[i, None], np.ones((len(i), K + 1))
+        x[:, :K] = rows.z[i]
+        scores = in_order(x, theta.T)
+        q, log_total = softmax_rows(scores)
+        losses = log_total - scores[np.arange(len(y)), y]
+        if order == LOSSES:
+            out[0][i] = losses
+            continue
+        out[0][0] += (w[:, 0] * losses).sum()
+        if order == BLOCKS:
+            out[2][:] += (w * q * (1.0 - q)).T @ _products(x, x)
+        elif order == FULL:
+            bends = _products(-w * q, q)
+            # the place of (k, k) among the pairs
+            bends[:, np.diagonal(_positions(K))] += w * q
+            out[2][:] += bends.T @ _products(x, x)
+        # probabilities less labels: the derivative of the loss by the scores
+        q[np.arange(len(q)), y] -= 1.0
+        out[1][:] += (w * q).T @ x
+
+
 def _products(left: Array, right: Array) -> Array:
     """Return the products (n, d (d + 1) / 2) of columns j of left and k >= j of right, both (n, d)."""
-    n, d = left.shape
-    out, at = np.empty((n, d * (d + 1) // 2)), 0
-    for j in range(d):
-        np.multiply(left[:, j, None], right[:, j:], out=out[:, at : at + d - j])
-        at += d - j
-    return out
+    j, k = np.triu_indices(left.shape[1])
+    return np.asarray(left[:, j] * right[:, k])
 
 
 def _positions(d: int) -> NDArray[np.intp]:
@@ -219,17 +210,15 @@ def _beyond(W: Array) -> tuple[float, Array]:
     return float((own * own).sum() + (others * others).sum()), slopes
 
 
-def _slopes_beyond(W: Array) -> Array:
-    """Return the derivatives (m, d) of the m negative margins by ``(W, b)``."""
-    K = len(W)
-    own, others = (np.argwhere(margins < 0.0) for margins in monotone_margins(W))
-    out = np.zeros((len(own) + len(others), K, K + 1))
-    m, (j, k) = np.arange(len(out)), np.concatenate([own, others]).T
-    out[m, k, k], out[m, j, k] = 1.0, -1.0
-    second = slice(len(own), None)
-    out[m[second], j[second], :K] += 1.0
-    out[m[second], k[second], :K] -= 1.0
-    return out.reshape(len(out), K * (K + 1))
+def _row_of(limit: int, K: int) -> Array:
+    """Return the derivatives (d,) of a margin by ``(W, b)``, for its place among all of `monotone_margins`."""
+    second, j, k = limit // K**2, limit // K % K, limit % K
+    out = np.zeros((K, K + 1))
+    out[k, k], out[j, k] = 1.0, -1.0
+    if second:
+        out[j, :K] += 1.0
+        out[k, :K] -= 1.0
+    return out.reshape(-1)
 
 
 # --- the minimiser ----------------------------------------------------------------------------------------------------
@@ -254,8 +243,8 @@ def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array 
     """
     loss, theta = MatrixLoss(rows, strength), start.reshape(-1)
     if len(start) <= NEWTON_CLASSES:
-        near = None if curvature is None else loss.hessian(theta, curvature * rows.weight.sum())
-        theta = newton(loss, theta, tol, hessian=near, solve=_Solver(), slow=SLOW)
+        near = None if curvature is None else loss.with_prior(curvature * rows.weight.sum())
+        theta = newton(loss, theta, tol, hessian=near, factored=_factored, step_of=_Step(len(start)), slow=SLOW)
     else:
         near = loss.curvature(theta) if curvature is None else curvature
         blocks = loss.blocks_with_prior(near * rows.weight.sum())
@@ -263,16 +252,67 @@ def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array 
     return _inside(theta.reshape(start.shape))
 
 
-class _Solver:
-    """Solves systems, and factors a matrix once for all its right sides."""
+def _factored(hessian: Array) -> Callable[[Array], Array]:
+    return Positive(hessian).solve
 
-    def __init__(self) -> None:
-        self.matrix: Array | None = None
 
-    def __call__(self, matrix: Array, sides: Array) -> Array:
-        if self.matrix is not matrix:
-            self.matrix, self.factored = matrix, Positive(matrix)
-        return self.factored.solve(sides)
+class _Step:
+    """Newton's step within the limits: the minimum of a quadratic model, for any inverse of its second derivatives.
+
+    In its dual every limit that holds the step has a multiplier, which is not negative. The limit that is broken most
+    is added to those that hold it, and those whose multiplier falls to zero are dropped (Lawson and Hanson, 1974). The
+    limits that held the last step come first.
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+        self.holding: list[int] = []
+
+    def __call__(self, inverse: Callable[[Array], Array], gradient: Array, theta: Array) -> Array:
+        """Return the step (d,) from theta, for the way from gradients to steps."""
+        free, margins = -inverse(gradient), self._margins(theta)
+        rows = {limit: _row_of(limit, self.n_classes) for limit in self.holding}
+        pulls = {limit: inverse(row) for limit, row in rows.items()}
+        prices = dict.fromkeys(rows, 0.0)
+        while True:
+            prices = _nonnegative_prices(prices, margins, free, rows, pulls)
+            self.holding = list(prices)
+            step = free + sum(price * pulls[limit] for limit, price in prices.items())
+            left = margins + self._margins(step)
+            broken = int(left.argmin())
+            if left[broken] >= LEAST_MARGIN or broken in prices:
+                return step
+            rows[broken] = _row_of(broken, self.n_classes)
+            pulls[broken] = inverse(rows[broken])
+            prices[broken] = 0.0
+
+    def _margins(self, theta: Array) -> Array:
+        """Return all margins (2 K^2,), linear in theta."""
+        W = theta.reshape(self.n_classes, -1)[:, :-1]
+        return np.concatenate([part.reshape(-1) for part in monotone_margins(W)])
+
+
+def _nonnegative_prices(
+    prices: dict[int, float], margins: Array, free: Array, rows: dict[int, Array], pulls: dict[int, Array]
+) -> dict[int, float]:
+    """Return the multipliers under which the limits hold the step exactly, without those that fall to zero."""
+    while prices:
+        holding, old = list(prices), np.array(list(prices.values()))
+        A = np.array([rows[limit] for limit in holding])
+        system = times(A, np.array([pulls[limit] for limit in holding]).T)
+        system[np.diag_indices_from(system)] *= 1.0 + RIDGE
+        new = Positive(system).solve(-(margins[holding] + times(A, free[:, None])[:, 0]))
+        falling = new <= 0.0
+        if not falling.any():
+            return dict(zip(holding, new.tolist(), strict=True))
+        ways = np.where(falling, old / np.maximum(old - new, 1e-300), np.inf)
+        way = float(ways.min())
+        prices = {
+            limit: price + way * (wanted - price)
+            for limit, price, wanted, zero in zip(holding, old.tolist(), new.tolist(), ways <= way, strict=True)
+            if not zero
+        }
+    return prices
 
 
 def _whitening(blocks: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
@@ -306,10 +346,7 @@ def _inside(theta: Array) -> Array:
 
 def matrix_losses(rows: Sample, theta: Array, use: NDArray[np.bool_]) -> Array:
     """Return the log loss in nats of the rows to ``use``, under parameters ``theta = (W, b)`` (K, K + 1)."""
-    some = Sample(rows.z, rows.labels, use.astype(np.float64))
-    loss = MatrixLoss(some, 0.0)
-
-    def work(start: int, stop: int) -> Array:
-        return np.concatenate([np.empty(0), *(block.losses for block in loss.blocks(theta, start, stop, len(theta)))])
-
-    return np.concatenate(in_parts(len(use), work))
+    out, none = np.empty(len(use)), np.zeros((0, 0))
+    weight = use.astype(np.float64)
+    in_parts(len(use), lambda start, stop: _add_sums(rows, weight, start, stop, theta, LOSSES, (out, none, none)))
+    return np.asarray(out[use])

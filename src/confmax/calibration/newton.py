@@ -6,6 +6,7 @@ Their own few lines, as library routines call a BLAS whose last digits depend on
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,8 @@ from confmax.confusion import Array
 
 MAX_STEPS, MAX_WIDE_STEPS, MEMORY = 60, 500, 20
 NO_SECOND, BLOCKS, FULL = 0, 1, 2  # second derivatives: none, of each class by itself, or all
+
+_Pair = tuple[Array, Array, float]  # a step, the change of the gradient along it, and their product
 
 
 class Loss(Protocol):
@@ -31,10 +34,13 @@ def newton(
     *,
     still: NDArray[np.intp] | None = None,
     hessian: Array | None = None,
-    solve: Callable[[Array, Array], Array] | None = None,
+    factored: Callable[[Array], Callable[[Array], Array]] | None = None,
+    step_of: Callable[[Callable[[Array], Array], Array, Array], Array] | None = None,
     slow: float = 0.05,
 ) -> Array:
     """Minimise by Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs many gradients.
+
+    The differences of gradients correct a Hessian that is kept (L-BFGS).
 
     Parameters
     ----------
@@ -48,31 +54,40 @@ def newton(
         Parameters that stay as they are.
     hessian : ndarray (d, d) or None
         A Hessian from nearby to begin with.
-    solve : callable or None
-        Solves a positive definite system; by default `numpy.linalg.solve`, for systems that are small.
+    factored : callable or None
+        Returns what solves systems of a Hessian; by default by `numpy.linalg.solve`, for systems that are small.
+    step_of : callable or None
+        Returns the step from an inverse of the Hessian, gradient and theta; by default Newton's.
     slow : float
         What a step may promise, as a part of what the last one did, before a new Hessian is worth its time.
     """
     still = np.zeros(0, dtype=np.intp) if still is None else still
     value, gradient, _ = loss(theta, NO_SECOND)
     fresh, last_promise = False, np.inf
+    pairs: list[_Pair] = []
+    inverse: Callable[[Array], Array] | None = None
     for _ in range(MAX_STEPS):
         if hessian is None:
-            hessian, fresh = loss(theta, FULL)[2], True
+            hessian, fresh, inverse = loss(theta, FULL)[2], True, None
             # rows and columns of the identity: a parameter that is held does not move
             hessian[still], hessian[:, still] = 0.0, 0.0
             hessian[still, still] = 1.0
         gradient[still] = 0.0
-        step = np.asarray((solve or np.linalg.solve)(hessian, -gradient), dtype=np.float64)
-        promised = -float(gradient @ step)
+        if inverse is None:
+            inverse, pairs = partial(np.linalg.solve, hessian) if factored is None else factored(hessian), []
+        corrected = partial(_inverse_times, pairs, first=inverse)
+        step = -corrected(gradient) if step_of is None else step_of(corrected, gradient, theta)
+        promised = -_dot(gradient, step)
         # a Newton step promises twice what it takes off the loss
         if promised <= 2.0 * tol:
             return np.asarray(theta + step)
         if not fresh and promised > slow * last_promise:
             hessian = None
             continue
-        _, theta, value, gradient = _shortened(loss, theta, value, step, promised)
-        fresh, last_promise = False, promised
+        length, theta, value, end = _shortened(loss, theta, value, step, promised)
+        end[still] = 0.0
+        pairs = _with_pair(pairs, length * step, end - gradient)
+        gradient, fresh, last_promise = end, False, promised
     return theta
 
 
@@ -86,19 +101,22 @@ def quasi_newton(
     """
     value, gradient, _ = loss(theta, NO_SECOND)
     slope = forth(gradient)
-    pairs: list[tuple[Array, Array, float]] = []
+    pairs: list[_Pair] = []
+
+    def scaled(x: Array) -> Array:
+        if not pairs:
+            return x
+        _, change, bend = pairs[-1]
+        return np.asarray(x * (bend / _dot(change, change)))
+
     for _ in range(MAX_WIDE_STEPS):
         # where the curvature is about one, half a squared slope is what a step may still gain
         if np.abs(slope).max() <= np.sqrt(tol):
             break
-        step = -_inverse_times(pairs, slope)
+        step = -_inverse_times(pairs, slope, scaled)
         length, theta, value, gradient = _shortened(loss, theta, value, back(step), -_dot(step, slope))
         old, slope = slope, forth(gradient)
-        step, change = length * step, slope - old
-        bend = _dot(step, change)
-        # a pair without curvature would make the inverse indefinite
-        if bend > 0:
-            pairs = [*pairs[-MEMORY + 1 :], (step, change, bend)]
+        pairs = _with_pair(pairs, length * step, slope - old)
     return theta
 
 
@@ -120,16 +138,21 @@ def _dot(one: Array, other: Array) -> float:
     return float((one * other).sum())
 
 
-def _inverse_times(pairs: list[tuple[Array, Array, float]], slope: Array) -> Array:
-    """Return the inverse Hessian that the pairs tell of, times ``slope``, by two loops over them."""
+def _with_pair(pairs: list[_Pair], step: Array, change: Array) -> list[_Pair]:
+    """Return the last pairs with another one: a step and the change of the gradient along it."""
+    bend = _dot(step, change)
+    # a pair without curvature would make the inverse indefinite
+    return [*pairs[-MEMORY + 1 :], (step, change, bend)] if bend > 0 else pairs
+
+
+def _inverse_times(pairs: list[_Pair], slope: Array, first: Callable[[Array], Array]) -> Array:
+    """Return the inverse Hessian that the pairs make of the ``first`` one, times ``slope``, by two loops over them."""
     out, shares = slope.copy(), []
     for step, change, bend in reversed(pairs):
         share = _dot(step, out) / bend
         out -= share * change
         shares.append(share)
-    if pairs:
-        _, change, bend = pairs[-1]
-        out *= bend / _dot(change, change)
+    out = first(out)
     for (step, change, bend), share in zip(pairs, reversed(shares), strict=True):
         out += (share - _dot(change, out) / bend) * step
     return out

@@ -1,7 +1,7 @@
 """Constraints on one table: their metrics placed among its classes, and the rows that a master problem reads.
 
 At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 0``, a ceiling ``l D - N >= 0``
-(Dinkelbach's functions, as in `confmax.metrics.ratios`).
+(Dinkelbach's functions, as in `confmax.metrics.ratios`). A floor on a mean of the recalls is convex (`Limits.curves`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from confmax.metrics.first_order import TINY
 from confmax.metrics.metric import STATISTICS
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.scores import false_positive_rate, rate, specificity
-from confmax.metrics.structure import AffineFunctions, MinOfLinear, Ratio, Statistics
+from confmax.metrics.structure import (
+    AffineFunctions,
+    Concave,
+    MeanFloor,
+    MinOfLinear,
+    PowerMean,
+    Ratio,
+    Statistics,
+)
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.labels import plain
 
@@ -89,7 +97,7 @@ class Limits:
         Each is ``(value - limit) D / D_0`` of a floor, and its negative of a ceiling: the slack in the unit of the
         metric times its denominator D, in units of D_0, the denominator of the rule without errors. So a factor of
         numerator and denominator changes nothing. D is one for what is linear. A floor on a smallest function is a
-        floor on each of them.
+        floor on each of them. Of a floor on a mean of the recalls these are the recalls plus one, as `curves` says.
 
         Raises
         ------
@@ -99,6 +107,15 @@ class Limits:
         parts = [_functions(one, np.asarray(rows, dtype=np.float64), n_decisions) for one in self.constraints]
         constants = [np.zeros(len(part)) if part.constants is None else part.constants for part in parts]
         return AffineFunctions(Gains.concatenate([part.gains for part in parts]), np.concatenate(constants))
+
+    def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
+        """Return the floors on means of the recalls, with their rows among `functions`, for ``n_classes`` K."""
+        ends = np.cumsum([0, *(_n_rows(one.metric, n_classes) for one in self.constraints)])
+        return tuple(
+            MeanFloor(slice(int(ends[k]), int(ends[k + 1])), mean, one.limit)
+            for k, one in enumerate(self.constraints)
+            if (mean := _mean_of(one.metric)) is not None
+        )
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., n) of the n metrics at a confusion ``S``, or at each of a batch (...)."""
@@ -114,12 +131,22 @@ class Limits:
         return np.where(self.vacuous(S), 0.0, signs * (self.values(S) - limits))
 
     def scales(self, S: Confusion) -> Array:
-        """Return by how much each of the m rows of `functions` (m,) changes with its metric, D / D_0, at ``S``."""
+        """Return by how much each of the m rows of `functions` (m,) changes with its metric, D / D_0, at ``S``.
+
+        Prices of the recalls under a mean are those of the mean times its derivatives: they add up to its price.
+        """
         K, M = len(S.rows), S.columns.shape[-1]
         parts = []
         for one in self.constraints:
             if isinstance(one.metric.structure, MinOfLinear):
                 parts.append(np.ones(_n_rows(one.metric, K)))
+                continue
+            mean = _mean_of(one.metric)
+            if mean is not None:
+                functions = one.metric.as_functions(S.rows, M)
+                assert functions is not None
+                _, slopes = mean.tangent(functions.values(S))
+                parts.append(np.full(len(slopes), 1.0 / slopes.sum()))
                 continue
             ratio = _ratio(one.metric, S.rows, M)
             parts.append(ratio.denominators(S) / (_without_errors(ratio, S.rows) or 1.0))
@@ -170,6 +197,34 @@ def bind(
         )
     _refuse_contradictions(placed, [str(plain(name)) for name in table.classes], M)
     return limits
+
+
+def judged(constraints: Any, table: Table) -> tuple[Limits | None, tuple[str, ...]]:
+    """Return the constraints that the labels of a ``table`` can judge, as `bind` does, and the texts of the others.
+
+    The others are those of classes without rows, whose recall and precision are not defined.
+
+    Examples
+    --------
+    >>> from confmax.oracle import make_table
+    >>> table = make_table([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]], ["no", "yes"], classes=["no", "yes", "maybe"])
+    >>> limits, absent = judged(["recall[yes] >= 0.8", "recall[maybe] >= 0.5"], table)
+    >>> limits.texts, absent
+    (('recall[yes] >= 0.8',), ('recall[maybe] >= 0.5',))
+    """
+    present = table.label_weight() > 0.0
+    lacking = [str(plain(name)) for name, has in zip(table.classes, present, strict=True) if not has]
+    kept, absent = [], []
+    for one in resolve(constraints):
+        try:
+            _placed(one, table, explicit=True, pos_label=None)
+        except ValueError:
+            if one.metric.label not in lacking:
+                raise
+            absent.append(one.text)
+        else:
+            kept.append(one)
+    return bind(kept, table, explicit=True), tuple(absent)
 
 
 class _naming:
@@ -281,8 +336,15 @@ def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
+def _mean_of(metric: Metric) -> PowerMean | None:
+    """Return the mean of the recalls that a metric is, None for other metrics."""
+    return metric.structure.recall_mean if isinstance(metric.structure, Concave) else None
+
+
 def _n_rows(metric: Metric, n_classes: int) -> int:
     """Return how many linear functions a limit on a metric is."""
+    if _mean_of(metric) is not None:
+        return len(metric.classes or range(n_classes))
     if not isinstance(metric.structure, MinOfLinear):
         return 1
     return len(metric.linear_functions(np.full(n_classes, 1 / n_classes), n_classes))
@@ -297,6 +359,11 @@ def _functions(one: Constraint, rows: Array, n_decisions: int) -> AffineFunction
         constants = getattr(functions, "constants", None)
         total = np.full(len(functions), -limit) if constants is None else constants - limit
         return AffineFunctions(_wide(gains, n_decisions), total)
+    if _mean_of(metric) is not None:
+        recalls = metric.as_functions(rows, n_decisions)
+        assert recalls is not None
+        gains = recalls.combined(np.eye(len(recalls)))
+        return AffineFunctions(_wide(gains, n_decisions), np.ones(len(recalls)))
     parts = _ratio(metric, rows, n_decisions)
     scale = _without_errors(parts, rows) or 1.0
     factor = (1.0 if one.is_floor else -1.0) / scale

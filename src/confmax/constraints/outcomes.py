@@ -44,7 +44,9 @@ class ConstraintOutcome:
         Number of rows that ``label_value`` is a share of; None where there is no interval.
     assured : bool or None
         Whether the limit holds on new rows with the ``confidence`` asked for, by a test on rows that tuned nothing;
-        ``label_value`` is then that on these rows. None if no confidence was asked for.
+        ``label_value`` is then that on these rows. In `MetricClassifierCV` a model of the folds decides these rows, and
+        new rows are new to it: of a final model that was fitted on all rows, or averages the models, this says nothing.
+        None if no confidence was asked for.
     rows_needed : int or None
         If it is not assured, about how many such rows would be enough at this ``label_value``: a little more than ``z^2
         f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed there.

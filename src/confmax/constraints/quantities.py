@@ -17,7 +17,7 @@ def quantity(metric: str | Metric | Quantity, label: Any = None, **params: Any) 
     ----------
     metric : str, Metric or Quantity
         A name as for `confmax.metrics.get`, or "rate" or "fpr"; or a metric. Its structure is linear or a ratio, or it
-        is the smallest recall.
+        is the smallest recall or a mean of the recalls.
     label : str, int, float or None
         The class of a metric of one class; None for the positive one of two classes.
     **params

@@ -1,8 +1,8 @@
 """The words of constraints: a quantity, and a limit on it.
 
 A quantity is a metric that may be limited. ``recall("VF") >= 0.8`` and the text ``"recall[VF] >= 0.8"`` are the same
-`Constraint`. What cannot be limited is refused here, by its name: which metrics are no functions that a linear
-inequality can bound follows from their declared structure, and needs no table.
+`Constraint`. What cannot be limited is refused here, by its name: which limits no convex set of confusions keeps
+follows from the declared structure of a metric, and needs no table.
 """
 
 from __future__ import annotations
@@ -207,21 +207,23 @@ def too_long(text: str) -> str:
 
 
 def _refuse_structure(metric: Metric, sense: Sense, limit: float) -> None:
-    """Refuse, by a ValueError, limits that are no linear inequalities of the confusion matrix."""
+    """Refuse, by a ValueError, limits that the confusion matrices of no convex set keep."""
     structure, number = metric.structure, number_text(limit)
     text = f"{metric_text(metric)} {sense} {number}"
     if isinstance(structure, Linear) or (isinstance(structure, Ratio) and structure.fractions is not None):
         return
+    mean = isinstance(structure, Concave) and structure.recall_mean is not None
     if isinstance(structure, (Concave, MinOfLinear)):
         if sense == "<=":
             raise ValueError(
                 f"{text}: no ceiling can be set on a concave metric, because the rules that keep it are no convex "
                 f"set; limit the recall of a class, such as recall[NAME] <= {number}"
             )
-        if isinstance(structure, MinOfLinear):
+        if mean or isinstance(structure, MinOfLinear):
             return
         raise ValueError(
-            f"{text}: floors on concave metrics are not supported yet; min_recall >= {number} limits all recalls"
+            f"{text}: of the concave metrics only means of the recalls without smoothing can be limited; limit g_mean, "
+            f"h_mean, q_mean or min_recall instead"
         )
     if isinstance(structure, Ratio):
         raise ValueError(

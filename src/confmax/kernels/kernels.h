@@ -7,6 +7,8 @@
 #include "softmax.h"
 #include "left_out.h"
 #include "products.h"
+#include "matrix_scaling.h"
 #include "sparse.h"
 #include "mixtures.h"
+#include "interior.h"
 #include "breakpoints.h"

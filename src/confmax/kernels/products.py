@@ -1,4 +1,4 @@
-"""Products of matrices, sums over rows, and positive definite systems: not a library's.
+"""Products of matrices and positive definite systems: not a library's.
 
 The last digits of a library's products and solutions depend on the number of threads, and so would every number that is
 fitted by them. Here the order of a sum depends on the shapes alone.
@@ -33,14 +33,6 @@ def in_order(vectors: Matrix, matrix: Matrix) -> Matrix:
     return out
 
 
-def add_cross(left: Matrix, right: Matrix, out: Matrix) -> None:
-    """Add the sums over rows of the products of left (n, m) and right (n, d) to out (m, d)."""
-    if kernels.native is not None:
-        kernels.native.cross(np.ascontiguousarray(left), np.ascontiguousarray(right), out)
-    else:
-        out += left.T @ right
-
-
 class Positive:
     """A positive definite matrix (d, d), factored.
 
@@ -54,6 +46,8 @@ class Positive:
         self.factor = np.array(matrix, order="C")
         if not (_factor(self.factor) if kernels.native is None else kernels.native.factor(self.factor)):
             raise ValueError("a system of equations that must be positive definite is not")
+        # a column of the factor is a row of its transpose: numbers that lie together
+        self._turned = np.ascontiguousarray(self.factor.T)
 
     def solve(self, sides: Matrix) -> Matrix:
         """Return the solutions (d, m) for right sides (d, m), or (d,) for one."""
@@ -61,7 +55,7 @@ class Positive:
         if kernels.native is None:
             _substitute(self.factor, x)
         else:
-            kernels.native.substitute(self.factor, x)
+            kernels.native.substitute(self.factor, self._turned, x)
         return x.reshape(sides.shape)
 
 

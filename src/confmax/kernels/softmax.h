@@ -272,27 +272,6 @@ FAST int64_t scale(const Slot* s) {
   return 0;
 }
 
-// (scores, q, log_total): write the softmax of scores (n, K), doubles, and the logarithms of their normalisers (n,).
-template <class T>
-FAST int64_t softmax(const Slot* s) {
-  const int64_t n = s[0].shape[0], K = s[0].shape[1], size = rows_together(K);
-  const double* scores = s[0].as<double>();
-  Scratch scratch;
-  Softmax<double> block(scratch, K, size, nullptr);
-  Rows<double> rows(scratch, K, size);
-  double *ones = scratch.make<double>(K), *zeros = scratch.make<double>(K);
-  if (!scratch.ok) return NO_MEMORY;
-  for (int64_t k = 0; k < K; k++) ones[k] = 1, zeros[k] = 0;
-  for (int64_t low = 0; low < n; low += size) {
-    const int64_t here = least_of(size, n - low);
-    load_block(scores + low * K, here, K, block.z, size);
-    block.apply(block.z, ones, zeros, true);
-    rows.write(block.q, here, s[1].as<double>() + low * K);
-    __builtin_memcpy(s[2].as<double>() + low, block.log_total, here * sizeof(double));
-  }
-  return 0;
-}
-
 // (z, y, use, start, stop, a, b, out): write the log losses of the rows to use.
 template <class T>
 FAST int64_t row_losses(const Slot* s) {
@@ -369,26 +348,28 @@ FAST inline void add_rows(const double* panels, const double* weight, const doub
   }
 }
 
-// Subtract v^T u of the first n rows from sums (d, d), above the diagonal at least; four rows in turn. The rows of v
-// (d, size) behind n are zero; u is in panels, and d a multiple of eight.
-FAST inline void subtract_products(const double* v, const double* u, int64_t n, int64_t d, int64_t size, double* sums) {
-  for (int64_t k = 0; k < d; k += TILE) {
-    for (int64_t c = k / DOUBLES * DOUBLES; c < d; c += DOUBLES) {
-      const double *right = u + in_panel(c, 0, size), *left = v + k * size;
+// Add left^T right of n rows to sums (tall, wide), or to its upper triangle at least; four rows in turn. left is
+// (tall, size), with zeros behind row n, and right in panels; tall is a multiple of four, and wide of eight.
+template <bool upper>
+FAST inline void add_products(const double* left, const double* right, int64_t n, int64_t tall, int64_t wide,
+                              int64_t size, double* sums) {
+  for (int64_t k = 0; k < tall; k += TILE) {
+    for (int64_t c = upper ? k / DOUBLES * DOUBLES : 0; c < wide; c += DOUBLES) {
+      const double *u = right + in_panel(c, 0, size), *w = left + k * size;
       Doubles tile[TILE];
 #pragma GCC unroll 4
-      for (int t = 0; t < TILE; t++) tile[t] = load<Doubles>(sums + (k + t) * d + c);
+      for (int t = 0; t < TILE; t++) tile[t] = load<Doubles>(sums + (k + t) * wide + c);
       for (int64_t r = 0; r < n; r += 4) {
-        const Doubles u0 = load<Doubles>(right + r * PANEL), u1 = load<Doubles>(right + (r + 1) * PANEL);
-        const Doubles u2 = load<Doubles>(right + (r + 2) * PANEL), u3 = load<Doubles>(right + (r + 3) * PANEL);
+        const Doubles u0 = load<Doubles>(u + r * PANEL), u1 = load<Doubles>(u + (r + 1) * PANEL);
+        const Doubles u2 = load<Doubles>(u + (r + 2) * PANEL), u3 = load<Doubles>(u + (r + 3) * PANEL);
 #pragma GCC unroll 4
         for (int t = 0; t < TILE; t++) {
-          const double* w = left + t * size + r;
-          tile[t] -= (w[0] * u0 + w[1] * u1) + (w[2] * u2 + w[3] * u3);
+          const double* v = w + t * size + r;
+          tile[t] += (v[0] * u0 + v[1] * u1) + (v[2] * u2 + v[3] * u3);
         }
       }
 #pragma GCC unroll 4
-      for (int t = 0; t < TILE; t++) store(sums + (k + t) * d + c, tile[t]);
+      for (int t = 0; t < TILE; t++) store(sums + (k + t) * wide + c, tile[t]);
     }
   }
 }
@@ -410,7 +391,7 @@ FAST void add_by_class(const T* z, const double* q, const double* weight, int64_
 // Second derivatives (d, d) above the diagonal, while blocks of rows are added to them.
 struct Curvature {
   int64_t K, d, size;
-  double *sums, *v, *bend, *panels;  // v is the weighted u; bend the curvature by a of each class by itself
+  double *sums, *v, *bend, *panels;  // v is minus the weighted u; bend the curvature by a of each class by itself
   double *ones, *diagonal, *beside;  // entries (k, k) by a twice; entries (k, K + k), then (k, k) by b twice
 
   FAST Curvature(Scratch& scratch, int64_t K, int64_t size, const double* before)
@@ -432,8 +413,8 @@ struct Curvature {
   template <class T>
   FAST void add(const T* z, const double* u, const double* u_panels, const double* weight, int64_t n) {
     for (int64_t k = 0; k < d * size; k += size)
-      for (int64_t r = 0; r < size; r++) v[k + r] = weight[r] * u[k + r];
-    for (int64_t k = 0; k < K * size; k++) bend[k] = v[k] * z[k];
+      for (int64_t r = 0; r < size; r++) v[k + r] = -(weight[r] * u[k + r]);
+    for (int64_t k = 0; k < K * size; k++) bend[k] = -v[k] * z[k];
     to_panels(bend, rounded_up(K), size, panels);
     for (int64_t k = 0; k < K; k++) {
       diagonal[k] = sums[k * d + k], beside[k] = sums[k * d + K + k];
@@ -445,7 +426,7 @@ struct Curvature {
       sums[k * d + k] = diagonal[k], sums[k * d + K + k] = beside[k];
       sums[(K + k) * d + K + k] = beside[K + k];
     }
-    subtract_products(v, u_panels, n, d, size, sums);
+    add_products<true>(v, u_panels, n, d, d, size, sums);
   }
 
   FAST void write(double* second) const {

@@ -90,15 +90,6 @@ def softmax_rows(scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     return q / total[:, None], top + logarithms(total)
 
 
-def softmax_of(scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what `softmax_rows` does, by the kernels where there are any."""
-    if kernels.native is None:
-        return softmax_rows(scores)
-    q, log_total = np.empty_like(scores), np.empty(len(scores))
-    kernels.native.softmax(np.ascontiguousarray(scores), q, log_total)
-    return q, log_total
-
-
 def few_at_a_time(start: int, stop: int, width: int = 1) -> Iterator[slice]:
     """Yield slices of rows of a width, so many at a time as NumPy should hold temporary results of."""
     step = max(1, CELLS // width)

@@ -23,6 +23,7 @@ from confmax.metrics.ratios import Ratios, placed
 Statistics = Literal["diagonal", "columns", "matrix"]
 
 STEPS = np.linspace(0.0, 1.0, 33)
+INSIDE = 1e-6  # recalls at which a tangent of a mean is taken lie so far from zero and one
 DEPENDENT = 1e-9  # relative error up to which a gain counts as a combination of linear functions
 
 
@@ -82,6 +83,11 @@ class PowerMean:
             at_zero = K ** (-1.0 / p) * dead / np.maximum(dead.sum(-1, keepdims=True), 1)
         safe = np.where(dead, 1.0, T)
         return np.where(some_dead, at_zero, (power_mean(safe, self.exponent)[..., None] / safe) ** (1.0 - p) / K)
+
+    def tangent(self, T: Array) -> tuple[Array, Array]:
+        """Return recalls near ``T`` (K,) that lie inside of the unit cube, and the derivatives (K,) there."""
+        at = np.clip(T, INSIDE, 1.0 - INSIDE)
+        return at, self.partial(at)
 
     def slope(self, T: Array) -> Array:
         """Return ``phi'`` at recalls ``T``."""
@@ -169,6 +175,15 @@ class DiagonalFunctions:
     @property
     def _index(self) -> Any:
         return slice(None) if self.classes is None else list(self.classes)
+
+
+@dataclass(frozen=True)
+class MeanFloor:
+    """A floor on a mean of the recalls, which plus one are some ``rows`` of the functions of limits."""
+
+    rows: slice
+    mean: PowerMean
+    floor: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,11 +106,12 @@ class ColumnGeneration(Solver):
 
     Notes
     -----
-    The master follows from the metric: `masters.LinearProgram` for the smallest recall, `masters.RecallMeans` for the
-    unsmoothed means of recalls, `masters.Smooth` for every other metric with a gradient. Of the rules without weight,
-    only the few that come nearest to being used are kept. Within limits, ratios and sums of ratios (macro F1) are
-    maximised too. A sum of ratios is not concave: its master, `masters.RatioSum`, climbs, and the run ends where no
-    rule improves the metric to first order. Its bound is that of `optimize/prices.py`, with prices of the limits.
+    The master follows from the metric: `masters.Program` for the smallest recall, and `masters.LinearProgram` for that
+    on labels; `masters.RecallMeans` for the unsmoothed means of recalls, `masters.Smooth` for every other metric with a
+    gradient. Of the rules without weight, only the few that come nearest to being used are kept. Within limits, ratios
+    and sums of ratios (macro F1) are maximised too. A sum of ratios is not concave: its master, `masters.RatioSum`,
+    climbs, and the run ends where no rule improves the metric to first order. Its bound is that of
+    `optimize/prices.py`, with prices of the limits.
 
     Examples
     --------
@@ -133,7 +134,9 @@ class ColumnGeneration(Solver):
         ``limited`` says that there are limits: then ratios are solved, too.
         """
         if limited:
-            _check_within_limits(metric)
+            why = refused_within_limits(metric)
+            if why:
+                raise ValueError(why)
             return
         minimum = isinstance(metric.structure, MinOfLinear)
         if self.takes == "minima" and not minimum:
@@ -150,7 +153,8 @@ class ColumnGeneration(Solver):
 
     def init(self, problem: Problem) -> ColumnState:
         """Mix the constant rules and the starting rules."""
-        master, oracle = master_of(problem.metric, limited=problem.limits is not None), problem.oracle
+        oracle = problem.oracle
+        master = master_of(problem.metric, limited=problem.limits is not None, exact=oracle.exact)
         space = _space(problem, oracle.rows)
         points = Points.start(problem, space)
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
@@ -170,7 +174,7 @@ class ColumnGeneration(Solver):
         if problem.limits is not None:
             model_columns = Columns.of(points, master, columns.breadth)
             return ColumnState(columns, model_columns, model, patience=LIMITED_PATIENCE)
-        return ColumnState(columns, Columns.of(points, master), model, patience=patience)
+        return ColumnState(columns, Columns.of(points, master, columns.breadth), model, patience=patience)
 
     def step(self, problem: Problem, state: ColumnState) -> tuple[ColumnState, Step]:
         """Evaluate gains around the best prices and the newest, and compute the best mixture again."""
@@ -204,7 +208,9 @@ class ColumnGeneration(Solver):
             multipliers = weights / weights.sum()
         if space.n_limits:
             # of a ratio the level is the objective, and its price is the denominator
-            prices = space.split(optimum.gain)[1] / (optimum.point[1] if space.ratio is not None else 1.0)
+            prices = space.without_cuts(optimum.gain)[-space.n_given :] / (
+                optimum.point[1] if space.ratio is not None else 1.0
+            )
         bound = columns.best_bound if exact else None
         if columns.master.local:
             bound = following.bound
@@ -216,7 +222,8 @@ class ColumnGeneration(Solver):
     def _started_within_limits(self, problem: Problem, columns: Columns) -> Columns:
         """Return columns that start at the prices of a sample of the rows, where the table is large."""
         sampled = sample_of(problem.oracle)
-        if sampled is None:
+        if sampled is None or columns.points.space.curves:
+            # cuts of a sample's mixtures would be limits of the table
             return columns
         small = CountingOracle(sampled)
         M, matrix = problem.n_decisions, problem.needs_matrix
@@ -323,21 +330,17 @@ class MaxMin(ColumnGeneration):
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "minima"
 
 
-def _check_within_limits(metric: Metric) -> None:
-    """Refuse, by a ValueError, metrics that cannot be maximised within limits."""
+def refused_within_limits(metric: Metric) -> str | None:
+    """Return in a sentence why a metric cannot be maximised under constraints, None if it can."""
     structure = metric.structure
     known = structure.fractions is not None and isinstance(structure, (Ratio, General))
     if known or isinstance(structure, (Concave, Linear, MinOfLinear)):
-        return
+        return None
     way_out = "maximise macro_f1, f1 of a class, cohen_kappa or a mean of the recalls, or leave the constraints out"
+    why = f"it is declared {structure}"
     if isinstance(structure, Ratio):
-        raise ValueError(
-            f"{metric.name} cannot be maximised under constraints, because its numerator and denominator are not "
-            f"known; {way_out}"
-        )
-    raise ValueError(
-        f"{metric.name} cannot be maximised under constraints, because it is declared {structure}; {way_out}"
-    )
+        why = "its numerator and denominator are not known"
+    return f"{metric.name} cannot be maximised under constraints, because {why}; {way_out}"
 
 
 # --- starts -----------------------------------------------------------------------------------------------------------
@@ -350,15 +353,16 @@ def _space(problem: Problem, rows: Array) -> Space:
     if problem.limits is None:
         functions = metric.linear_functions(rows, M) if isinstance(structure, MinOfLinear) else None
         return Space(metric, rows, M, functions)
+    limits, curves = problem.limits.functions(rows, M), problem.limits.curves(len(rows))
     ratio = metric.as_ratios(rows, M) if isinstance(structure, Ratio) else None
     if isinstance(structure, General):
         parts = metric.as_ratios(rows, M)
         assert parts is not None
         constants = np.append(parts.top_constant, parts.bottom_constant)
         both = AffineFunctions(Gains.concatenate([parts.top, parts.bottom]), constants)
-        return Space(metric, rows, M, both, problem.limits.functions(rows, M), sum_of=parts)
+        return Space(metric, rows, M, both, limits, sum_of=parts, curves=curves)
     mean = structure.recall_mean if isinstance(structure, Concave) else None
-    return Space(metric, rows, M, metric.as_functions(rows, M), problem.limits.functions(rows, M), ratio, mean)
+    return Space(metric, rows, M, metric.as_functions(rows, M), limits, ratio, mean, curves=curves)
 
 
 def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
@@ -429,6 +433,8 @@ def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:
     if prices is None:
         return None
     objective, multipliers = space.split(optimum.gain)
+    # the search has the limits without the cuts
+    multipliers = multipliers[: space.n_given]
     assert space.minimum_of is not None
     return prices.beside(space.minimum_of.combined(objective[None]), multipliers)
 
@@ -438,10 +444,11 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     model, oracle = state.model, state.oracle
     assert model is not None and oracle is not None
     asked, at = model.asked(state.round, problem.tol, near=False)
-    gains = model.points.space.gains(asked)
+    space = model.points.space
+    gains = space.gains(asked)
     model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
     answers = problem.ask(gains)
-    columns = state.columns.joined(asked, at, gains, answers, exact=False)
+    columns = state.columns.joined(space.without_cuts(asked), at, gains, answers, exact=False)
     # the last digits of the model's optimum do not matter to the labels
     done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
     # limits that the model refutes may be kept on labels

@@ -14,6 +14,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Ratio
+from confmax.optimize.cuts import further_cuts
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.masters.interior import Program, solve
 from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, largest_minimum, per_price
@@ -29,7 +30,12 @@ ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the ki
 NEAR_ROUNDS = 4  # after a sample; where they do not close the gap, it has misled
 LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
+ALIKE = 12  # digits of statistics that are the same
+LEFT_OVER = 1e-9  # weight of a rule that an interior point has not quite taken off
 INTERIOR = 1e-10  # weight of a rule below which an interior-point master does not use it
+CUT_WITHIN, ROOM = 1e-9, 0.02  # by how much a mixture keeps a cut at least, and as a part of the gap
+UNPRICED = 1e-9  # multiplier of a cut that counts as zero, relative to the largest
+MOST_CUTS = 30  # that a mixture is cut before more is asked
 WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, and the least room that this needs
 TRACE, EDGE = (
     1e-6,
@@ -76,12 +82,12 @@ class Columns:
     @classmethod
     def of(cls, points: Points, master: Master, breadth: int = 0) -> Columns:
         """Mix points for the first time."""
-        A = len(points.z)
-        optimum = best_mixture(master, points.space, points.z, np.full(A, 1.0 / A))
-        nothing = points.z[:0]
+        A, nothing = len(points.z), points.z[:0]
+        queries, start = DualQueries(nothing, nothing), np.full(A, 1.0 / A)
+        points, queries, optimum = mixed_with_cuts(master, points, queries, start, np.inf)
         # while the limits are missed, dual points hold multipliers only
         first = optimum.gain if optimum.shortfall or optimum.path is not None else first_gain(points)
-        return cls(master, points, optimum, first, points.centre, DualQueries(nothing, nothing), breadth=breadth)
+        return cls(master, points, optimum, first, points.centre, queries, breadth=breadth)
 
     @property
     def is_feasible(self) -> bool:
@@ -90,7 +96,11 @@ class Columns:
 
     def mixture(self) -> Mixture:
         """Return the best mixture as a rule."""
-        return self.points.mixture(self.optimum.weights)
+        weights = self.optimum.weights
+        if self.optimum.path is not None and not self.points.space.n_limits:
+            # without limits that have to be kept exactly, what an interior point leaves on other rules can go
+            weights = np.where(weights > LEFT_OVER, weights, 0.0)
+        return self.points.mixture(weights)
 
     def asked(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
         """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
@@ -158,6 +168,9 @@ class Columns:
         """
         space, optimum, B = self.points.space, self.optimum, len(asked)
         z = space.vectors(answers)
+        if space.cuts is not None and asked.shape[1] < z.shape[1]:
+            # dual points of other columns, which have other cuts
+            asked, at = _padded(asked, z.shape[1]), space.with_values_of_cuts(at)
         # within limits the dual points of the model stand for those of the labels
         led = self.master.smooth or space.n_limits > 0
         prices = None if exact or led else space.vectors_of_gains(gains)
@@ -183,18 +196,53 @@ class Columns:
             if merits[k] < self.best_bound or (self.master.local and self.is_feasible):
                 point = at[min(k, len(at) - 1)]
                 following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
-        if (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT:
+        priced_out = (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT
+        if priced_out and space.cuts is None:
             # no answer is worth more than the mixture at the master's own prices: its solution stays
             mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
             return replace(following, points=self.points.joined(gains, answers), optimum=mixed)
         points, start = self._trimmed()
         points = points.joined(gains, answers)
         start = np.append(start, np.zeros(len(z)))
-        mixed = best_mixture(self.master, space, points.z, start / start.sum())
+        if optimum.path is not None:
+            # an interior point would spread its weight over rules that are the same to it
+            points, start = _without_copies(points, start)
+        start, left = start / start.sum(), following.best_bound - optimum.value
+        points, queries, mixed = mixed_with_cuts(self.master, points, following.queries, start, left)
+        if points.space.cuts is not None:
+            before, left = left, following.best_bound - mixed.value
+            # the bound may be nearer now than the room in which the mixture was looked for
+            if mixed.shortfall == optimum.shortfall and CUT_WITHIN < ROOM * left < 0.5 * ROOM * before:
+                points, queries, mixed = mixed_with_cuts(self.master, points, queries, mixed.weights, left)
+            following = replace(
+                following,
+                queries=queries,
+                best_gain=_padded(following.best_gain, len(mixed.gain)),
+                best_point=points.space.with_values_of_cuts(following.best_point),
+            )
         if mixed.shortfall == 0.0 < optimum.shortfall:
             # what was bounded until now was the slack of the limits
             return replace(Columns.of(points, self.master, self.breadth), queries=following.queries)
-        return replace(following, points=points, optimum=mixed)
+        return replace(following, points=points, optimum=mixed)._with_few_cuts()
+
+    def _with_few_cuts(self) -> Columns:
+        """Return the columns without the cuts that have no price, where there are many."""
+        space, optimum, queries = self.points.space, self.optimum, self.queries
+        if space.cuts is None or len(space.cuts) <= 2 * space.n_given:
+            return self
+        prices = space.split(optimum.gain)[1][space.n_given :]
+        used = prices > UNPRICED * prices.max()
+        few = space.with_few_cuts(used)
+        path = None if optimum.path is None else space.with_few_prices(optimum.path, used)
+        gain = space.with_few_prices(optimum.gain, used)
+        return replace(
+            self,
+            points=replace(self.points, space=few),
+            optimum=replace(optimum, gain=gain, path=path, point=few.with_values_of_cuts(optimum.point)),
+            queries=DualQueries(space.with_few_prices(queries.gains, used), few.with_values_of_cuts(queries.answers)),
+            best_gain=space.with_few_prices(self.best_gain, used),
+            best_point=few.with_values_of_cuts(self.best_point),
+        )
 
     def bounds(self, asked: Array, heights: Array, at: Array) -> Array:
         """Return what answers of ``heights`` (B,) prove: of the objective, or while it fails of the limits' slack."""
@@ -217,20 +265,27 @@ class Columns:
         return points.chosen(kept), weights[kept]
 
 
-def master_of(metric: Metric, *, limited: bool = False) -> Master:
-    """Return the master of a ``metric``, of which some are solved otherwise if they are ``limited``."""
+def master_of(metric: Metric, *, limited: bool = False, exact: bool = True) -> Master:
+    """Return the master of a ``metric``, of which some are solved otherwise if they are ``limited``.
+
+    ``exact`` says whether the answers to its prices are maximisers. Where they are not, the search of the labels
+    follows the corners of a linear program.
+    """
     if limited and isinstance(metric.structure, General):
         return RatioSum()
     mean = isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None
     if limited and (mean or isinstance(metric.structure, (Linear, MinOfLinear, Ratio))):
         return Program()
     if isinstance(metric.structure, MinOfLinear):
-        return LinearProgram()
+        return Program() if exact else LinearProgram()
     return RecallMeans() if metric.bounds_any_gain else Smooth()
 
 
-def best_mixture(master: Master, space: Space, z: Array, start: Array) -> Optimum:
-    """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits."""
+def best_mixture(master: Master, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
+    """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits.
+
+    It keeps cuts by the ``room``, if there is so much.
+    """
     m = space.n_limits
     if not m:
         return master.solve(space, z, start)
@@ -244,8 +299,47 @@ def best_mixture(master: Master, space: Space, z: Array, start: Array) -> Optimu
             return _on_edge(master, space, z, first)
     if not isinstance(master, Program):
         return master.solve(space, z, start)
-    # kept by a little more, so that rounding misses no limit
-    return _shifted(master, space, z, start, -WITHIN)
+    # kept by a little more, so that rounding misses no limit, and cuts so that their mean meets its floor
+    shift, n_cuts = np.full(m, -WITHIN), m - space.n_given
+    if n_cuts:
+        shift[-n_cuts:] = -max(CUT_WITHIN, min(room, 0.5 * float((start @ z[:, -n_cuts:]).min())))
+    return _shifted(master, space, z, start, shift)
+
+
+def mixed_with_cuts(
+    master: Master, points: Points, queries: DualQueries, start: Array, gap: float
+) -> tuple[Points, DualQueries, Optimum]:
+    """Return the best mixture of rules, with the cuts that floors on means ask for.
+
+    The mixture keeps a cut by a little of the ``gap`` that is left to the bound, so that few cuts are enough.
+    """
+    for further in reversed(range(MOST_CUTS)):
+        space = points.space
+        optimum = best_mixture(master, space, points.z, start, ROOM * gap)
+        cuts = further_cuts(space, optimum.point, optimum.shortfall)
+        if cuts is None or not further:
+            break
+        space = space.with_cuts(cuts)
+        points = replace(points, space=space)
+        gains = _padded(queries.gains, points.z.shape[1])
+        queries = DualQueries(gains, space.with_values_of_cuts(queries.answers))
+    return points, queries, optimum
+
+
+def _without_copies(points: Points, weights: Array) -> tuple[Points, Array]:
+    """Return points that differ, with the weights of all that are equal; the first of them stays."""
+    _, first, place = np.unique(points.z.round(ALIKE), axis=0, return_index=True, return_inverse=True)
+    kept = np.union1d(np.arange(points.n_fixed), first)
+    if len(kept) == len(points.z):
+        return points, weights
+    together = np.zeros(len(weights))
+    np.add.at(together, first[place.reshape(-1)], weights)
+    return points.chosen(kept), together[kept]
+
+
+def _padded(gains: Array, width: int) -> Array:
+    """Return dual points with a multiplier of zero for every further limit."""
+    return np.concatenate([gains, np.zeros((*gains.shape[:-1], width - gains.shape[-1]))], axis=-1)
 
 
 def _phase_one(master: Master, space: Space, z: Array) -> Optimum:

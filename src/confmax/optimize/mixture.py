@@ -10,11 +10,12 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.metrics.structure import LinearFunctions, Statistics
+from confmax.metrics.structure import LinearFunctions, MeanFloor, MinOfLinear, Statistics
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
 NEGLIGIBLE, NEAR, ROUNDED = 1e-13, 1e-6, 1e-14  # a weight, a slack that binds, and how far a slack may change
+SAME_MEAN, SAME_MINIMUM = 1e-15, 1e-9  # rounding of a statistic, and what a smallest function may lose
 
 
 class Limits(Protocol):
@@ -26,6 +27,9 @@ class Limits(Protocol):
 
     def functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions that must not fall below zero at row sums (K,), for M decisions."""
+
+    def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
+        """Return the floors on means of the recalls, of which the functions hold the recalls."""
 
     def slacks(self, S: Confusion) -> Array:
         """Return by how much each limit is kept (..., n), negative if it is violated, in the unit of its metric."""
@@ -108,11 +112,18 @@ class Mixture:
         used = np.flatnonzero(weights > 0)
         gains, parts = Gains.concatenate([self.atoms[k] for k in used]), parts[used]
         found = Mixture.drawn(gains, parts, weights[used])
-        edge = _to_edge(vectors[used], weights[used], slope) if len(used) == d + 1 else None
-        if edge is not None:
+        if len(used) <= d:
+            return found
+        least = float(metric.values(found.confusion))
+        if isinstance(metric.structure, MinOfLinear):
+            least -= SAME_MINIMUM
+            edges = _both_edges(vectors[used], weights[used])
+        else:
+            edges = _to_edge(vectors[used], weights[used], slope)
+        for edge in edges:
             left = np.flatnonzero(edge > 0)
             moved = Mixture.drawn(gains[left], parts[left], edge[left])
-            if float(metric.values(moved.confusion)) >= float(metric.values(found.confusion)):
+            if float(metric.values(moved.confusion)) >= least:
                 return moved
         return found
 
@@ -126,8 +137,11 @@ class Mixture:
             objective = functions.values(parts)
         shares = self.weights / self.weights.sum()
         shares[shares < NEGLIGIBLE] = 0.0
-        # what binds is kept exactly; what does not is looked at again
-        for binding in (shares @ slack < NEAR, np.ones(slack.shape[1], dtype=bool)):
+        # what binds is kept exactly, and so are the recalls under a mean; what does not bind is looked at again
+        kept = shares @ slack < NEAR
+        for curve in limits.curves(len(rows)):
+            kept[curve.rows] = True
+        for binding in (kept, np.ones(slack.shape[1], dtype=bool)):
             vectors = np.hstack([objective, slack[:, binding]])
             weights = _sparser(vectors, shares / shares.sum(), vectors.shape[1] + 1)
             if (weights @ slack).min() >= min(0.0, float((shares @ slack).min())) - ROUNDED:
@@ -192,6 +206,7 @@ def _free_statistics(metric: Metric, parts: Confusion, first: FirstOrder) -> tup
 
 def _sparser(vectors: Array, weights: Array, limit: int) -> Array:
     """Return weights (A,) of the same mean of ``vectors`` (A, s), at most ``limit`` of them positive."""
+    weights = _on_largest(vectors, weights, limit)
     while (used := np.flatnonzero(weights > 0)).size > limit:
         some = used[: vectors.shape[1] + 2]
         # more columns than rows can be independent: the last right singular vector is a null vector
@@ -199,6 +214,24 @@ def _sparser(vectors: Array, weights: Array, limit: int) -> Array:
         null = np.linalg.svd(system / np.linalg.norm(system, axis=0))[2][-1] / np.linalg.norm(system, axis=0)
         weights[some] = _until_one_is_empty(weights[some], null if null.max() <= 0 else -null)
     return weights
+
+
+def _on_largest(vectors: Array, weights: Array, limit: int) -> Array:
+    """Return weights (A,) of the same mean of ``vectors`` (A, s) on the largest weights, where these can have it.
+
+    An interior-point method leaves a trace of weight on every rule: it goes at once.
+    """
+    if np.count_nonzero(weights) <= limit:
+        return weights
+    largest = np.argsort(-weights, kind="stable")[:limit]
+    system = np.vstack([vectors.T, np.ones(len(weights))])
+    mean = system @ weights
+    alone = np.linalg.lstsq(system[:, largest], mean, rcond=None)[0]
+    if alone.min() < 0.0 or np.abs(system[:, largest] @ alone - mean).max() > SAME_MEAN:
+        return weights
+    out = np.zeros(len(weights))
+    out[largest] = alone
+    return out
 
 
 def _until_one_is_empty(weights: Array, change: Array) -> Array:
@@ -211,11 +244,20 @@ def _until_one_is_empty(weights: Array, change: Array) -> Array:
     return moved
 
 
-def _to_edge(vectors: Array, weights: Array, slope: Array) -> Array | None:
-    """Return weights (A,) from where ``slope`` leaves the hull of ``vectors`` (A, s); None if it cannot be followed."""
+def _both_edges(vectors: Array, weights: Array) -> list[Array]:
+    """Return weights (A,) from where the two ends of the line leave the hull that moves ``vectors`` (A, s) least.
+
+    The rules of an optimal mixture of a smallest function lie on one hyperplane, so that some line moves nothing.
+    """
+    null = np.linalg.svd(np.vstack([vectors.T, np.ones(len(vectors))]))[2][-1]
+    return [_until_one_is_empty(weights, change) for change in (null, -null) if (change < 0).any()]
+
+
+def _to_edge(vectors: Array, weights: Array, slope: Array) -> list[Array]:
+    """Return weights (A,) from where ``slope`` leaves the hull of ``vectors`` (A, s); none if it cannot be followed."""
     if not np.isfinite(slope).all():
-        return None
+        return []
     system = np.vstack([vectors.T, np.ones(len(vectors))])
     change = np.linalg.lstsq(system, np.append(slope, 0.0), rcond=None)[0]
     change -= change.mean()
-    return _until_one_is_empty(weights, change) if (change < 0).any() else None
+    return [_until_one_is_empty(weights, change)] if (change < 0).any() else []

@@ -29,10 +29,10 @@ BINDS = 1e-6  # multipliers and prices that are smaller, relative to the largest
 SMALLEST = 1e-12  # of a price
 NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
 SHRINKS = 0.1  # the least part of a price that is left by a step
-MOST_AROUND, LEAST_AROUND = 96, 4
+MOST_AROUND, LEAST_AROUND = 128, 4
 PERTURBATION, LIFT = 0.1, 0.02  # of prices on a sample: how far they are moved, and the least of a limit that is near
 NARROWEST, DROPS = 5e-4, 6  # how near to look around a price; how often limits are dropped from a step of Newton
-CELLS = 4_000_000  # of the table, times gains around: about what a pass without them costs
+CELLS = 6_000_000  # of the table, times gains around: about what a pass without them costs
 
 
 def breadth(n_rows: int, n_classes: int) -> int:

@@ -19,7 +19,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import LinearFunctions, PowerMean
+from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, PowerMean
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture, constant_rules
 
@@ -79,6 +79,10 @@ class Space:
         The mean that the objective is, if ``minimum_of`` holds the recalls.
     sum_of : Ratios or None
         The ratios that the objective sums, if ``minimum_of`` holds all numerators and then all denominators.
+    curves : tuple of MeanFloor
+        Floors on means of the recalls.
+    cuts : ndarray (c, n_given + 1) or None
+        The last c limits: weights of the given ones, and a constant (`optimize/cuts.py`).
     """
 
     metric: Metric
@@ -89,6 +93,62 @@ class Space:
     ratio: Ratios | None = None
     mean: PowerMean | None = None
     sum_of: Ratios | None = None
+    curves: tuple[MeanFloor, ...] = ()
+    cuts: Array | None = None
+
+    @property
+    def n_objective(self) -> int:
+        """Number of entries d that the objective reads."""
+        if self.minimum_of is not None:
+            return len(self.minimum_of)
+        K, M = len(self.rows), self.n_decisions
+        return {"diagonal": K, "columns": K + M, "matrix": K * M}[self.statistics]
+
+    @property
+    def n_given(self) -> int:
+        """Number of limits without the cuts, which follow them."""
+        return self.n_limits - (0 if self.cuts is None else len(self.cuts))
+
+    def with_cuts(self, cuts: Array) -> Space:
+        """Return the space with more limits, sums of the given ones: weights and a constant (c, n_given + 1)."""
+        assert isinstance(self.limits, AffineFunctions) and self.limits.constants is not None
+        given, constants = np.eye(self.n_given, self.n_limits), self.limits.constants[: self.n_given]
+        gains = self.limits.combined(cuts[:, :-1] @ given)
+        functions = AffineFunctions(
+            Gains.concatenate([self.limits.gains, gains]),
+            np.concatenate([self.limits.constants, cuts[:, :-1] @ constants + cuts[:, -1]]),
+        )
+        every = cuts if self.cuts is None else np.concatenate([self.cuts, cuts])
+        return replace(self, limits=functions, cuts=every)
+
+    def with_few_cuts(self, used: NDArray[np.bool_]) -> Space:
+        """Return the space without the cuts that are not ``used`` (c,)."""
+        assert isinstance(self.limits, AffineFunctions) and self.limits.constants is not None and self.cuts is not None
+        kept = np.append(np.ones(self.n_given, dtype=bool), used)
+        functions = AffineFunctions(self.limits.gains[np.flatnonzero(kept)], self.limits.constants[kept])
+        return replace(self, limits=functions, cuts=self.cuts[used] if used.any() else None)
+
+    def with_few_prices(self, vectors: Array, used: NDArray[np.bool_]) -> Array:
+        """Return dual points (..., d + m) with multipliers of ``used`` cuts, and those of others as `without_cuts`."""
+        objective, multipliers = self.split(vectors)
+        given, priced = multipliers[..., : self.n_given], multipliers[..., self.n_given :]
+        assert self.cuts is not None
+        given = given + priced[..., ~used] @ self.cuts[~used, :-1]
+        return np.concatenate([objective, given, priced[..., used]], axis=-1)
+
+    def with_values_of_cuts(self, z: Array) -> Array:
+        """Return vectors z (..., d + m) with the values of all cuts, whichever of them they have."""
+        given = z[..., : self.n_objective + self.n_given]
+        if self.cuts is None:
+            return given
+        values = given[..., self.n_objective :] @ self.cuts[:, :-1].T + self.cuts[:, -1]
+        return np.concatenate([given, values], axis=-1)
+
+    def without_cuts(self, vectors: Array) -> Array:
+        """Return dual points (..., d + m) whose multipliers of cuts have become those of the limits that they sum."""
+        if self.cuts is None:
+            return vectors
+        return self.with_few_prices(vectors, np.zeros(len(self.cuts), dtype=bool))
 
     @property
     def n_limits(self) -> int:

@@ -15,7 +15,7 @@ unnoticed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,29 +39,31 @@ from confmax.tables.fingerprints import mixed
 # standard errors by which the limits are tightened
 STEPS = (4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
 TESTED = 0.5  # share of the rows
+UNEQUAL = "confidence counts rows, and their weights are not equal; leave sample_weight out, or leave confidence out"
 
 
-def check_confidence(confidence: Any, raw: Table, limits: Limits | None) -> Limits:
-    """Return the limits, if they can be assured with this ``confidence`` on a table; else raise a ValueError."""
+def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
+    """Raise a ValueError for a ``confidence``, or constraints, that no rows can assure."""
     if not (isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1.0):
         raise ValueError(f"confidence is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
-    if limits is None:
+    if not wanted:
         raise ValueError("confidence says how surely constraints hold on new rows; pass constraints=, or leave it out")
-    if not raw.has_labels:
-        raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
-    if not raw.is_whole:
-        raise ValueError("confidence splits the rows by chance, and these are not in one place; pass an array of them")
-    if counted_rows(raw) is None:
-        raise ValueError(
-            "confidence counts rows, and their weights are not equal; leave sample_weight out, or leave confidence out"
-        )
-    others = [one for one in limits.constraints if not is_proportion(one.metric)]
+    others = [one for one in wanted if not is_proportion(one.metric)]
     if others:
         raise ValueError(
             f"confidence tests shares of rows, and {metric_text(others[0].metric)} is none; limit recall, precision, "
             f"specificity, fpr, rate or accuracy, or leave confidence out"
         )
-    return limits
+
+
+def _check_rows(raw: Table) -> None:
+    """Raise a ValueError for rows that no confidence can be computed on."""
+    if not raw.has_labels:
+        raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
+    if not raw.is_whole:
+        raise ValueError("confidence splits the rows by chance, and these are not in one place; pass an array of them")
+    if counted_rows(raw) is None:
+        raise ValueError(UNEQUAL)
 
 
 def assured(
@@ -79,13 +81,14 @@ def assured(
     raw : Table
         Labelled rows.
     limits : Limits or None
-        The limits that are wanted; without any a ValueError, as for all that `check_confidence` refuses.
+        The limits that are wanted, on shares of rows; there are some.
     confidence : float
-        One minus the level of the tests.
+        One minus the level of the tests; `check_confidence` has checked it and the limits.
     **settings
         Those of `tune`, for every rule of the path.
     """
-    limits = check_confidence(confidence, raw, limits)
+    assert limits is not None
+    _check_rows(raw)
     if settings.get("out_of_fold") is not None:
         raise ValueError(
             "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "

@@ -19,6 +19,7 @@ from confmax.rule import DecisionRule
 from confmax.rule.html import solution_table
 
 EXACT = 1e-12  # a gap of rounding size
+FOLDS_ONLY = "; this is about rows that the models of the folds decide, not about the final model"
 WORTH_SAYING = 1e-4  # what a mixture adds
 ENDINGS = {
     Status.STOPPED: "the callback stopped the search",
@@ -74,9 +75,10 @@ class Solution(Tuned):
         Weight of the model in this estimate: 1 for the model, 0 for the labels.
     calibration : Calibration or None
         The calibration of the probabilities, with their log loss before and after.
-    tuned_on : {"rows", "refit"}
+    tuned_on : {"rows", "folds", "refit"}
         "refit": `MetricClassifierCV` tuned the rule on the refitted model's probabilities of its own training rows, so
-        ``value`` is in-sample. "rows": the rule was tuned on the rows that you passed.
+        ``value`` is in-sample. "folds", with ``confidence`` only: it tuned and tested the rule on out-of-fold
+        probabilities, so nothing is promised of the final model. "rows": the rule was tuned on the rows passed.
     multipliers : ndarray (K,) or None
         For the smallest recall, the class weights whose weighted recall bounds it. They sum to one and are zero for
         classes that are left out. If the gap is closed, they are the least favourable weights of erratum E19; on
@@ -111,7 +113,8 @@ class Solution(Tuned):
         if self.infeasibility is not None:
             return self.infeasibility
         if self.confidence is not None:
-            return _assurance(self.confidence, self.constraints)
+            end = FOLDS_ONLY if self.tuned_on == "folds" else ""
+            return _assurance(self.confidence, self.constraints) + end
         name, gap = repr(self.metric), self.gap
         ending = ENDINGS.get(self.status, "search finished")
         if gap is None and self.mode == "model":
@@ -220,9 +223,11 @@ class Solution(Tuned):
         >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
         >>> solution.report("report.html", P[1::2], y[1::2])  # doctest: +SKIP
         """
-        from confmax.page.writing import write  # which loads much that tuning does not need
+        # which load much that tuning does not need
+        from confmax.page.writing import write_page
+        from confmax.solution.limit_study import limit_study
 
-        write(path, self, proba, y, sample_weight, **settings)
+        write_page(path, self, proba, y, sample_weight, study=limit_study, **settings)
 
     def _repr_html_(self) -> str:
         return solution_table(self)

@@ -36,7 +36,7 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
-from confmax.solution.confidence import assured
+from confmax.solution.confidence import assured, check_confidence
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
 from confmax.solution.result import Solution
 from confmax.tables import Table, make_table
@@ -170,6 +170,8 @@ def maximize(
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes, callback=callback)
     wanted = resolve_constraints(constraints)
     check_infeasible(on_infeasible)
+    if confidence is not None:
+        check_confidence(confidence, wanted)
     order = stated_order(y, proba) if classes is None else classes
     raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
     chosen = with_positive(chosen, raw.classes, pos_label)

@@ -226,7 +226,7 @@ def cross_fit(fit: Callable[[Part], Fitted], parts: Iterable[Part]) -> Iterator[
 
 
 def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
-    """Return ``tune`` without its warnings of classes that the rows lack.
+    """Return ``tune`` without its warnings of classes that the rows lack, and of constraints.
 
     A warning about all rows is given where the rule of all rows is tuned. What only the other rows of a part lack shows
     in the rule that is tuned on them.
@@ -234,9 +234,9 @@ def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
 
     def tuned(part: Part) -> Fitted:
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", ".* divides by class sizes|the log loss of the probabilities", UserWarning
-            )
+            about = (".* divides by class sizes", "the log loss of the probabilities", "no single rule that keeps",
+                     "not assured with confidence")  # fmt: skip
+            warnings.filterwarnings("ignore", "|".join(about), UserWarning)
             return tune(part)
 
     return tuned

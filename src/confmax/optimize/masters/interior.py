@@ -1,4 +1,4 @@
-"""The master within limits: an interior-point method, whose central path is where the next prices are asked for.
+"""An interior-point master, within limits or of the smallest recall; the next prices are asked for on its central path.
 
 It mixes A rules by weights w: a linear function, a ratio, the smallest of several functions (the "tops"), or a mean of
 the recalls is maximised with ``w @ slack >= 0``. The top of a ratio is its numerator, and its bottom the denominator:
@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from confmax import kernels
 from confmax.confusion import Array
 from confmax.metrics.structure import PowerMean
 from confmax.optimize.masters.linear_program import per_price
@@ -131,10 +132,26 @@ def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | Non
     # the score of a rare class has a small numerator and a small denominator; recalls have one size already
     top = 1.0 if mean is not None else max(float(np.abs(tops).max()), SMALLEST)
     low = float(np.abs(bottom).max())
-    rows = np.hstack([-tops / top, -slack, bottom[:, None] / low])
+    rows = np.ascontiguousarray(np.hstack([-tops / top, -slack, bottom[:, None] / low]))
     at = _start(rows, mean, S)
     # a mean has its prices from its derivative: only multipliers can be zero, and nothing sums to one
     free = slice(0 if mean is None else S, q)
+    if kernels.native is None:
+        duals, gaps = _path(at, rows, free, S, mean)
+    else:
+        place, sizes = np.empty((STEPS, q + 1)), np.empty(STEPS)
+        kind, power = (0, 0.0) if mean is None else (2 if mean.of_misses else 1, mean.inverse(at.y[:S])[1])
+        n = kernels.native.central_path(rows, at.y, at.u, at.w, at.s, at.v, S, kind, power, place, sizes)
+        duals, gaps = list(place[:n]), sizes[:n].tolist()
+    if not duals:
+        duals, gaps = [at.y], [float(at.w @ at.u + at.s @ at.y[free])]
+    unit = np.concatenate([np.ones(S), np.full(q - S, top), [top / low]])
+    return at.w / low, np.array(duals) * unit, np.array(gaps) * (top / low)
+
+
+def _path(at: _Iterate, rows: Array, free: slice, S: int, mean: PowerMean | None) -> tuple[list[Array], list[float]]:
+    """Follow the central path from an iterate, which becomes the solution; return its points and their gaps."""
+    q = len(at.y) - 1
     summed = np.zeros(q + 1)
     summed[: S if mean is None else 0] = 1.0
     duals, gaps, least = [], [], np.inf
@@ -158,10 +175,7 @@ def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | Non
         least = min(least, unmet)
         if not _advance(at, rows, free, summed, away, tilt, mean):
             break
-    if not duals:
-        duals, gaps = [at.y], [gap]
-    unit = np.concatenate([np.ones(S), np.full(q - S, top), [top / low]])
-    return at.w / low, np.array(duals) * unit, np.array(gaps) * (top / low)
+    return duals, gaps
 
 
 def _start(rows: Array, mean: PowerMean | None, S: int) -> _Iterate:
