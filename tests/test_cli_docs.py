@@ -92,11 +92,13 @@ def outputs():
             ("tune", *labelled, "--costs", costs),
             ("tune", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
             ("tune", path, "--metric", "accuracy", "--columns", "a,b,c", "--subject-to", "accuracy >= 0.1"),
+            ("tune", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1", "--confidence", "0.9"),
             ("tune", *labelled, "--metric", "mcc", "--confusion", "model"), *([more] if pages else []),
         ],
         "compare": [
             ("compare", *labelled, "--metric", "g_mean", "--rule", "r.json"),
             ("compare", *labelled, "--metric", "g_mean", "--replicates", "0"),
+            ("compare", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
         ],
         "apply": [("apply", "r.json", path, "-o", "out.csv")],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),

@@ -102,6 +102,11 @@ def test_completion_of_commands_options_and_values(tmp_path):
     assert completed("confmax score small.csv --rule my.") == ["my.json"]
     assert completed("confmax score small.csv --label ") == ["id", "a", "b", "c", "w", "y"]
     assert completed("confmax score none.csv --label ") == []
+    assert completed("confmax tune small.csv --label y --subject-to re") == ["recall[a]", "recall[b]", "recall[c]"]
+    assert completed("confmax tune small.csv --label y --subject-to 'fpr[b") == ["fpr[b]"]
+    assert completed("confmax tune small.csv --classes u,v --subject-to rate") == ["rate[u]", "rate[v]"]
+    assert completed("confmax tune none.csv --label y --subject-to r") == ["recall[", "rate["]
+    assert completed("confmax tune none.csv --subject-to min") == ["min_recall"]
 
 
 def test_completion_where_there_is_no_rule_leaves_files_to_the_shell():

@@ -6,6 +6,7 @@ from scipy.stats import binomtest
 
 import confmax
 from benchmarks import confidence as benchmark
+from benchmarks.harness import Data
 from confmax import constraints as c
 from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
@@ -170,3 +171,25 @@ def test_the_rule_names_the_limits_that_were_wanted():
     y = np.array([rng.choice(3, p=row) for row in P])
     solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", confidence=0.9)
     assert solution.rule.constraints == ("recall[1] >= 0.6",) and solution.constraints[0].assured
+
+
+def test_a_sample_of_the_benchmark_on_tables():
+    """The floor is that of the class that is rare but not too rare; what is said of a rule is its count by hand."""
+    rng = np.random.default_rng(3)
+    P = rng.dirichlet([2.0, 0.7, 0.05], 700)
+    y = np.array([rng.choice(3, p=row) for row in P])
+    pool = benchmark.Pool.of(Data("one", P[:300], y[:300], P[300:], y[300:]))
+    assert 0.3 * (y == 2).sum() < 20 and pool.k == 1
+    assert 1.0 - pool.floor == pytest.approx(0.6 * (P[y == 1].argmax(axis=1) != 1).mean())
+    assert pool.enough == pytest.approx(2 * 1.2816**2 * pool.floor * (1 - pool.floor) / 0.01)
+    seed = 1
+    missed, answered, value, rows = pool.tried(seed, None)
+    order = np.random.default_rng(seed).permutation(700)
+    kept, rest = order[:210], order[210:]
+    assert rows == (y[kept] == 1).sum() and answered
+    rule = confmax.maximize("accuracy", P[kept], y[kept], classes=range(3), random_state=seed,
+                            constraints=c.recall(1) >= pool.floor).rule  # fmt: skip
+    right = rule.decision_probabilities(P[rest])[np.arange(490), y[rest]]
+    assert value == pytest.approx(right.mean()) and missed == (right[y[rest] == 1].mean() < pool.floor)
+    _, sure, lower, _ = pool.tried(seed, 0.9)
+    assert not sure or lower < value

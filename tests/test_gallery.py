@@ -24,6 +24,8 @@ NEEDS = {
     "plot_7_text.py": (),
     "plot_8_export.py": ("duckdb",),
     "plot_9_uncertainty.py": (),
+    "plot_limits_capacity.py": (),
+    "plot_limits_recall.py": (),
     "plot_theory.py": (),
 }
 # metric, rule, and what the text says of its difference to argmax: the interval lies above zero, below, or around it
@@ -37,8 +39,17 @@ SAID = {
     "plot_7_text.py": [("macro_f1", "rule", ">"), ("accuracy", "rule", "=")],
     "plot_8_export.py": [("min_recall", "rule", "=")],
     "plot_9_uncertainty.py": [("f_beta(beta=2.0)", "rule", "="), ("accuracy", "rule", "<")],
+    "plot_limits_capacity.py": [("recall[L]", "rule", "="), ("accuracy", "rule", "=")],
+    "plot_limits_recall.py": [("recall[malignant]", "rule", "="), ("accuracy", "rule", "<")],
     "plot_theory.py": [],
 }
+# what examples print beside scores, and their words repeat
+PRINTED = {
+    "plot_limits_capacity.py": (r"argmax flags 0\.05[1-9] of the jobs, the rule 0\.04",),
+    "plot_limits_recall.py": (
+        r"kept on the tuning rows: missed in [45]\d% of", r"floor tested: missed in \d% of", r"assured in [78]\d% of",
+    ),
+}  # fmt: skip
 DRAWN = "; import matplotlib.pyplot as plt; assert plt.get_fignums(), 'no figure'"
 
 
@@ -73,4 +84,6 @@ def test_example(name, tmp_path):
     assert found.returncode == 0, found.stderr[-2000:]
     for metric, rule, said in SAID[name]:
         assert verdict(found.stdout, metric, rule) == said, (metric, rule, found.stdout)
+    for said in PRINTED.get(name, ()):
+        assert re.search(said, found.stdout), (said, found.stdout)
     assert not list(tmp_path.iterdir())

@@ -2,16 +2,23 @@
 
 import json
 import pickle
+import re
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import RepeatedStratifiedKFold
 
 import confmax
 from confmax import constraints as c
+from confmax.cli.texts import LIMITED, LIMITED_OF_ALL
+from confmax.oracle import make_table
+from confmax.tables.draws import stratified_folds
 from tests.cli_helpers import run
 
 
@@ -54,6 +61,84 @@ def test_the_classifier_refuses_before_anything_is_fitted_and_says_what_is_impos
         confmax.MetricClassifierCV(LogisticRegression(), **given).fit(X, y)
     closest = confmax.MetricClassifierCV(LogisticRegression(), on_infeasible="closest", **given).fit(X, y)
     assert not closest.solution_.feasible
+
+
+@pytest.mark.parametrize(
+    ("more", "promised"),
+    [({"cv": 0.5, "refit": False}, True), ({"cv": "prefit"}, True), ({"cv": 4}, False),
+     ({"cv": 4, "ensemble": True}, False)],
+)  # fmt: skip
+def test_a_confidence_in_the_classifier_says_which_model_it_is_about(more, promised):
+    X, y = data(2000)
+    model = LogisticRegression()
+    if more["cv"] == "prefit":
+        model = model.fit(X[:800], y[:800])
+        X, y = X[800:], y[800:]
+    settings = {"metric": "accuracy", "constraints": ["recall[2] >= 0.4", "rate[0] <= 0.9"], "fold_rules": False}
+    tuned = clone(confmax.MetricClassifierCV(LogisticRegression(), confidence=0.9, **settings, **more))
+    assert tuned.get_params()["confidence"] == 0.9
+    solution = tuned.set_params(estimator=model).fit(X, y).solution_
+    assert solution.confidence == 0.9 and all(one.assured for one in solution.constraints)
+    assert ("not about the final model" in solution.guarantee) is not promised
+    # the rows that tested are about half of those of the table
+    n = {0.5: 1000, "prefit": 1200, 4: 2000}[more["cv"]]
+    assert abs(solution.constraints[1].label_rows - n / 2) < 0.1 * n
+
+
+def test_the_classifier_and_maximize_assure_the_same_limits_on_the_same_rows():
+    X, y = data(1500)
+    model = LogisticRegression().fit(X[:500], y[:500])
+    P, y = model.predict_proba(X[500:]), y[500:]
+    given = {"constraints": "recall[2] >= 0.4", "confidence": 0.9}
+    tuned = confmax.MetricClassifierCV(model, metric="accuracy", cv="prefit", **given).fit(X[500:], y)
+    solution = confmax.maximize("accuracy", P, y, **given)
+    assert tuned.solution_.constraints == solution.constraints
+    assert (tuned.predict(X[500:]) == solution.predict(P)).all()
+
+
+def test_the_rules_of_the_folds_are_tuned_with_the_same_confidence():
+    X, y = data(2000)
+    settings = {"metric": "accuracy", "constraints": "recall[2] >= 0.4", "cv": 2}
+    sure = confmax.MetricClassifierCV(LogisticRegression(), confidence=0.9, **settings).fit(X, y)
+    assert len(sure.fold_rules_) == 2
+    # they leave room for chance, as the rule does
+    edge = confmax.MetricClassifierCV(LogisticRegression(), **settings).fit(X, y)
+    thresholds = [np.append(one.fold_thresholds_[:, 2], one.thresholds_[2]) for one in (sure, edge)]
+    assert (thresholds[0] < thresholds[1]).all()
+
+
+class Never(LogisticRegression):
+    """A model that must not be fitted."""
+
+    def fit(self, *_args, **_more):
+        raise AssertionError("fitted")
+
+
+@pytest.mark.parametrize(
+    ("settings", "weight", "message"),
+    [
+        ({}, None, "pass constraints="),
+        ({"constraints": "recall[2] >= 0.5", "confidence": 2.0}, None, "confidence is a number from 0.5"),
+        ({"constraints": "cohen_kappa >= 0.5"}, None, "cohen_kappa is none"),
+        ({"constraints": "recall[2] >= 0.5"}, np.arange(600) + 1.0, "their weights are not equal"),
+    ],
+)
+def test_the_classifier_refuses_a_confidence_before_anything_is_fitted(settings, weight, message):
+    X, y = data()
+    with pytest.raises(ValueError, match=message):
+        confmax.MetricClassifierCV(Never(), **({"confidence": 0.9} | settings)).fit(X, y, sample_weight=weight)
+
+
+def test_rows_that_depend_on_each_other_have_no_confidence():
+    X, y = data()
+    given = {"metric": "accuracy", "constraints": "recall[2] >= 0.3", "confidence": 0.9}
+    with pytest.raises(ValueError, match="pass a cv without repetition"):
+        confmax.MetricClassifierCV(LogisticRegression(), cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2),
+                                   **given).fit(X, y)  # fmt: skip
+    # a few distinct rows: the rule is then tuned on those of the final model
+    few = (X[:, :1] > 0) * 1.0
+    with pytest.raises(ValueError, match=r"pass cv=0\.25 with refit=False, or cv='prefit'"):
+        confmax.MetricClassifierCV(LogisticRegression(), **given).fit(few, y)
 
 
 # --- the command line -------------------------------------------------------------------------------------------------
@@ -121,3 +206,123 @@ def test_score_checks_the_limits_of_a_rule(table, tmp_path):
     never = confmax.DecisionRule.from_weights([0.0, 1.0, 1.0], [-1.0, 0.0, 0.0], classes=list("abc"))
     replace(never, constraints=("precision[a] >= 0.9",)).save(tmp_path / "never.json")
     assert "no decision" in run("score", table, "--label", "truth", "--rule", tmp_path / "never.json")[0]
+
+
+def test_a_confidence_says_for_every_limit_whether_it_is_assured(table, tmp_path):
+    out = tmp_path / "rule.json"
+    arguments = ("tune", table, "--label", "truth", "--metric", "accuracy", "--confidence", "0.99", "-o", out)
+    easy, hard = ("--subject-to", "accuracy >= 0.2"), ("--subject-to", "recall[a] >= 0.9")
+    found = json.loads(run(*arguments, *easy, "--json")[0])
+    (limit,) = found["constraints"]
+    assert found["confidence"] == 0.99 and limit["assured"] and limit["rows_needed"] is None
+    # about half of the 400 rows test
+    assert 150 < limit["rows_tested"] < 250 and limit["on_labels"] == found["tuned_on_labels"]
+    # too few rows of the class: the rule is written, and the exit code says so
+    out.unlink()
+    text, warned = run(*arguments, *easy, *hard, code=3)
+    assert out.exists() and "not assured with confidence 0.99: recall[a] >= 0.9 (" in warned
+    lines = text.splitlines()
+    header, first, second = lines[next(k for k, line in enumerate(lines) if "assured at" in line) :][:3]
+    assert header.endswith("kept  rows tested  assured at 0.99  rows needed")
+    first, second = first.split(), second.split()
+    assert first[-2:] == ["yes", "-"] and second[-2] == "no"
+    document = json.loads(run(*arguments, *easy, *hard, "--json", code=3)[0])
+    few = document["constraints"][1]
+    assert not few["assured"] and few["rows_needed"] > few["rows_tested"] == int(second[-3])
+    assert second[-1] == f"{few['rows_needed']:,}"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--confidence", "0.9", "--label", "truth"), "give --subject-to, or leave it out"),
+        (("--confidence", "0.9", "--subject-to", "recall[a] >= 0.8"), "give --label"),
+        (
+            ("--confidence", "1.5", "--label", "truth", "--subject-to", "rate[a] <= 0.8"),
+            "--confidence is a number from",
+        ),
+        (("--confidence", "0.9", "--label", "truth", "--subject-to", "f1[a] >= 0.8"), "leave --confidence out"),
+    ],
+)
+def test_a_confidence_that_cannot_be_had_is_a_mistake(tmp_path, given, message):
+    # said before the file is read, which is not even there
+    ended = run("tune", tmp_path / "absent.csv", "--metric", "accuracy", *given, code=2)
+    assert message in ended[1]
+
+
+def test_rows_that_are_read_in_parts_have_no_confidence(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "p.npy", rng.dirichlet([1.0, 1.0], 50))
+    np.save(tmp_path / "y.npy", rng.integers(0, 2, 50))
+    arguments = ("--label", tmp_path / "y.npy", "--metric", "accuracy", "--subject-to", "recall[1] >= 0.2")
+    ended = run("tune", tmp_path / "p.npy", *arguments, "--confidence", "0.9", code=2)
+    assert "read in parts; give --in-parts no" in ended[1]
+
+
+def test_score_says_which_limit_a_file_cannot_judge_and_judges_the_others(table, tmp_path):
+    rule = confmax.DecisionRule.from_weights([1.0, 1.0, 1.0], classes=list("abc"))
+    lines = table.read_text().splitlines()
+    without = tmp_path / "without.csv"
+    without.write_text("\n".join(line for line in lines if not line.endswith(",a")) + "\n")
+    for limit, code in (("recall[c] >= 0.01", 0), ("rate[c] <= 0.01", 3)):
+        replace(rule, constraints=("recall[a] >= 0.2", "precision[a] >= 0.2", limit)).save(tmp_path / "rule.json")
+        scored = ("score", without, "--label", "truth", "--rule", tmp_path / "rule.json", "--replicates", "0")
+        text, warned = run(*scored, code=code)
+        assert "the limit recall[a] >= 0.2 cannot be judged on this file: no row has the class" in warned
+        assert re.search(r"^recall\[a\] >= 0.2 +- +cannot be judged", text, re.MULTILINE)
+        told = {one["text"]: one["kept"] for one in json.loads(run(*scored, "--json", code=code)[0])["constraints"]}
+        assert told == {limit: code == 0, "recall[a] >= 0.2": None, "precision[a] >= 0.2": None}
+
+
+def test_what_completion_offers_are_the_quantities_that_can_be_limited():
+    found = {True: set(), False: set()}
+    for name in {*confmax.metrics.names(), "rate", "fpr", "min_recall"} - {"linear"}:
+        for text in (f"{name}[a] >= 0.5", f"{name} >= 0.5"):
+            with suppress(ValueError):
+                # of one class, both are a text
+                found[c.parse(text).metric.one_class is not None].add(name)
+                break
+    assert found == {True: set(LIMITED), False: set(LIMITED_OF_ALL)}
+
+
+def test_compare_tunes_within_limits_and_judges_every_rule_by_them(table, tmp_path):
+    limits = ("--subject-to", "recall[a] >= 0.8", "--subject-to", "precision[b] >= 0.01")
+    never = confmax.DecisionRule.from_weights([1.0, 0.0, 1.0], [0.0, -1.0, 0.0], classes=list("abc"))
+    never.save(tmp_path / "never.json")
+    arguments = (
+        "compare",
+        table,
+        "--label",
+        "truth",
+        "--metric",
+        "accuracy",
+        "--rule",
+        tmp_path / "never.json",
+        *limits,
+    )
+    found = json.loads(run(*arguments, "--replicates", "40", "--json")[0])
+    rules = {row["rule"]: row for row in found["rules"]}
+    assert "recall[a] >= 0.8" not in found["metrics"] and set(found["best"]) == set(found["metrics"])
+    # by hand: the same folds, a rule tuned without each
+    frame = pd.read_csv(table)
+    P, y = frame[list("abc")].to_numpy(), frame["truth"].to_numpy()
+    folds = stratified_folds(make_table(P, y, classes=list("abc")), 5, 0)
+    decided = np.empty(len(y), dtype=object)
+    for k in range(5):
+        part = confmax.maximize("accuracy", P[folds != k], y[folds != k], classes=list("abc"), constraints=limits[1::2])
+        decided[folds == k] = part.predict(P[folds == k])
+    recall, precision = rules["for accuracy"]["constraints"]
+    assert recall["value"] == pytest.approx((decided[y == "a"] == "a").mean())
+    assert recall["kept"] == (recall["value"] >= 0.8) and recall["interval"][0] <= recall["value"]
+    assert rules["argmax"]["constraints"][0]["value"] < recall["value"]
+    assert rules[str(tmp_path / "never.json")]["constraints"][1]["vacuous"] and precision["kept"]
+    text = run(*arguments, "--replicates", "0")[0]
+    assert "Limits; * is kept on these rows" in text and "--subject-to 'recall[a] >= 0.8'" in text
+
+
+def test_compare_leaves_out_what_takes_no_limits_and_says_where_a_fold_has_no_rule(table):
+    ended = run("compare", table, "--label", "truth", "--metric", "mcc", "--subject-to", "accuracy >= 0.1", code=2)
+    assert "mcc" in ended[1] and "rare classes" not in ended[1]
+    arguments = ("compare", table, "--label", "truth", "--metric", "accuracy", "--replicates", "0")
+    warned = run(*arguments, "--subject-to", "recall[a] >= 0.99", "--subject-to", "rate[a] <= 0.05")[1]
+    assert "for accuracy: in 5 of 5 folds no rule was met that keeps all limits" in warned

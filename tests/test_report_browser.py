@@ -30,11 +30,16 @@ def pages(tmp_path_factory):
     P, y = sample(300, 2)
     found = confmax.maximize("f1", P, y, confusion="model")
     found.report(folder / "two.html", P, y, n_replicates=99)
+    P, y = sample(600)
+    confmax.report.write_cross_fitted(
+        folder / "limits.html", "accuracy", P, np.array(EVIL)[y], classes=EVIL, n_replicates=99,
+        constraints=[confmax.constraints.recall(EVIL[0]) >= 0.8, f"rate[{EVIL[1]}] <= 0.3"],
+    )  # fmt: skip
     return folder
 
 
 @pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("name", ["three", "forty", "two"])
+@pytest.mark.parametrize("name", ["three", "forty", "two", "limits"])
 def test_a_page_is_drawn_without_a_word_on_the_console(pages, name, width):
     found = look(pages / f"{name}.html", width)
     assert found["console"] == [] and found["loaded"] == []

@@ -28,8 +28,9 @@ from click.shell_completion import CompletionItem
 
 from confmax._version import __version__
 from confmax.cli.cells import Source, first_cells, sniffed
-from confmax.cli.texts import EXTENSIONS, clean, format_of, shortened
+from confmax.cli.texts import EXTENSIONS, LIMITED, LIMITED_OF_ALL, clean, format_of, shortened
 
+FIRST, MOST_CLASSES = 1000, 100  # rows that are read for completion, and classes that are offered
 VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when it asks for completions
 
 
@@ -38,6 +39,10 @@ VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when i
 # the library speaks of its arguments; here they have other names
 _WORDS = (
     (r"\bpass classes= with\b", "give --classes with"),
+    (r"^confidence is a number", "--confidence is a number"),
+    (r"\bpass constraints=, or leave it out", "give --subject-to, or leave it out"),
+    (r"\band these are not in one place; pass an array of them", "and these are read in parts; give --in-parts no"),
+    (r"\bleave confidence out", "leave --confidence out"),
     (r"\bpass on_infeasible='closest'", "give --on-infeasible closest"),
     (r"\bpass keys=, an identifier per row,", "name a column of identifiers with --key"),
     (r"\bpass y, or use confusion='model'", "give --label, or --confusion model"),
@@ -197,14 +202,40 @@ def rule_files(_context: click.Context, _option: click.Parameter, typed: str) ->
 
 def column_names(context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
     """Return the columns of the command's FILE that begin so; none where it cannot be read."""
-    # click keeps the arguments apart while the option before the cursor has no value yet
-    given = [context.params.get("file"), *reversed(context.args)]
-    path = next((Path(each) for each in given if each and Path(each).suffix.lower() in EXTENSIONS), None)
+    path = _file(context)
     try:
         names = [] if path is None else _columns(path)
     except Exception:  # whatever is wrong with the file, the command that reads it will say so
         return []
     return [name for name in names if name.startswith(typed)]
+
+
+def limits(context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the quantities that can be limited and begin so, with the classes of the command's FILE if it has some."""
+    try:
+        classes = context.params.get("classes") or _classes(context)
+    except Exception:  # whatever is wrong with the file, the command that reads it will say so
+        classes = ()
+    of_one = [f"{name}[{end}" for name in LIMITED for end in ([f"{one}]" for one in classes] or ("",))]
+    return [CompletionItem(name) for name in (*of_one, *LIMITED_OF_ALL) if name.startswith(typed)]
+
+
+def _file(context: click.Context) -> Path | None:
+    """Return the table that a command names, as far as it is typed."""
+    # click keeps the arguments apart while the option before the cursor has no value yet
+    given = [context.params.get("file"), *reversed(context.args)]
+    return next((Path(each) for each in given if each and Path(each).suffix.lower() in EXTENSIONS), None)
+
+
+def _classes(context: click.Context) -> list[str]:
+    """Return the labels in the first rows of a CSV file, sorted."""
+    label, path = context.params.get("label"), _file(context)
+    if not label or path is None or format_of(path) != ".csv":
+        return []
+    source = Source(path)
+    names, *rows = first_cells(source, FIRST, sniffed(source))
+    place = [name.strip() for name in names].index(label)
+    return sorted({row[place].strip() for row in rows if len(row) == len(names)})[:MOST_CLASSES]
 
 
 def _columns(path: Path) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from confmax.cli.app import VARIABLE, column_names, confmax, metric_names, rule_files, solver_names
+from confmax.cli.app import VARIABLE, column_names, confmax, limits, metric_names, rule_files, solver_names
 from confmax.cli.texts import EXPORTS, EXTENSIONS, SHARE, STANDARD
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -92,6 +92,10 @@ LABEL = click.option("--label", metavar="COL", required=True, shell_complete=col
 COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
                         help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
                              "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
+SUBJECT_TO = click.option("--subject-to", "constraints", multiple=True, metavar="LIMIT", shell_complete=limits,
+                          help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may "
+                               "be repeated. The estimate of the confusion matrix counts; only with --confusion model "
+                               "is anything proved.")  # fmt: skip
 SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
                       help="Second metric of the page's trade-off.")  # fmt: skip
 SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
@@ -265,6 +269,7 @@ def score() -> None:
 @PARAM
 @click.option("--rule", "rules", type=PATH, multiple=True, metavar="RULE", shell_complete=rule_files,
               help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
+@SUBJECT_TO
 @table_options
 @bootstrap_options
 @AS_JSON
@@ -279,6 +284,7 @@ def compare() -> None:
     Example:
       confmax compare validation.csv --label truth
       confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
+      confmax compare validation.csv --label truth --subject-to 'recall[yes] >= 0.9'
       confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
     """
 
@@ -298,12 +304,14 @@ def compare() -> None:
               help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
                    "or column of names is matched to the classes; without names the order is that of --classes. "
                    "Further columns are further decisions, such as abstaining.")  # fmt: skip
-@click.option("--subject-to", "constraints", multiple=True, metavar="LIMIT",
-              help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may be repeated. "
-                   "The estimate of --confusion counts; only with model is anything proved.")  # fmt: skip
+@SUBJECT_TO
 @click.option("--on-infeasible", type=click.Choice(["raise", "closest"]), default="raise", show_default=True,
               help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them "
                    "least.")  # fmt: skip
+@click.option("--confidence", type=float, metavar="LEVEL",
+              help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. "
+                   "For limits on recall, precision, specificity, fpr, rate and accuracy; exit code 3 if one is not "
+                   "assured.")  # fmt: skip
 @table_options
 @click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
               show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
@@ -347,6 +355,7 @@ def tune() -> None:
       confmax tune scores.csv --label truth --metric f1 --score p --positive yes
       confmax tune scores.csv --label truth --metric linear --costs costs.csv
       confmax tune scores.csv --label truth --metric accuracy --subject-to 'recall[yes] >= 0.9'
+      confmax tune scores.csv --label truth --metric f1 --subject-to 'recall[yes] >= 0.9' --confidence 0.9
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
     """

@@ -25,15 +25,19 @@ from confmax.cli.matching import check_applies, not_applicable, over, positive_o
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Bar, Document, Page, between, key_of, number, print_document, show_source, source_document
 from confmax.cli.texts import joined
+from confmax.confusion import Confusion
 from confmax.constraints import Limits, bind
+from confmax.constraints import resolve as resolve_constraints
+from confmax.constraints.limits import judged
 from confmax.evaluate import Score, uncertainty
 from confmax.evaluate.evidence import pooled
-from confmax.evaluate.uncertainty import check_bootstrap, doubts, plain_rules
+from confmax.evaluate.uncertainty import Decided, check_bootstrap, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
+from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
-from confmax.solution import maximize
+from confmax.solution import Solution, maximize
 from confmax.tables import MemoryTable, make_table
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
 
@@ -72,13 +76,16 @@ def judged_table(rows: FileRows) -> MemoryTable:
 
 
 def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
-    """Run `confmax score`, and return its exit code: 3 if the rule misses a constraint that it was tuned within."""
+    """Run `confmax score`, and return its exit code: 3 if the rule misses a constraint that it was tuned within.
+
+    A constraint that the rows cannot judge is not missed.
+    """
     chosen, settings = metrics_and_bootstrap(more)
     loaded = None if rule is None else load_rule(rule)
     rows = rows_for(loaded, file, TableOptions(**more))
     document = score_rows(rows, chosen, loaded, **settings)
     print_document(document, as_json, _show)
-    return 0 if all(one["kept"] for one in document.get("constraints", ())) else 3
+    return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
 
 def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | None, **settings: Any) -> Document:
@@ -106,14 +113,20 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
     table = judged_table(rows)
-    limits = bind(rule.constraints, table, explicit=True) if rule is not None else None
+    limits, absent = judged(() if rule is None else rule.constraints, table)
     limited = {} if limits is None else {str(one): one.metric for one in limits.constraints}
     scores = _scores(table, {**used, **limited}, rules, **settings)
-    kept = {} if limits is None else {"constraints": _constraints(scores, limits, rules["rule"], table)}
+    kept = []
+    if limits is not None:
+        S = rules["rule"].evaluate(make_oracle(table, "labels"), matrix=limits.statistics == "matrix")
+        kept = _constraints(scores, limits, S, "rule")
+    for text in absent:
+        app.warn(f"the limit {text} cannot be judged on this file: no row has the class")
+        kept.append({"text": text, "value": None, "kept": None, "vacuous": False})
     return {
         **source_document(rows),
         "tuned_for": rule and rule.metric,
-        **kept,
+        **({"constraints": kept} if kept else {}),
         "values": [_scored(scores, name) for name in scores.metrics if name not in limited],
         "skipped": skipped,
         "intervals": bootstrap_document(scores),
@@ -142,12 +155,11 @@ def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
     return same and of_last
 
 
-def _constraints(scores: Score, limits: Limits, rule: DecisionRule, table: MemoryTable) -> list[Document]:
-    """Return what a rule makes of its constraints on these rows."""
-    S = rule.evaluate(make_oracle(table, "labels"), matrix=limits.statistics == "matrix")
+def _constraints(scores: Score, limits: Limits, S: Confusion, rule: str) -> list[Document]:
+    """Return what a ``rule``, whose confusion is ``S``, makes of constraints on these rows."""
     documents = []
     for one, slack, vacuous in zip(limits.constraints, limits.slacks(S), limits.vacuous(S), strict=True):
-        entry = scores.to_dict()["metrics"][str(one)]["rule"]
+        entry = scores.to_dict()["metrics"][str(one)][rule]
         document = {"text": str(one), "value": entry["value"], "kept": bool(slack >= 0.0), "vacuous": bool(vacuous)}
         documents.append({**document, "interval": [entry["low"], entry["high"]]} if scores.n_replicates else document)
     return documents
@@ -187,6 +199,7 @@ def _show(page: Page, document: Document) -> None:
         cells = []
         for one in document["constraints"]:
             told = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
+            told = "cannot be judged" if one["kept"] is None else told
             cells.append([one["text"], between(one["value"], *one.get("interval", (None, None))), told])
         page.table(["constraint", "rule", "kept"], cells)
         page.say()
@@ -225,13 +238,14 @@ def _show(page: Page, document: Document) -> None:
 def compare(file: Path, as_json: bool, **more: Any) -> None:
     """Run `confmax compare`."""
     wanted, settings = metrics_and_bootstrap(more)
-    paths = more.pop("rules")
+    paths, constraints = more.pop("rules"), more.pop("constraints")
+    resolve_constraints(constraints)
     if len(set(paths)) < len(paths):
         raise click.UsageError("--rule names a file twice; name each rule once")
     rules = {str(path): load_rule(path) for path in paths}
     rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
     with Bar("comparing", "rules") as bar:
-        document = comparison(rows, wanted, rules, bar.update, **settings)
+        document = comparison(rows, wanted, rules, bar.update, constraints, **settings)
     print_document(document, as_json, _show_comparison)
 
 
@@ -240,6 +254,7 @@ def comparison(
     wanted: Sequence[Metric],
     rules: Mapping[str, DecisionRule],
     progress: Callable[[int, int], Any],
+    constraints: Sequence[str] = (),
     **settings: Any,
 ) -> Document:
     """Return every rule's value by every metric, on rows that it was not tuned on.
@@ -254,17 +269,20 @@ def comparison(
         Further rules, by the names of their files.
     progress : callable
         Takes the number of rules that were tuned, and of all.
+    constraints : sequence of str
+        Limits that the tuned rules must keep, and by which all are judged.
     **settings
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
-    chosen = _chosen(wanted, rows)
+    chosen = _chosen(wanted, rows, limited=bool(constraints))
     evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
     table = judged_table(rows)  # every rule is tuned on calibrated probabilities
     counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
     if rare:
         app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
-    cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress)
+    limits = bind(constraints, table, explicit=True)
+    cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress, constraints)
     tuned_for = {name: name.removeprefix("for ") for name in cross_fitted}
     given = {}
     for path, rule in rules.items():
@@ -275,21 +293,31 @@ def comparison(
                 f"compare rules of the same classes"
             )
         given[path], tuned_for[path] = over(rule, rows.classes), rule.metric
-    scores = _scores(table, evaluated, {**cross_fitted, **given}, **settings)
+    limited = {} if limits is None else {str(one): one.metric for one in limits.constraints}
+    scores = _scores(table, {**evaluated, **limited}, {**cross_fitted, **given}, **settings)
+    decides: dict[str, Decided] = {}
+    if limits is not None:
+        files = {path: Decided(*rule.decided(table)) for path, rule in given.items()}
+        decides = {**plain_rules(table), **cross_fitted, **files}
     return {
         **source_document(rows),
         "folds": N_FOLDS,
-        "metrics": list(scores.metrics),
+        "metrics": list(evaluated),
         "rules": [
             {
                 "rule": name,
                 "tuned_for": tuned_for.get(name),
                 "cross_fitted": name in cross_fitted,
-                **_values_of_rule(scores, name),
+                **_values_of_rule(scores, name, evaluated),
+                **(
+                    {}
+                    if limits is None
+                    else {"constraints": _constraints(scores, limits, _confusion(decides[name], table), name)}
+                ),
             }
             for name in scores.rules
         ],
-        "best": _best(scores),
+        "best": _best(scores, evaluated),
         "intervals": bootstrap_document(scores),
     }
 
@@ -298,19 +326,31 @@ def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
     return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
 
 
-def _chosen(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
-    """Return the metrics to tune for."""
+def _confusion(decided: Decided, table: MemoryTable) -> Confusion:
+    """Return the confusion of decisions on labelled rows."""
+    K, M = table.n_classes, decided.n_decisions
+    counts = [np.bincount(np.asarray(table.labels) * M + line, table.weight, K * M) for line in decided.decisions]
+    C = np.tensordot(decided.shares, np.array(counts), 1).reshape(K, M)
+    return Confusion.from_matrix(C / C.sum())
+
+
+def _chosen(wanted: Sequence[Metric], rows: FileRows, *, limited: bool) -> dict[str, Metric]:
+    """Return the metrics to tune for; those that cannot be maximised within limits are left out, or refused."""
     if not wanted:
-        return _applicable(map(catalogue.get, OF_TWO if len(rows.classes) == 2 else SEVERAL), rows)
+        defaults = map(catalogue.get, OF_TWO if len(rows.classes) == 2 else SEVERAL)
+        return _applicable((metric for metric in defaults if not (limited and refused_within_limits(metric))), rows)
     chosen = _aligned(wanted, rows)
+    for why in filter(None, map(refused_within_limits, chosen.values() if limited else ())):
+        raise ValueError(why)
     if len(chosen) < len(wanted):
         raise ValueError("--metric names a metric twice; name each once")
     return chosen
 
 
 def _cross_fitted(
-    table: MemoryTable, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any]
-) -> dict[str, Any]:
+    table: MemoryTable, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any],
+    constraints: Sequence[str],
+) -> dict[str, Any]:  # fmt: skip
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
     assert labels is not None
@@ -318,27 +358,33 @@ def _cross_fitted(
     done = itertools.count()
     for name, metric in chosen.items():
 
-        def fit(part: Any, metric: Metric = metric) -> DecisionRule:
+        def fit(part: Any, metric: Metric = metric) -> Solution:
             progress(next(done), N_FOLDS * len(chosen))
             weight = None if rows.weight is None else rows.weight[~part]
             return maximize(
                 metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
-                random_state=seed,
-            ).rule  # fmt: skip
+                random_state=seed, constraints=constraints, on_infeasible="closest",
+            )  # fmt: skip
 
         try:
-            rules = [rule for _, rule in cross_fit(quietly(fit), masks(folds))]
+            found = [solution for _, solution in cross_fit(quietly(fit), masks(folds))]
         except ValueError as error:
             raise ValueError(
                 f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
             ) from None
-        decided[f"for {name}"] = pooled(rules, table, folds)
+        if missing := sum(not solution.feasible for solution in found):
+            app.warn(
+                f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "
+                f"folds, and the one that misses them least is used"
+            )
+        decided[f"for {name}"] = pooled([solution.rule for solution in found], table, folds)
     return decided
 
 
-def _values_of_rule(scores: Score, rule: str) -> Document:
+def _values_of_rule(scores: Score, rule: str, metrics: Iterable[str]) -> Document:
     """Return one rule's values by metric, with replicates also intervals, and differences to argmax."""
-    entries = {metric: rules[rule] for metric, rules in scores.to_dict()["metrics"].items()}
+    every = scores.to_dict()["metrics"]
+    entries = {metric: every[metric][rule] for metric in metrics}
     document: Document = {"values": {metric: entry["value"] for metric, entry in entries.items()}}
     if scores.n_replicates:
         document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
@@ -347,10 +393,10 @@ def _values_of_rule(scores: Score, rule: str) -> Document:
     return document
 
 
-def _best(scores: Score) -> dict[str, list[str]]:
+def _best(scores: Score, metrics: Iterable[str]) -> dict[str, list[str]]:
     """Return the rules with the largest value, by metric."""
     best = {}
-    for metric, values in zip(scores.metrics, scores.values, strict=True):
+    for metric, values in zip(metrics, scores.values, strict=False):
         # nothing equals NaN: where no value is finite, no rule is the best
         top = max(values[np.isfinite(values)], default=np.nan)
         best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
@@ -362,6 +408,10 @@ def _show_comparison(page: Page, document: Document) -> None:
     names = document["metrics"]
     page.say("", "Values; * is the best of its column", style="bold")
     page.table(["rule", *names], [[row["rule"], *_values(row, document["best"])] for row in document["rules"]])
+    limits = [one["text"] for one in document["rules"][0].get("constraints", ())]
+    if limits:
+        page.say("", "Limits; * is kept on these rows", style="bold")
+        page.table(["rule", *limits], [[row["rule"], *_kept(row)] for row in document["rules"]])
     intervals = document["intervals"]
     if intervals is not None:
         page.say("", "Difference to argmax, with its interval", style="bold")
@@ -381,12 +431,16 @@ def _show_comparison(page: Page, document: Document) -> None:
         page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     if intervals is not None:
         page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
-    again = app.command_line(click.get_current_context(), "confmax tune", ("file", *TABLE_OPTIONS))
+    again = app.command_line(click.get_current_context(), "confmax tune", ("file", "constraints", *TABLE_OPTIONS))
     page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
 
 
 def _values(row: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
     return [number(value) + ("*" if row["rule"] in best[metric] else " ") for metric, value in row["values"].items()]
+
+
+def _kept(row: Document) -> list[str]:
+    return [number(one["value"]) + ("*" if one["kept"] else " ") for one in row["constraints"]]
 
 
 def _differences(row: Document) -> list[str]:

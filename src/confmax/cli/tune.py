@@ -32,6 +32,7 @@ from confmax.metrics import Metric
 from confmax.places import is_stream
 from confmax.rule import DecisionRule
 from confmax.solution import Infeasible, Solution, maximize
+from confmax.solution.confidence import check_confidence
 from confmax.tables.columns import find, table_order
 from confmax.tables.partitioned.files import parquet_file
 from confmax.tables.partitioned.opening import files_of, open_table
@@ -42,8 +43,8 @@ HEAD = 1000  # rows that tell the types of columns
 
 def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
-) -> None:
-    """Run `confmax tune`."""
+) -> int:
+    """Run `confmax tune`, and return its exit code: 3 if a limit is not assured with the confidence asked for."""
     name, params, costs, in_parts = (more.pop(key) for key in ("metric", "params", "costs", "in_parts"))
     if name is None and costs is None:
         raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
@@ -52,7 +53,7 @@ def tune(
     read = [path for path in (file, costs) if path is not None]
     check_rule_output(out, force, *read)
     one_result(as_json, out, report)
-    resolve_constraints(more["constraints"])
+    wanted = resolve_constraints(more["constraints"])
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
     if not 0 <= more["random_state"] < 2**63:
         raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['random_state']}")
@@ -60,6 +61,10 @@ def tune(
         raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
     if more["calibration"] in ("temperature", "vector", "matrix") and options.label is None:
         raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
+    if more["confidence"] is not None:
+        if options.label is None:
+            raise click.UsageError("--confidence tests the limits on labels; give --label, the column of true classes")
+        check_confidence(more["confidence"], wanted)
     check_tune(report, out, options.label, second, read)
     # what is left are the settings of `maximize`, by its names
     calibration = None if more["calibration"] == "none" else more["calibration"]
@@ -85,6 +90,7 @@ def tune(
         document["report_file"] = str(report)
     document["guarantee"] = app.in_words_of_options(document["guarantee"])
     print_document(document, as_json, partial(_show, rule=solution.rule), out, report)
+    return 3 if any(one.assured is False for one in solution.constraints) else 0
 
 
 # --- the work --------------------------------------------------------------------------------------------------------
@@ -143,7 +149,9 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
 
 def _within(solution: Solution) -> Document:
     """Return what became of the constraints, and which of the plain rules miss one."""
+    asked = {} if solution.confidence is None else {"confidence": solution.confidence}
     return {
+        **asked,
         "constraints": [_constraint(one) for one in solution.constraints],
         "missed_by": list(solution.missed_by),
     }
@@ -151,7 +159,7 @@ def _within(solution: Solution) -> Document:
 
 def _constraint(one: ConstraintOutcome) -> Document:
     """Return what became of a constraint."""
-    return {
+    document = {
         "text": one.text,
         "value": finite(one.value),
         "slack": finite(one.slack),
@@ -160,6 +168,9 @@ def _constraint(one: ConstraintOutcome) -> Document:
         "kept": one.kept,
         "vacuous": one.vacuous,
     }
+    if one.assured is None:
+        return document
+    return {**document, "rows_tested": one.label_rows, "assured": one.assured, "rows_needed": one.rows_needed}
 
 
 def _calibration(calibration: Calibration) -> Document:
@@ -340,17 +351,20 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     unit = f", {document['unit']}" if document["unit"] else ""
     page.say("", f"{document['metric']} on the tuning rows, {how}{unit}", style="bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
-    # where the confusion is counted on the labels, "tuned" is already the value on labels
-    if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
-        items["on labels"] = number(document["tuned_on_labels"])
+    confidence = document.get("confidence")
+    on_labels = "on labels" if confidence is None else "on test rows"
+    # where the confusion is counted on the labels of the same rows, "tuned" is already the value on labels
+    if (document["confusion"] != "labels" or confidence) and document["tuned_on_labels"] is not None:
+        items[on_labels] = number(document["tuned_on_labels"])
     if document["calibration"] is not None:
         items["calibration"] = document["calibration"]["told"]
     if document.get("constraints"):
         items |= {name: items[name] + MISSES for name in document["missed_by"] if name in items}
         page.items(items)
         page.say()
+        tested = [] if confidence is None else ["rows tested", f"assured at {confidence:g}", "rows needed"]
         page.table(
-            ["constraint", "value", "on labels", "price", "kept"],
+            ["constraint", "value", on_labels, "price", "kept", *tested],
             [_line(one) for one in document["constraints"]],
         )
         page.say()
@@ -360,9 +374,10 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     page.block(str(rule))
     out = document["rule_file"]
     written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
+    which = "The values above" if confidence is None else "The values above that are not on test rows"
     page.say(
         "",
-        f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
+        f"{written} {which} are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
         f"other rows.",
     )
     if "report_file" in document:
@@ -372,7 +387,11 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
 def _line(one: Document) -> list[str]:
     """Return the cells of a constraint."""
     kept = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
-    return [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
+    cells = [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
+    if "assured" not in one:
+        return cells
+    more = "-" if one["assured"] else "loosen it" if one["rows_needed"] is None else f"{one['rows_needed']:,}"
+    return [*cells, f"{one['rows_tested']:,}", "yes" if one["assured"] else "no", more]
 
 
 def _blended(share: float | None) -> str:

@@ -15,6 +15,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
+from confmax.solution.confidence import UNEQUAL, assured, check_confidence
 from confmax.solution.infeasible import check_infeasible, or_raise
 from confmax.tables import Table, here, make_table
 from confmax.tables.columns import warn
@@ -68,6 +71,12 @@ class MetricClassifierCV(RuleClassifier):
         As in `confmax.maximize`. They hold under the confusion estimate of the rows that the rule is tuned on
         (``tuned_on_``), not for the final model on new rows: read ``solution_``, and score the model on other rows. A
         rule of a fold that cannot keep them is left out of ``fold_rules_``.
+    confidence : float or None
+        As in `confmax.maximize`: about half of the rows of the tuning table tune the rule, and the others test it. What
+        is assured is assured for rows that the tested model decides. With ``refit=False`` or ``cv="prefit"`` this is
+        the final model. Otherwise it is the models of the folds: their rules hold on out-of-fold rows, and nothing is
+        promised for the final model (``solution_.guarantee`` says so). Each of the ``fold_rules_`` then takes as long
+        as the rule itself.
     labels : sequence or None
         All class labels in order. String labels need it if the metric depends on the order of the classes, as
         ``quadratic_kappa`` does. By default, the order is that of ``y`` if it is an ordered ``pandas.Categorical``.
@@ -170,6 +179,7 @@ class MetricClassifierCV(RuleClassifier):
         randomized: bool | str = "auto",
         constraints: Any = (),
         on_infeasible: str = "raise",
+        confidence: float | None = None,
         labels: Sequence[Any] | None = None,
         pos_label: Any = None,
         fold_rules: bool = True,
@@ -179,19 +189,15 @@ class MetricClassifierCV(RuleClassifier):
         self.estimator, self.metric, self.cv = estimator, metric, cv
         self.refit, self.ensemble = refit, ensemble
         self.calibration, self.confusion, self.solver, self.randomized = calibration, confusion, solver, randomized
-        self.constraints, self.on_infeasible = constraints, on_infeasible
+        self.constraints, self.on_infeasible, self.confidence = constraints, on_infeasible, confidence
         self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
 
     def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         seed = as_seed(self.random_state)
-        check_settings(self.confusion, self.calibration, self.randomized)
-        check_infeasible(self.on_infeasible)
-        wanted = resolve_constraints(self.constraints)
-        for name in ("fold_rules", "ensemble", "refit"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        wanted = self._checked(weight)
+        run = tune if self.confidence is None else partial(assured, tune, confidence=self.confidence)
         model = self._model()
         classes = steps.known_classes(model, y)
         # an ordered categorical may name classes that no row has
@@ -209,6 +215,8 @@ class MetricClassifierCV(RuleClassifier):
             own = make_table(proba, y, weight, classes).in_memory()
             # where the best rule is deterministic there is no mixture that the fold models could imitate
             few = (metric.structure.may_draw or bool(wanted)) and steps.is_repetitive(n_distinct, own)
+        if self.confidence is not None:
+            steps.refuse_dependent(rows, few=few)
         self.tuned_on_ = "refit" if few else "given" if self._is_prefit else "folds"
         settings = {name: getattr(self, name) for name in ("confusion", "calibration", "solver", "randomized")}
 
@@ -219,7 +227,7 @@ class MetricClassifierCV(RuleClassifier):
                 raw = own if test is None else own.take(~np.isin(np.arange(len(y)), test))
             fitted = fit_metric(metric, raw, explicit=True)
             given = {**settings, "limits": self._limits(wanted, fitted, raw), "out_of_fold": held_out if few else None}
-            return or_raise(tune(fitted, raw, random_state=seed, **given), self.on_infeasible)
+            return or_raise(run(fitted, raw, random_state=seed, **given), self.on_infeasible)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
             # the whole table was fine: what goes wrong without a split is that classes, or all weights, are absent
@@ -228,6 +236,9 @@ class MetricClassifierCV(RuleClassifier):
             return None
 
         self.solution_ = tuned()
+        if self.confidence is not None and own is not None:
+            # the models that were tested are not the one that decides from now on
+            self.solution_ = replace(self.solution_, tuned_on="folds")
         self.rule_ = self.solution_.rule
         # with calibrated=0 an overconfident model raises no doubt: it states the order of its columns itself
         warn(doubt_of_order(out, calibrated=0.0))
@@ -242,6 +253,20 @@ class MetricClassifierCV(RuleClassifier):
         thresholds = class_thresholds([self.rule_, *self.fold_rules_], out.mean_probability())
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
         self.fold_spread_ = spread_of(self.fold_thresholds_)
+
+    def _checked(self, weight: Any) -> tuple[Constraint, ...]:
+        """Return the constraints; refuse settings that are no such, by a ValueError."""
+        check_settings(self.confusion, self.calibration, self.randomized)
+        check_infeasible(self.on_infeasible)
+        wanted = resolve_constraints(self.constraints)
+        if self.confidence is not None:
+            check_confidence(self.confidence, wanted)
+            if weight is not None and not self._is_prefit and np.ptp(weight[weight > 0.0]) > 0.0:
+                raise ValueError(UNEQUAL)
+        for name in ("fold_rules", "ensemble", "refit"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        return wanted
 
     def _limits(self, wanted: Sequence[Constraint], metric: Metric, table: Table) -> Limits | None:
         """Return constraints placed on a table on which a metric is maximised."""

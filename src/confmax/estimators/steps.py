@@ -208,6 +208,19 @@ def is_repetitive(n_distinct: int, table: MemoryTable) -> bool:
     return bool(n_distinct * ROWS_PER_DISTINCT <= counts.sum() and n_distinct <= counts[counts > 0].min())
 
 
+def refuse_dependent(rows: NDArray[np.intp], *, few: bool) -> None:
+    """Refuse tests of a confidence on ``rows`` that are not independent of those that tune the rule."""
+    if few:
+        raise ValueError(
+            "confidence tests rows that neither model nor rule were fitted on, and few rows here are distinct, so the "
+            "rule is tuned on the final model's own rows; pass cv=0.25 with refit=False, or cv='prefit' with other rows"
+        )
+    if len(np.unique(rows)) < len(rows):
+        raise ValueError(
+            "confidence counts every row once, and cv tests some rows several times; pass a cv without repetition"
+        )
+
+
 def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> float:
     """Return the metric of a rule on labels with out-of-fold probabilities, minus that with the refitted model's.
 

@@ -19,6 +19,7 @@ from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, of_class, positive_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.evidence import Evidence
+from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.scores import Difference, Estimate, verdict_of
 from confmax.evaluate.thresholds import ThresholdCurve, class_thresholds, decided_between, spread_of, threshold_curve
@@ -183,6 +184,8 @@ class Figures:
         Of a randomised rule: what its draws add to its most frequent rule alone, in the tuned metric.
     names : list of str
         Names of the classes, then of further decisions, as they are shown.
+    limits : LimitFigures or None
+        Of a rule that was tuned within limits.
     """
 
     evidence: Evidence
@@ -199,6 +202,7 @@ class Figures:
     score: Score
     single: Difference | None
     names: list[str]
+    limits: LimitFigures | None = None
 
     @property
     def main(self) -> MetricRow:
@@ -235,9 +239,13 @@ class Figures:
 
 
 def figures(
-    evidence: Evidence, second: Metric, *, order_known: bool, n_replicates: int, level: float, seed: int
-) -> Figures:
-    """Compute all figures; one bootstrap serves every interval, so that all differences are paired."""
+    evidence: Evidence, second: Metric, *, order_known: bool, n_replicates: int, level: float, seed: int,
+    study: Any = None,
+) -> Figures:  # fmt: skip
+    """Compute all figures; one bootstrap serves every interval, so that all differences are paired.
+
+    ``study`` is the `LimitStudy` of the rule's limits, None if it has none.
+    """
     table = evidence.table
     shown = applicable(table, evidence.metric, second, order_known=order_known)
     K = table.n_classes
@@ -249,7 +257,9 @@ def figures(
     if evidence.single is not None:
         # what drawing adds is measured against the rule that is drawn most often, on the same replicates
         rules["single"] = evidence.single
-    score = compare(table, {**shown, **by_class}, rules, n_replicates=n_replicates, level=level, seed=seed)
+    limited = {} if study is None else study.metrics
+    rules |= {} if study is None else study.rules
+    score = compare(table, {**shown, **by_class, **limited}, rules, n_replicates=n_replicates, level=level, seed=seed)
     k = positive_class(evidence.metric)
     # a decision beyond the classes may be called like a class: all labels are told apart together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
@@ -278,7 +288,7 @@ def figures(
     other = next(row for row in rows if row.name == repr(second))
     return Figures(
         evidence, tuple(rows), other, classes, change, changed, by_folds, raw, calibrated, trade, curve, score, single,
-        names,
+        names, None if study is None else study.figures(score),
     )  # fmt: skip
 
 

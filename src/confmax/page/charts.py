@@ -16,6 +16,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
 from confmax.evaluate.figures import Figures, labels, metric_name
+from confmax.evaluate.limits import LimitCurve
 from confmax.evaluate.palette import STEPS
 from confmax.evaluate.protocols import Tuned, convergence
 from confmax.evaluate.thresholds import ThresholdCurve
@@ -67,6 +68,8 @@ def charts(figures: Figures) -> dict[str, Chart]:
         made["convergence"] = _convergence(solution)
     if figures.classes[0].folds is not None:
         made["thresholds"] = _thresholds(figures)
+    if figures.limits is not None and figures.limits.curve is not None and len(figures.limits.curve.levels) > 2:
+        made["limits"] = _limits(figures, figures.limits.curve)
     if figures.curve is not None:
         made["curve"] = _curve(figures, figures.curve)
     return made
@@ -299,6 +302,22 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
     description = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
     return _line_with_rules(description, place, _tips({"what": "rule", "t": "threshold", "y": name}), {}, marks, path,
                             300)  # fmt: skip
+
+
+def _limits(figures: Figures, curve: LimitCurve) -> Chart:
+    name, key = figures.main.label, (Series("best rule without limits", "quiet"), RULES[2])
+    path = [{"x": x, "y": y} for x, y in zip(curve.levels, curve.values, strict=True)]
+    marks = [{"what": one.name, "x": x, "y": y} for one, (x, y) in zip(key, (curve.free, curve.rule), strict=True)]
+    place = {"x": _along("x", f"{curve.name}, limit", zero=False, padding=14),
+             "y": _along("y", f"{name}, expected", zero=False, padding=14)}  # fmt: skip
+    layers = [
+        _layer("rule", {"x": {"datum": curve.limit}}, strokeDash=[4, 4], color="var(--line-strong)"),
+        _layer("line", place, color="var(--line-strong)", strokeWidth=2,
+               point={"filled": True, "size": 30, "color": "var(--line-strong)"}),
+        _points({**place, **_series(key, "color", "shape"), **_tips({"what": "rule", "x": curve.name, "y": name})},
+                marks, size=140),
+    ]  # fmt: skip
+    return _chart(f"Best {name} against the limit of {curve.name}.", layers, path, 300, key)
 
 
 def _convergence(solution: Tuned) -> Chart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import TypeGuard
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from confmax.calibration import MatrixScaling
 from confmax.calibration.pairs import moves
 from confmax.calibration.words import how, printable, weights_alone
 from confmax.evaluate.figures import ClassRow, Figures, labels, metric_name
+from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.scores import AS_GOOD, ROUNDING, Difference, Estimate, as_good, holds_zero, lacking, verdict_of
 from confmax.optimize import Status
 
@@ -113,6 +115,8 @@ def headline(figures: Figures) -> str:
     """Return what to make of the rule, without a number: the numbers stand below it, once."""
     main = figures.main
     name = capital(main.label)
+    if matters(figures.limits):
+        return f"{name} within limits: {_of_limits(figures.limits, 'the tuned rule')}"
     if not figures.changed:
         # other rows may be too few to show where the rule differs from argmax
         tuning = figures.evidence.fold is not None or figures.evidence.seen
@@ -139,6 +143,8 @@ def verdict(figures: Figures) -> tuple[str, str]:
     main = figures.main
     minus, kind = main.difference, main.verdict
     text = difference(minus, "argmax")
+    if matters(figures.limits):
+        return _verdict_within(figures.limits, text)
     if not figures.changed and not figures.changed_by_folds:
         return "unclear", "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
     if not figures.changed:
@@ -176,6 +182,32 @@ def verdict(figures: Figures) -> tuple[str, str]:
     )
 
 
+def matters(limits: LimitFigures | None) -> TypeGuard[LimitFigures]:
+    """Return whether argmax or the tuned rule misses a limit, so that their values alone do not compare."""
+    return limits is not None and bool(limits.missed("argmax") or not all(row.kept for row in limits.rows))
+
+
+def _of_limits(limits: LimitFigures, rule: str) -> str:
+    missed = [row.text for row in limits.rows if not row.kept]
+    if missed:
+        return f"{rule} misses {listed(missed)} on these rows"
+    return f"{rule} keeps {'the limit' if len(limits.rows) == 1 else 'all limits'} on these rows"
+
+
+def _verdict_within(limits: LimitFigures, text: str) -> tuple[str, str]:
+    """Return the verdict on a rule within limits that it or argmax misses."""
+    unsure = [row.text for row in limits.rows if row.unsure]
+    missed = [row.text for row in limits.rows if not row.kept]
+    kind = "worse" if set(missed) - set(unsure) else "unclear" if missed or unsure else "better"
+    sentence = f"{capital(_of_limits(limits, 'the tuned rule'))}."
+    if unsure:
+        sentence += f" New rows may show otherwise: the interval of the value contains the limit for {listed(unsure)}."
+    others = limits.missed("argmax")
+    if others:
+        return kind, f"{sentence} argmax misses {listed(others)}, so these values alone do not compare: {text}."
+    return kind, f"{sentence} argmax keeps {'it' if len(limits.rows) == 1 else 'all of them'}: {text}."
+
+
 def difference(minus: Difference, other: str) -> str:
     """Return the difference of the tuned rule and another one, with its interval, as the subject of a sentence."""
     span = interval(minus, sign=True)
@@ -194,6 +226,9 @@ def against_prior(figures: Figures) -> str:
         return ""
     if not figures.changed and figures.changed_by_folds:
         return ""  # the difference is that of the rules of the folds, and none of them is kept
+    missed = [] if figures.limits is None else figures.limits.missed("prior")
+    if missed:
+        return f"p/prior, which only divides each probability by its class size, misses {listed(missed)}."
     text, kind = difference(minus, "p/prior"), verdict_of(minus)
     # where argmax does as well, the advice to use it stands already: it is simpler than p/prior
     advice = "" if main.verdict == "worse" or as_good(main.difference) else " Use p/prior, which needs no tuning."
@@ -346,11 +381,14 @@ def certificate(figures: Figures) -> str:
             "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
             "above are the evidence here."
         )
+    if solution.infeasibility is not None:
+        return f"{capital(solution.infeasibility)}."
     # a proof is of the metric that the rule was tuned for, and the page may evaluate it by another one
     name = metric_name(repr(solution.metric))
     if solution.gap is not None and solution.upper_bound is not None:
+        within = " within the limits" if solution.constraints else ""
         return (
-            f"Proved: on the tuning rows no rule reaches a {name} above {number(solution.upper_bound)} of the "
+            f"Proved: on the tuning rows no rule{within} reaches a {name} above {number(solution.upper_bound)} of the "
             f"confusion matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
             f"{number(solution.gap)} is missing, if the probabilities are right."
         )
@@ -399,6 +437,20 @@ def tuned_on_training_rows(figures: Figures) -> str:
     )
 
 
+def folds_that_miss(figures: Figures) -> str:
+    """Rules of folds that keep not all limits on the rows that tuned them."""
+    evidence = figures.evidence
+    missing = [f"{k + 1}" for k, one in enumerate(evidence.solutions) if not one.feasible]
+    if not missing:
+        return ""
+    several = len(missing) > 1
+    return (
+        f"Without fold{'s' if several else ''} {listed(missing)} no rule was met that keeps all limits on the other "
+        f"rows. The rule{'s' if several else ''} that miss{'' if several else 'es'} them least "
+        f"{'decide' if several else 'decides'} the rows of {'these folds' if several else 'this fold'}."
+    )
+
+
 def absent(figures: Figures) -> str:
     """Classes without rows."""
     names = [row.name for row in figures.classes if row.n_rows == 0]
@@ -441,7 +493,9 @@ def over_fitting(figures: Figures) -> str:
     """The gain on the tuning rows is not found on other rows."""
     solution, main = figures.evidence.solution, figures.main
     # cross-fitted, both values are of the same rows, so that their difference is not one of samples
-    if solution is None or solution.label_value is None or figures.evidence.fold is None:
+    # with a confidence, the value is that of rows that tuned nothing
+    if (solution is None or solution.label_value is None or figures.evidence.fold is None
+            or solution.confidence is not None):  # fmt: skip
         return ""
     inside = solution.label_value - main.argmax.value
     outside = main.tuned.value - main.argmax.value
@@ -525,6 +579,6 @@ def unfinished(figures: Figures) -> str:
 
 
 CHECKS: tuple[Callable[[Figures], str], ...] = (
-    seen_rows, tuned_on_training_rows, absent, over_fitting, few_rows, lost_classes, unstable, miscalibrated,
-    useless_draws, copies, unfinished,
+    seen_rows, tuned_on_training_rows, folds_that_miss, absent, over_fitting, few_rows, lost_classes, unstable,
+    miscalibrated, useless_draws, copies, unfinished,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -32,13 +32,14 @@ from confmax.evaluate.scores import AS_GOOD
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
-from confmax.page import words
+from confmax.page import limit_words, words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.draws import RandomState, as_seed
 
 AnyPath = str | os.PathLike[str]
+Study = Callable[[Evidence], Any]
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
 MOST_TEXT = 10_000  # characters of a line
@@ -48,85 +49,37 @@ MOST_TEXT = 10_000  # characters of a line
 class Settings:
     """What a page shows beside rows and rule, and how: keywords of `confmax.report.write`, with a seed."""
 
-    n_replicates: int
-    level: float
-    seed: int
-    source: str
-    again: str | None
-    order_known: bool | None
+    n_replicates: int = 1000
+    level: float = 0.95
+    seed: int = 0
+    source: str = "rows given"
+    again: str | None = None
+    order_known: bool | None = None
 
 
-def write(
+def write_page(
     path: AnyPath,
     rule: Rule | Tuned,
     proba: ArrayLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
+    study: Study,
     metric: AnyMetric | None = None,
     second: AnyMetric = "accuracy",
-    n_replicates: int = 1000,
-    level: float = 0.95,
     random_state: RandomState = 0,
-    source: str = "rows given",
-    again: str | None = None,
-    order_known: bool | None = None,
+    **shown: Any,
 ) -> None:
-    """Write a report of a finished rule on labelled rows that it was not tuned on.
+    """Write a report of a finished rule: `confmax.report.write`, with the `Settings` that are ``shown``.
 
-    Parameters
-    ----------
-    path : path
-        Where to write the HTML page. It is written whole or not at all.
-    rule : DecisionRule or Solution
-        The rule to evaluate. With a solution, the page also shows gap and convergence, and it warns if the rows are
-        the tuning rows.
-    proba : array-like (n, K)
-        Raw class probabilities, columns in the order of ``rule.classes``.
-    y : array-like (n,)
-        True classes: names or column numbers.
-    sample_weight : array-like (n,) or None
-        Non-negative weights.
-    metric : str, Metric, callable or None
-        The metric to evaluate; by default the one that the rule was tuned for.
-    second : str, Metric or callable
-        The metric of the trade-off.
-    n_replicates : int
-        Number of bootstrap replicates, as in `confmax.score`.
-    random_state : int, RandomState, Generator or None
-        Seed of the bootstrap, as there.
-    level : float
-        Level of the intervals, as there.
-    source : str
-        What the page calls the rows, such as the name of a file.
-    again : str or None
-        The command that makes the page again, as the page shows it; by default this call.
-    order_known : bool or None
-        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
-        depends on it, too, or if the classes are numbers.
-
-    Raises
-    ------
-    ValueError
-        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
-    ImportError
-        If the extra ``confmax[report]`` is not installed.
-    OSError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> import confmax
-    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
-    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
-    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
+    ``study`` computes the figures of its limits.
     """
     solution = rule if isinstance(rule, Tuned) else None
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
     if not isinstance(evaluated, Rule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
-    check_first(path, n_replicates, level)
-    how = Settings(n_replicates, level, as_seed(random_state), source, again, order_known)
+    how = Settings(seed=as_seed(random_state), **shown)
+    check_first(path, how.n_replicates, how.level)
     chosen, other = _metric_of(evaluated, solution, metric), resolve(second)
     table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
@@ -137,7 +90,7 @@ def write(
     evidence = evidence_of(table, chosen, evaluated, solution)
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
-    finish(path, evidence, other, how, pairs, call.format(os.fspath(path)))
+    finish(path, evidence, other, how, pairs, call.format(os.fspath(path)), study)
 
 
 def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
@@ -190,12 +143,13 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
 
 
 def finish(
-    path: AnyPath, evidence: Evidence, second: Metric, how: Settings, pairs: list[tuple[str, str]], call: str
-) -> None:
+    path: AnyPath, evidence: Evidence, second: Metric, how: Settings, pairs: list[tuple[str, str]], call: str,
+    study: Study,
+) -> None:  # fmt: skip
     """Compute the figures and write the page.
 
     ``second`` is the metric of the trade-off, ``pairs`` are further settings to show, and ``call`` makes the page again
-    where nothing else is said to.
+    where nothing else is said to. ``study`` returns what `figures` takes of limits.
     """
     table, metric = evidence.table, evidence.metric
     K, M = table.n_classes, evidence.decided.n_decisions
@@ -215,7 +169,10 @@ def finish(
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
     replicates = int(how.n_replicates)
-    numbers = figures(evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed)
+    numbers = figures(
+        evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed,
+        study=study(evidence),
+    )  # fmt: skip
     settings = [
         *pairs,
         ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
@@ -252,7 +209,8 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
     share, change = figures.change.limits()
     # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
-        "figures": figures, "made": made, "words": words, "warnings": words.warnings_of(figures), "charts": drawn,
+        "figures": figures, "made": made, "words": words, "limit_words": limit_words, "charts": drawn,
+        "warnings": words.warnings_of(figures),
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
         "largest_share": share, "largest_change": change, "class_intervals": CLASS_INTERVALS, "as_good": AS_GOOD,
         "policy": Markup(POLICY), "style": Markup(f"{style_variables()}\n{_resource('page.css')}"),

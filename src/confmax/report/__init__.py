@@ -15,14 +15,87 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.evaluate.evidence import cross_fitted
+from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write
+from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write_page
 from confmax.solution import Solution, maximize
+from confmax.solution.limit_study import limit_study
 from confmax.tables.draws import RandomState, as_seed, is_whole
 
 __all__ = ["write", "write_cross_fitted"]
+
+
+def write(
+    path: AnyPath,
+    rule: Rule | Tuned,
+    proba: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    metric: AnyMetric | None = None,
+    second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
+    random_state: RandomState = 0,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
+) -> None:
+    """Write a report of a finished rule on labelled rows that it was not tuned on.
+
+    Parameters
+    ----------
+    path : path
+        Where to write the HTML page. It is written whole or not at all.
+    rule : DecisionRule or Solution
+        The rule to evaluate. With a solution, the page also shows gap and convergence, and it warns if the rows are
+        the tuning rows.
+    proba : array-like (n, K)
+        Raw class probabilities, columns in the order of ``rule.classes``.
+    y : array-like (n,)
+        True classes: names or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    metric : str, Metric, callable or None
+        The metric to evaluate; by default the one that the rule was tuned for.
+    second : str, Metric or callable
+        The metric of the trade-off.
+    n_replicates : int
+        Number of bootstrap replicates, as in `confmax.score`.
+    random_state : int, RandomState, Generator or None
+        Seed of the bootstrap, as there.
+    level : float
+        Level of the intervals, as there.
+    source : str
+        What the page calls the rows, such as the name of a file.
+    again : str or None
+        The command that makes the page again, as the page shows it; by default this call.
+    order_known : bool or None
+        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
+        depends on it, too, or if the classes are numbers.
+
+    Raises
+    ------
+    ValueError
+        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
+    ImportError
+        If the extra ``confmax[report]`` is not installed.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
+    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
+    """
+    write_page(
+        path, rule, proba, y, sample_weight, metric=metric, second=second, n_replicates=n_replicates, level=level,
+        random_state=random_state, source=source, again=again, order_known=order_known, study=limit_study,
+    )  # fmt: skip
 
 
 def write_cross_fitted(
@@ -48,6 +121,8 @@ def write_cross_fitted(
 
     For each fold, a rule is tuned on the other folds and decides the rows of the fold. These rules are of the kind of
     the rule of all rows: they decide at random only if it does, and they calibrate the probabilities in the same way.
+    If the rows without a fold cannot keep the constraints, the rule that misses them least decides the fold, and the
+    page says so.
 
     Parameters
     ----------
@@ -118,7 +193,9 @@ def write_cross_fitted(
         weight = None if table.weight is None else table.weight[kept]
         # labels by name and all class names, as a part of the rows may lack a class
         names = np.array(table.classes, dtype=object)[table.labels[kept]]
-        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**fixed, **kind})
+        # a fold that cannot keep the limits is no reason for no report, which says so
+        nearest = {"on_infeasible": "closest"} if kind else {}
+        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**fixed, **kind, **nearest})
 
     whole_table = tune(slice(None), {}) if solution is None else solution
     evidence = cross_fitted(table, whole_table, tune, n_folds=int(folds), seed=seed)
@@ -127,5 +204,5 @@ def write_cross_fitted(
     pairs = [("metric", repr(whole_table.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
     call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
     how = Settings(n_replicates, level, seed, source, again, order_known)
-    finish(path, evidence, other, how, pairs, call)
+    finish(path, evidence, other, how, pairs, call, limit_study)
     return whole_table

@@ -1,0 +1,58 @@
+"""What a report says of limits, in sentences."""
+
+from __future__ import annotations
+
+from confmax.evaluate.figures import Figures
+from confmax.evaluate.limits import LimitRow
+from confmax.page.words import difference, interval, listed, number, percent
+
+
+def asked(figures: Figures) -> str:
+    """Return what was asked of the rule, and what it makes of that on these rows."""
+    limits = figures.limits
+    assert limits is not None
+    n = len(limits.rows) + len(limits.absent)
+    text = f"The rule was tuned within {'one limit' if n == 1 else f'{n} limits'}."
+    if limits.absent:
+        text += (
+            f" These rows cannot judge {listed(limits.absent)}: no row has the class, so its recall and precision are "
+            f"not defined."
+        )
+    solution = figures.evidence.solution
+    if solution is not None and not solution.feasible:
+        text += " No rule keeps all limits on the tuning rows; this one misses them least."
+    elif limits.reached is False:
+        text += " As the probabilities of these rows expect, no rule keeps all limits here."
+    return text
+
+
+def kept(row: LimitRow) -> str:
+    """Return whether the rule keeps a limit, and whether chance could explain it."""
+    if row.vacuous:
+        return "no decision"
+    return ("kept" if row.kept else "missed") + (", could be noise" if row.unsure else "")
+
+
+def assured(row: LimitRow) -> str:
+    """Return what the tests of the tuning say of a limit."""
+    one = row.outcome
+    if one is None or one.assured is None:
+        return "–"
+    if one.assured:
+        return f"yes, on {one.label_rows:,} rows"
+    needs = "tighten or loosen it" if one.rows_needed is None else f"needs {one.rows_needed:,}"
+    return f"no, on {one.label_rows:,} rows; {needs}"
+
+
+def given_up(figures: Figures) -> str:
+    """Return how the rule differs from the best rule without limits."""
+    limits, main = figures.limits, figures.main
+    if limits is None or limits.free is None or limits.given_up is None:
+        return ""
+    span = interval(limits.free)
+    return (
+        f"The best rule without limits has {number(limits.free.value)}{f' {span}' if span else ''} in {main.label} on "
+        f"these rows, the tuned rule {number(main.tuned.value)}: "
+        f"{difference(limits.given_up, 'the rule without limits')}. The two rules decide {percent(limits.moved)} of "
+        f"the rows differently."
+    )

@@ -1,0 +1,133 @@
+"""What a report says of a rule's limits: its numbers against their definitions, its sentences, and its page."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.evaluate.evidence import evidence_of
+from confmax.evaluate.figures import figures
+from confmax.metrics import get, resolve
+from confmax.oracle import make_table
+from confmax.page import limit_words, words
+from confmax.solution.limit_study import limit_study
+from tests.report_helpers import sample
+
+pytest.importorskip("vl_convert")
+LIMITS = ("recall[2] >= 0.8", "rate[0] <= 0.5")
+
+
+def tuned(constraints=LIMITS, metric="accuracy", **more):
+    P, y = sample(900)
+    return confmax.maximize(metric, P, y, constraints=constraints, **more)
+
+
+def judged(solution, P, y, *, metric="accuracy", replicates=199, weight=None):
+    rule = solution.rule if isinstance(solution, confmax.Solution) else solution
+    evidence = evidence_of(make_table(P, y, weight, rule.class_names), resolve(metric), rule,
+                           solution if rule is not solution else None)  # fmt: skip
+    return figures(evidence, get("macro_f1"), order_known=True, n_replicates=replicates, level=0.95, seed=0,
+                   study=limit_study(evidence))  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_of_limits_are_those_of_their_definitions(weighted):
+    P, y = sample(700, seed=1)
+    weight = np.random.default_rng(0).integers(1, 4, 700) * 1.0 if weighted else np.ones(700)
+    solution = tuned(confusion="model", calibration=None)
+    found = judged(solution, P, y, weight=weight if weighted else None).limits
+    decided = solution.predict(P)
+    recall, rate = found.rows
+    share = weight / weight.sum()
+    assert recall.expected == pytest.approx(share[decided == 2] @ P[decided == 2, 2] / (share @ P[:, 2]))
+    assert recall.labels.value == pytest.approx(np.average(decided[y == 2] == 2, weights=weight[y == 2]))
+    assert [rate.expected, rate.labels.value] == pytest.approx([share[decided == 0].sum()] * 2)
+    assert recall.argmax.value == pytest.approx(np.average(P[y == 2].argmax(1) == 2, weights=weight[y == 2]))
+    assert [row.price for row in found.rows] == [one.price for one in solution.constraints]
+    assert found.missed("argmax") == [row.text for row in found.rows if not row.keeps(row.argmax)]
+
+
+def test_the_rule_without_limits_and_the_line_are_those_of_maximize():
+    P, y = sample(700, seed=1)
+    solution = tuned(confusion="model", calibration=None)
+    found = judged(solution, P, y).limits
+    settings = {"confusion": "model", "calibration": None}
+    free = confmax.maximize("accuracy", P, **settings, randomized=False)
+    decided = free.predict(P)
+    assert found.free.value == pytest.approx((decided == y).mean(), abs=3 / 700)
+    assert found.given_up.value == pytest.approx(
+        ((solution.predict(P) == y) * 1.0 - (decided == y)).mean(), abs=3 / 700
+    )
+    assert found.moved == pytest.approx((solution.predict(P) != decided).mean(), abs=3 / 700)
+    assert found.change.before.sum() == found.change.after.sum() == 700
+    curve = found.curve
+    assert curve.name == "recall[2]" and curve.free[1] == pytest.approx(free.value, abs=1e-5)
+    # a tighter floor never gains, and each point is the best value within the limit
+    assert (np.diff(curve.levels) > 0).all() and (np.diff(curve.values) <= 2e-5).all() and 0.8 in curve.levels
+    for k in (2, -1):
+        limits = [f"recall[2] >= {float(curve.levels[k])!r}", LIMITS[1]]
+        best = confmax.maximize("accuracy", P, constraints=limits, randomized=True, **settings)
+        assert curve.values[k] == pytest.approx(best.value, abs=5e-5)
+
+
+def test_a_saved_rule_has_prices_of_these_rows_and_a_metric_without_limits_has_none():
+    P, y = sample(700, seed=1)
+    solution = tuned()
+    found = judged(solution.rule, P, y).limits
+    again = confmax.maximize("accuracy", P, constraints=LIMITS, confusion="model", randomized=True)
+    calibrated = [row.price for row in found.rows]
+    assert calibrated[0] > 0 and calibrated[0] == pytest.approx(again.constraints[0].price, rel=0.2)
+    other = judged(solution.rule, P, y, metric="mcc").limits
+    assert other.free is None and other.curve is None and len(other.rows) == 2
+    assert limit_words.given_up(judged(solution.rule, P, y, metric="mcc")) == ""
+
+
+def test_limits_that_are_missed_and_those_that_cannot_be_judged_are_named():
+    P, y = sample(700, seed=1)
+    rule = replace(tuned().rule, constraints=("recall[2] >= 0.999", "recall[1] >= 0.01"))
+    found = judged(rule, P, y)
+    assert words.headline(found) == "Accuracy within limits: the tuned rule misses recall[2] >= 0.999 on these rows"
+    kind, text = words.verdict(found)
+    assert kind == "worse" and "Do not use" not in text and "argmax misses recall[2] >= 0.999" in text
+    assert "misses recall[2] >= 0.999" in words.against_prior(found)
+    assert [limit_words.kept(row) for row in found.limits.rows] == ["missed", "kept"]
+    kept = y != 1
+    absent = judged(rule, P[kept], y[kept])
+    assert absent.limits.absent == ("recall[1] >= 0.01",) and len(absent.limits.rows) == 1
+    assert "cannot judge recall[1] >= 0.01: no row has the class" in limit_words.asked(absent)
+
+
+def test_argmax_that_keeps_the_limits_is_compared_as_ever():
+    P, y = sample(700, seed=1)
+    found = judged(tuned("recall[2] >= 0.01"), P, y)
+    assert "within limits" not in words.headline(found) and "misses" not in words.verdict(found)[1]
+
+
+def page_of(tmp_path, **more):
+    P, y = sample(600)
+    confmax.report.write_cross_fitted(tmp_path / "page.html", "accuracy", P, y, n_replicates=99, **more)
+    text = re.sub(r"<script.*?</script>|<style.*?</style>", "", (tmp_path / "page.html").read_text(), flags=re.S)
+    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+
+
+@pytest.mark.filterwarnings("ignore:not assured:UserWarning")
+def test_a_page_with_limits_says_what_was_asked_and_tested(tmp_path):
+    text = page_of(tmp_path, constraints=LIMITS, confidence=0.9)
+    assert "The rule was tuned within 2 limits." in text and "assured at 90 %" in text
+    assert "On the rows that tested its limits, the rule that is kept reaches" in text
+    assert "Counts: tuned rule minus the best rule without limits" in text and "recall[2] ≥" in text
+    assert "Limits of the tuned rule" not in page_of(tmp_path)
+
+
+def test_a_fold_that_cannot_keep_the_limits_is_no_reason_for_no_report(tmp_path):
+    # at the edge of what all rows allow
+    P, y = sample(600)
+    with pytest.raises(confmax.Infeasible) as far:
+        confmax.maximize("accuracy", P, y, constraints=["recall[2] >= 0.97", "rate[2] <= 0.3"], confusion="model",
+                         calibration=None)  # fmt: skip
+    most = float(re.search(r"reaches at most ([\d.]+)", str(far.value))[1])
+    given = {"constraints": [f"recall[2] >= {most - 2e-3}", "rate[2] <= 0.3"], "confusion": "model"}
+    text = page_of(tmp_path, calibration=None, **given)
+    assert re.search(r"Without folds? [1-5,and ]+ no rule was met that keeps all limits on the other rows", text)
