@@ -18,6 +18,7 @@ from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.words import Constraint, metric_text, number_text
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
+from confmax.metrics.decided import Coverage, as_written, of_decided
 from confmax.metrics.first_order import TINY
 from confmax.metrics.metric import STATISTICS
 from confmax.metrics.ratios import Ratios
@@ -25,6 +26,7 @@ from confmax.metrics.scores import false_positive_rate, rate, specificity
 from confmax.metrics.structure import (
     AffineFunctions,
     Concave,
+    Linear,
     MeanFloor,
     MinOfLinear,
     PowerMean,
@@ -106,7 +108,9 @@ class Limits:
         """
         parts = [_functions(one, np.asarray(rows, dtype=np.float64), n_decisions) for one in self.constraints]
         constants = [np.zeros(len(part)) if part.constants is None else part.constants for part in parts]
-        return AffineFunctions(Gains.concatenate([part.gains for part in parts]), np.concatenate(constants))
+        gains = Gains.concatenate([part.gains for part in parts])
+        apart = gains.full is not None and any(part.gains.full is None and not part.gains.power for part in parts)
+        return AffineFunctions(gains, np.concatenate(constants), tuple(parts) if apart else ())
 
     def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
         """Return the floors on means of the recalls, with their rows among `functions`, for ``n_classes`` K."""
@@ -164,12 +168,14 @@ class Limits:
 
 
 def bind(
-    constraints: Any, table: Table, *, explicit: bool, pos_label: Any = None, n_decisions: int | None = None
-) -> Limits | None:
+    constraints: Any, table: Table, *, explicit: bool, pos_label: Any = None, n_decisions: int | None = None,
+    abstains: bool = False,
+) -> Limits | None:  # fmt: skip
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
     ``explicit`` says whether the order of the classes was given, ``pos_label`` which of two classes is the positive
     one, ``n_decisions`` between how many decisions rules choose (None: those of the tables of costs, or K).
+    ``abstains`` says that the last of K + 1 decisions is to abstain: metrics are then those of what is decided.
 
     Raises
     ------
@@ -181,8 +187,8 @@ def bind(
     given = resolve(constraints)
     if not given:
         return None
-    placed = tuple(_placed(one, table, explicit=explicit, pos_label=pos_label) for one in given)
     K = table.n_classes
+    placed = tuple(_placed(one, table, explicit=explicit, pos_label=pos_label, abstains=abstains) for one in given)
     # decisions beyond the classes are those of a table of costs
     M = n_decisions or max(one.metric.n_decisions(K) for one in placed)
     for one in placed:
@@ -199,10 +205,11 @@ def bind(
     return limits
 
 
-def judged(constraints: Any, table: Table) -> tuple[Limits | None, tuple[str, ...]]:
+def judged(constraints: Any, table: Table, *, abstains: bool = False) -> tuple[Limits | None, tuple[str, ...]]:
     """Return the constraints that the labels of a ``table`` can judge, as `bind` does, and the texts of the others.
 
-    The others are those of classes without rows, whose recall and precision are not defined.
+    The others are those of classes without rows, whose recall and precision are not defined. ``abstains`` is that of
+    `bind`.
 
     Examples
     --------
@@ -217,14 +224,14 @@ def judged(constraints: Any, table: Table) -> tuple[Limits | None, tuple[str, ..
     kept, absent = [], []
     for one in resolve(constraints):
         try:
-            _placed(one, table, explicit=True, pos_label=None)
+            _placed(one, table, explicit=True, pos_label=None, abstains=abstains)
         except ValueError:
             if one.metric.label not in lacking:
                 raise
             absent.append(one.text)
         else:
             kept.append(one)
-    return bind(kept, table, explicit=True), tuple(absent)
+    return bind(kept, table, explicit=True, abstains=abstains), tuple(absent)
 
 
 class _naming:
@@ -241,10 +248,15 @@ class _naming:
             raise ValueError(f"the constraint {self.one.text!r} cannot be used: {error}") from error
 
 
-def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any) -> Constraint:
+def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, abstains: bool) -> Constraint:
     """Return a constraint whose metric is placed among the classes of a table."""
     # a constraint that was placed on another table is placed again by its name
-    metric = one.metric if one.metric.label is None else replace(one.metric, classes=None)
+    metric = as_written(one.metric)
+    metric = metric if metric.label is None else replace(metric, classes=None)
+    if isinstance(metric.formula, Coverage) and not abstains:
+        with _naming(one):
+            raise ValueError("coverage is the share of rows that are decided, and this rule decides all rows; pass "
+                             "abstain=True (--abstain), or leave it out")  # fmt: skip
     # several constraints in one text read as a strange class
     label = str(metric.label)
     several = "" if not ("]" in label and "[" in label) else "; write every constraint as a text of its own"
@@ -254,13 +266,25 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any) ->
         except ValueError as error:
             raise ValueError(f"{error}{several}") from error
         metric = _labelled(metric, table.classes)
-        if metric.one_class is not None and not _scale(metric, table):
+        # fit_metric has refused the coverage of an absent class
+        if metric.one_class is not None and not isinstance(metric.formula, Coverage) and not _scale(metric, table):
             source = "y" if table.has_labels else "proba"
             raise ValueError(
                 f"{source} has no weight in class {metric.label}, so {metric_text(metric)} is 0 for every rule; take "
                 f"rows that include this class, or leave this limit out"
             )
-    return replace(one, metric=metric)
+        return replace(one, metric=_of_decided(metric, table.n_classes) if abstains else metric)
+
+
+def _of_decided(metric: Metric, n_classes: int) -> Metric:
+    """Return a metric of what is decided, if it can be limited."""
+    found = of_decided(metric, n_classes)
+    if isinstance(found.structure, (Linear, Ratio)):
+        return found
+    raise ValueError(
+        f"of the rows that are decided, {metric_text(metric)} is neither linear nor a ratio; beside abstain limit "
+        f"accuracy, coverage, or the recall, precision, f1 or coverage of single classes"
+    )
 
 
 def _labelled(metric: Metric, classes: Sequence[Any]) -> Metric:
@@ -282,11 +306,13 @@ def _scale(metric: Metric, table: Table) -> float:
 
 def _is_read_back(one: Constraint) -> bool:
     """Whether the text of a constraint names its metric, in the order of the columns."""
-    places = one.metric.classes or ()
-    if one.metric.label is None and list(places) != sorted(places):
+    metric = as_written(one.metric)
+    places = metric.classes or ()
+    if metric.label is None and list(places) != sorted(places):
         return False
     try:
-        return parse(one.text).metric.formula is one.metric.formula
+        again = parse(one.text).metric.formula
+        return again is metric.formula or (isinstance(again, Coverage) and isinstance(metric.formula, Coverage))
     except ValueError:
         return False
 
@@ -331,6 +357,25 @@ def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
     if formula is false_positive_rate:
         formula, limit, is_floor = specificity, 1.0 - limit, not is_floor
     return (formula, metric.params, metric.classes, metric.gain), limit, is_floor
+
+
+def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[float, ...]]:
+    """Return the floors that limits set on the coverage: of all rows, and of each of ``n_classes`` (K)."""
+    whole, of_classes, decided = 0.0, np.zeros(n_classes), np.zeros(n_classes)
+    for one in () if limits is None else limits.constraints:
+        if not one.is_floor:
+            continue
+        if isinstance(one.metric.formula, Coverage):
+            place = one.metric.formula.place
+            if place is None:
+                whole = max(whole, one.limit)
+            else:
+                of_classes[place] = max(of_classes[place], one.limit)
+        elif one.metric.formula is rate:
+            place = (one.metric.classes or (0,))[-1]
+            decided[place] = max(decided[place], one.limit)
+    # a row that is decided as a class is decided
+    return max(whole, float(decided.sum())), tuple(of_classes.tolist())
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric, get
+from confmax.metrics.decided import Coverage, OfDecided, as_written
 from confmax.metrics.recalls import accuracy
 from confmax.metrics.scores import false_positive_rate, rate, specificity
 from confmax.tables import Table
@@ -35,10 +36,10 @@ SHARES: dict[Any, Share] = {
 
 def is_proportion(metric: Metric) -> bool:
     """Whether a metric is a share of rows, so that binomial intervals and tests hold for it."""
-    return metric.formula in SHARES
+    return isinstance(metric.formula, Coverage) or as_written(metric).formula in SHARES
 
 
-def trials(metric: Metric, S: Confusion, n_rows: int) -> float:
+def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
     """Return how many of ``n_rows`` rows, which have the confusion ``S``, a proportion is a share of.
 
     Examples
@@ -48,6 +49,13 @@ def trials(metric: Metric, S: Confusion, n_rows: int) -> float:
     >>> trials(c.recall(1).metric.numbered(2), S, 10)
     4.0
     """
+    if isinstance(metric.formula, Coverage):
+        place = metric.formula.place
+        return float(np.round((S.rows.sum() if place is None else S.rows[place]) * n_rows, 6))
+    if isinstance(metric.formula, OfDecided):
+        # of the rows that are decided
+        n_rows, S = n_rows * float(S.columns[..., : len(S.rows)].sum()), metric.formula.seen(S)[0]
+    metric = as_written(metric)
     k = metric.classes[-1] if metric.classes else -1
     return float(np.round(SHARES[metric.formula](S, k) * n_rows, 6))
 

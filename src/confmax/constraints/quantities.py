@@ -191,6 +191,23 @@ def rate(label: Any = None) -> Quantity:
     return quantity("rate", label)
 
 
+def coverage(label: Any = None) -> Quantity:
+    """Return the share of rows that are decided, by a rule that may abstain.
+
+    Parameters
+    ----------
+    label : str, int, float or None
+        Name of a class, for the share of its rows; None for all rows.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> c.coverage() >= 0.8, c.coverage("VF") >= 0.5
+    (Constraint('coverage >= 0.8'), Constraint('coverage[VF] >= 0.5'))
+    """
+    return quantity("coverage", label)
+
+
 def f1(label: Any = None) -> Quantity:
     """Return the F1 of one class.
 

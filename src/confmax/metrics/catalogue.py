@@ -15,13 +15,14 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.metrics import recalls, scores
+from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS
 from confmax.metrics.metric import STATISTICS, Metric
 from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 
 _CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
 # and what is limited only
-_QUANTITIES = {**_CATALOGUE, **{metric.name: metric for metric in scores.LIMITED}}
+_QUANTITIES = {**_CATALOGUE, **{metric.name: metric for metric in (*scores.LIMITED, COVERAGE)}}
 # beside the catalogue, where nothing else is between 0 and 1
 _RANGES = {
     "linear": (-np.inf, np.inf),
@@ -114,7 +115,7 @@ def get(name: str, **params: Any) -> Metric:
 
 
 def quantity(name: str, **params: Any) -> Metric:
-    """Return a metric as `get` does, or what may be limited and not maximised: ``rate`` and ``fpr`` of a class.
+    """Return a metric as `get` does, or what may be limited: ``rate`` and ``fpr`` of a class, and ``coverage``.
 
     Examples
     --------
@@ -133,8 +134,9 @@ def range_of(metric: Metric) -> tuple[float, float]:
     ((-1.0, 1.0), (-inf, inf))
     """
     known = _QUANTITIES.get(metric.name)
+    formula = getattr(metric.formula, "inner", metric).formula
     # a user's function may have any name
-    if known is None or known.formula != metric.formula:
+    if known is None or (known.formula != formula and metric.name != COVERAGE.name):
         return -np.inf, np.inf
     return _RANGES.get(metric.name, (0.0, 1.0))
 
@@ -149,9 +151,11 @@ def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Me
             raise ValueError(f"{name}[{label}] names its class already; leave label= out")
         params["label"] = label
     metric = among.get(_ALIASES.get(name, name))
+    if metric is COVERAGE and "label" in params:
+        metric = COVERAGE_OF_CLASS
     if metric is None:
         if name in _QUANTITIES:
-            what = f"{name}[{params.get('label', 'NAME')}]"
+            what = name if name == COVERAGE.name else f"{name}[{params.get('label', 'NAME')}]"
             raise ValueError(f"{what} is limited, not maximised; pass a constraint, such as '{what} <= 0.1'")
         near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*among, *_ALIASES], 3)
         # a similar name would mislead: nothing in the catalogue is computed from probabilities
@@ -162,7 +166,8 @@ def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Me
             )
         near = _with_brackets(name, among) or near
         near = [_SYNONYMS[name.lower()]] if name.lower() in _SYNONYMS else near
-        beside = " and ".join(sorted(among.keys() - _CATALOGUE.keys()))
+        *firsts, final = sorted(_QUANTITIES.keys() - _CATALOGUE.keys())
+        beside = f"{', '.join(firsts)} and {final}" if len(among) > len(_CATALOGUE) else ""
         listed = "confmax.metrics.names() lists them" + (f", and {beside} can be limited" if beside else "")
         hint = f"did you mean {' or '.join(near)}?" if near else listed
         raise ValueError(f"there is no metric {name!r}; {hint}")
@@ -217,7 +222,7 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
         )
     if callable(metric):
         return from_function(metric)
-    return get(metric)
+    return _named(metric, {}, _QUANTITIES) if metric == COVERAGE.name else get(metric)
 
 
 def _with_brackets(name: str, among: Mapping[str, Metric]) -> list[str]:

@@ -9,7 +9,7 @@ decision, so the reduced gain is ``a = dpsi/dD``, ``b = dpsi/dc``. A formula map
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,15 @@ class FirstOrder(NamedTuple):
 class Formula(ABC):
     """A formula that is more than a function of the statistics: its values take less than its derivatives, or it has
     to be checked before it is used.
+
+    Attributes
+    ----------
+    further : int
+        Number of decisions beyond the classes that it reads. Where there are any, it gets the statistics of the whole
+        table, and finds its classes itself.
     """
+
+    further: ClassVar[int] = 0
 
     @abstractmethod
     def __call__(self, S: Confusion, **params: Any) -> FirstOrder:

@@ -315,7 +315,7 @@ class Metric:
         fractions = self.structure.fractions
         if fractions is None:
             return None
-        if self.classes is None:
+        if self.classes is None or self._further:
             return fractions(rows, **self._arguments)
         return fractions(rows[self._index], **self._arguments).placed(self.classes, len(rows), n_decisions)
 
@@ -326,7 +326,7 @@ class Metric:
 
     def n_decisions(self, n_classes: int) -> int:
         """Return the number of decisions M between which the metric chooses on a table of ``n_classes``."""
-        return len(self.gain[0]) if self.gain else n_classes
+        return len(self.gain[0]) if self.gain else n_classes + self._further
 
     def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
         """Return the differentiable stand-in with ``rho`` and ``smoothing`` (paper, Table 2); itself if it has none."""
@@ -411,10 +411,12 @@ class Metric:
         to the last of them. Here they get scores that are too small to change which rows the one class gets. Gains that
         distinguish the other classes are returned as they are, and so are the gains of other metrics.
         """
-        if self.one_class is None or self.classes is None or gains.full is not None or gains.n_classes < 3:
+        k, K = self._place_of_class(), gains.n_classes
+        if k is None or K < 3:
             return gains
-        k, K = self.classes[-1], gains.n_classes
-        others = np.arange(K) != k
+        others = np.flatnonzero(np.arange(K) != k)
+        if gains.full is not None:
+            return _with_full_ties_broken(gains, others) if self._further else gains
         a, b = (part.copy() for part in gains.pair())
         alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
         b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
@@ -424,7 +426,7 @@ class Metric:
         a[rows] = tiny[alike, None]
         # of equal scores the last class is decided: the one class keeps its ties if it is the last, else the others do
         b[rows] = -tiny[alike, None] if k == K - 1 else 0.0
-        return Gains.reduced(a, b)
+        return Gains(a, b)
 
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
@@ -463,6 +465,16 @@ class Metric:
         """Whether the column of its class is not known yet."""
         return self.label is not None and self.classes is None
 
+    def _place_of_class(self) -> int | None:
+        """Return the column of the class that a metric of one class is of; None for others."""
+        of = getattr(self.formula, "inner", self) if self._further else self
+        return None if of.one_class is None or of.classes is None else of.classes[-1]
+
+    @property
+    def _further(self) -> int:
+        """Number of decisions beyond the classes that the formula reads."""
+        return self.formula.further if isinstance(self.formula, Formula) else 0
+
     @property
     def _arguments(self) -> dict[str, Any]:
         """The formula's parameters: those of the metric, and a table of gains."""
@@ -470,6 +482,8 @@ class Metric:
 
     def _selected(self, n_classes: int, n_decisions: int) -> NDArray[np.intp] | None:
         """Return the classes whose statistics the formula gets, None where it gets the statistics as they are."""
+        if self._further:
+            return None
         if self.classes is not None:
             return self._index
         # a decision beyond the classes, such as abstaining, is never a hit: it counts in the row sums alone
@@ -507,6 +521,25 @@ class Metric:
         plain = (0.0, "relative")
         shown = [f"{key}={value}" for key, value in self.params if key not in self.fixed and value not in plain]
         name = self.name if self.label is None else f"{self.name}[{self.label}]"
-        if self.classes is not None and self.label is None:
+        if self.classes is not None and self.label is None and not self._further:
             shown.append(f"classes={self.classes}")
         return f"{name}({', '.join(shown)})" if shown else name
+
+
+def _with_full_ties_broken(gains: Gains, others: NDArray[np.intp]) -> Gains:
+    """Return full gains in which decisions ``others`` with equal columns get the most probable of their classes."""
+    assert gains.full is not None
+    G = gains.full.copy()
+    for full in G:
+        columns, group = np.unique(full[:, others], axis=1, return_inverse=True)
+        sizes = np.bincount(group.reshape(-1), minlength=columns.shape[1])
+        alike = others[group.reshape(-1) == int(sizes.argmax())]
+        if len(alike) < 2:
+            continue
+        # what is constant within a row of a gain changes no decision
+        full -= full[:, alike[:1]]
+        tiny = np.ldexp(1.0, np.frexp(np.abs(full).max())[1]) * UNSEEN
+        # below zero, so that others keep their ties
+        full[:, alike] = -tiny
+        full[alike, alike] = 0.0
+    return Gains.from_matrix(G)

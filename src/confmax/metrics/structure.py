@@ -196,10 +196,14 @@ class AffineFunctions:
         The matrices Q_u, a batch of S.
     constants : ndarray (S,) or None
         Constants at the given row sums; None for zeros.
+    parts : tuple of AffineFunctions
+        The same functions, one after another, some of which are reduced; or none. Their values are those of the
+        metrics that they come from: in float32 the columns of a matrix do not add up to how often they are decided.
     """
 
     gains: Gains
     constants: Array | None = None
+    parts: tuple[AffineFunctions, ...] = ()
 
     @property
     def statistics(self) -> Statistics:
@@ -211,6 +215,8 @@ class AffineFunctions:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., S) at a batch of confusions (...)."""
+        if self.parts:
+            return np.concatenate([part.values(S) for part in self.parts], axis=-1)
         if self._is_reduced:
             a, b = self.gains.pair()
             return np.asarray(S.diagonal @ a.T + S.columns @ b.T + self._constants)

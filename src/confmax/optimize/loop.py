@@ -293,11 +293,10 @@ def baselines(
     """
     K = len(oracle.rows)
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT) for prior in priors]
-    gains = Gains.reduced(np.array(scales))
+    offsets = np.zeros((len(scales), n_decisions))
     # further decisions, such as abstaining, must not win here: every score of a class is above -1
-    if n_decisions > K:
-        further = ((0, 0), (0, 0), (0, n_decisions - K))
-        gains = Gains.from_matrix(np.pad(gains.matrices(), further, constant_values=-1.0))
+    offsets[:, K:] = -1.0
+    gains = Gains(np.array(scales), offsets)
     batches = [gains] if more is None else [gains, more]
     # gains of one form share the pass; to share it with others they would become matrices of K^2 numbers
     if more is not None and gains.full is None and more.full is None and gains.power == more.power:

@@ -77,6 +77,8 @@ class Scores:
     @classmethod
     def of(cls, parts: Ratios) -> Scores | None:
         """Return the scores that a metric sums; None where a ratio is no such score of one class alone."""
+        if parts.top.full is not None or parts.bottom.full is not None:
+            return None
         (a, b), (c, d) = parts.top.pair(), parts.bottom.pair()
         K = a.shape[1]
         used = (a != 0.0) | (c != 0.0) | (d[:, :K] != 0.0)

@@ -54,6 +54,8 @@ class DecisionRule:
         The constraints that the rule was tuned under, as texts such as "recall[VF] >= 0.8". They do not change what it
         decides; ``confmax score`` evaluates them on labels. `maximize` leaves out limits on tables of costs and on
         functions, which no text can hold; a text that cannot be read is a ValueError.
+    abstain : str, int, float or None
+        The last of the class names, if the rule leaves a row undecided by this decision; None if it decides every row.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class DecisionRule:
     seed: int = 0
     calibrator: Calibrator | None = None
     constraints: tuple[str, ...] = ()
+    abstain: Any = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
@@ -84,6 +87,11 @@ class DecisionRule:
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
         object.__setattr__(self, "class_names", plain)
         object.__setattr__(self, "constraints", file.canonical(self.constraints))
+        if self.abstain is not None and (self.n_decisions != self.n_classes + 1 or plain[-1] != self.abstain):
+            raise ValueError(
+                f"abstain is the last name of a rule with one decision more than classes; got {self.abstain!r} with "
+                f"the names {_listed(plain)}"
+            )
 
     @classmethod
     def from_weights(
@@ -326,7 +334,7 @@ class DecisionRule:
                 )
             calibrator = calibrator.reordered(index)
         return DecisionRule(
-            gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator, self.constraints
+            gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator, self.constraints, self.abstain
         )
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:

@@ -36,6 +36,7 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
+from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
 from confmax.solution.confidence import assured, check_confidence
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
 from confmax.solution.result import Solution
@@ -62,6 +63,7 @@ def maximize(
     constraints: Any = (),
     on_infeasible: str = "raise",
     confidence: float | None = None,
+    abstain: bool | str | int = False,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -108,6 +110,12 @@ def maximize(
         test: of rules with more and less room to spare, the best one is returned before the first that fails a test. If
         none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and constraints
         on shares of rows (`recall`, `precision`, `specificity`, `fpr`, `rate`, `accuracy`).
+    abstain : bool, str or int
+        Whether the rule may leave rows undecided, and what it returns for them: True for "abstain" beside names and -1
+        beside integers, or a name. The metric and the constraints are then those of the rows that are decided, except
+        for ``coverage``, ``rate`` and tables of costs, which speak of all rows. Set a floor on the coverage
+        (``"coverage >= 0.8"``, ``"coverage[VF] >= 0.5"``), maximise "coverage" itself with a floor on what is decided
+        (``"accuracy >= 0.95"``), or give a table of costs one more column, for what abstaining costs.
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
@@ -177,13 +185,17 @@ def maximize(
     chosen = with_positive(chosen, raw.classes, pos_label)
     explicit = order is not None or pos_label is not None
     fitted = fit_metric(chosen, raw, explicit=explicit)
-    n_decisions = fitted.n_decisions(raw.n_classes)
-    limits = bind(wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions)
+    name = abstain_name(abstain, raw.classes, fitted.names and fitted.names[1])
+    n_decisions = fitted.n_decisions(raw.n_classes) if name is None else raw.n_classes + 1
+    limits = bind(
+        wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions, abstains=name is not None
+    )
+    fitted = with_abstaining(fitted, raw, limits, name)
     if limits is None:
         warn_of_trivial(chosen)
     run = tune if confidence is None else partial(assured, tune, confidence=confidence)
     solution = run(
-        fitted, raw, limits=limits, confusion=confusion, calibration=calibration, solver=solver,
+        fitted, raw, limits=limits, abstain=name, confusion=confusion, calibration=calibration, solver=solver,
         randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
     likely = None
@@ -201,6 +213,7 @@ def tune(
     *,
     out_of_fold: Table | None = None,
     limits: Limits | None = None,
+    abstain: Any = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -216,8 +229,9 @@ def tune(
     probabilities of these rows. The calibration and the share of the model in a blend are then chosen on
     ``out_of_fold``, and the solution's ``label_value`` is computed on it. The settings ``confusion``, ``calibration``,
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
-    `maximize`, and ``limits`` are its constraints, placed on the table. Raise a ValueError if the solver cannot handle
-    the metric or the table. If no rule keeps the limits the solution says so; `maximize` raises an error of it.
+    `maximize`, ``limits`` are its constraints, placed on the table, and ``abstain`` is the name of abstaining. Raise a
+    ValueError if the solver cannot handle the metric or the table. If no rule keeps the limits the solution says so;
+    `maximize` raises an error of it.
     """
     # what a solver prescribes takes the place of "auto"
     settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
@@ -257,6 +271,8 @@ def tune(
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
+    if abstain is not None:
+        solution = replace(solution, rule=replace(solution.rule, abstain=abstain))
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
     solution = replace(solution, missed_by=missed_by)
     return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
@@ -315,7 +331,7 @@ def _starts(
     table = oracle.table
     n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
     sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, tol)
-    more = None if sample is None else sample.rules
+    more = first_rules(metric, priors[0]) if sample is None else sample.rules
     starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
     plain = starts[: 1 + len(priors)]
     if table is not raw:

@@ -1,0 +1,272 @@
+"""Metrics of the rows that are decided, where a rule may abstain: the last column of C holds the rows that it leaves.
+
+A metric of what is decided is the metric of C without its last column, divided by the sum of what remains. The row sums
+of what is decided depend on the rule. So a ratio N / D, whose constants are linear functions of the row sums, stays a
+ratio of linear functions: each entry of C that is decided brings its part of the constants. The accuracy of what is
+decided, the selective accuracy, is ``sum D / coverage``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics.first_order import FirstOrder, Formula, reciprocal
+from confmax.metrics.metric import Metric
+from confmax.metrics.ratios import Ratios
+from confmax.metrics.recalls import accuracy, balanced_accuracy
+from confmax.metrics.scores import ClassParts, ClassScores, specificity
+from confmax.metrics.structure import General, Linear, Ratio, Structure
+
+SAME = 1e-12  # relative difference of coefficients that rounding explains
+OF_ALL_ROWS = ("coverage", "rate", "linear", "cost")  # what speaks of all rows, whether they are decided or not
+
+
+@dataclass(frozen=True)
+class Coverage(Formula):
+    """The share of all rows that are decided, or of the rows of the class at ``place``."""
+
+    place: int | None = None
+    further: ClassVar[int] = 1
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Return value and derivatives; without a decision beyond the classes all rows are decided."""
+        K, M = S.rows.shape[-1], S.columns.shape[-1]
+        if self.place is None:
+            by_columns = np.zeros_like(S.columns)
+            by_columns[..., :K] = 1.0
+            zero = np.zeros_like(S.diagonal)
+            return FirstOrder(S.columns[..., :K].sum(-1), zero, by_columns, np.zeros_like(S.rows))
+        assert S.matrix is not None
+        unit = np.asarray(reciprocal(S.rows[..., self.place]))
+        decided = S.matrix[..., self.place, :K].sum(-1)
+        full = np.zeros((*S.matrix.shape[:-2], K, M))
+        full[..., self.place, :K] = unit[..., None]
+        return FirstOrder(decided * unit, matrix=full)
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values alone."""
+        return self(S).value
+
+
+def coverage_parts(rows: Array, **_: Any) -> Ratios:
+    """``sum of the columns of the classes / 1``."""
+    K = len(rows)
+    top, none = Gains(np.zeros((1, K)), _decided(K)[None]), Gains(np.zeros((1, K)), np.zeros((1, K + 1)))
+    one = np.ones(1)
+    return Ratios(top, none, np.zeros(1), one, one, one)
+
+
+@dataclass(frozen=True)
+class OfDecided(Formula):
+    """A metric of the rows that are decided, as a formula.
+
+    Attributes
+    ----------
+    inner : Metric
+        The metric, placed among the classes.
+    """
+
+    inner: Metric
+    further: ClassVar[int] = 1
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Return value and derivatives; zero where nothing is decided."""
+        K = S.rows.shape[-1]
+        seen, unit = self.seen(S)
+        first = self.inner.at(seen)
+        none = unit == 0.0
+        value = np.where(none, 0.0, first.value)
+        if not reads_rows(self.inner):
+            along = (first.diagonal * seen.diagonal).sum(-1) + (first.columns * seen.columns).sum(-1)
+            by_columns = np.zeros_like(S.columns)
+            by_columns[..., :K] = (first.columns - along[..., None]) * unit[..., None]
+            return FirstOrder(value, first.diagonal * unit[..., None], by_columns, np.zeros_like(S.rows))
+        assert S.matrix is not None and seen.matrix is not None
+        G = first.matrix
+        if G is None:
+            G = first.diagonal[..., None, :] * np.eye(K) + first.columns[..., None, :] + first.rows[..., :, None]
+        full = np.zeros(S.matrix.shape)
+        full[..., :K] = (G - (G * seen.matrix).sum((-2, -1))[..., None, None]) * unit[..., None, None]
+        return FirstOrder(value, matrix=full)
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values alone."""
+        seen, unit = self.seen(S)
+        return np.where(unit == 0.0, 0.0, self.inner.values(seen))
+
+    def seen(self, S: Confusion) -> tuple[Confusion, Array]:
+        """Return the confusion of the rows that are decided, and one over their share (...), 0 for none."""
+        K = S.rows.shape[-1]
+        unit = np.asarray(reciprocal(S.columns[..., :K].sum(-1)))
+        if not reads_rows(self.inner):
+            return Confusion(
+                np.broadcast_to(S.rows, S.diagonal.shape), S.diagonal * unit[..., None],
+                S.columns[..., :K] * unit[..., None],
+            ), unit  # fmt: skip
+        assert S.matrix is not None
+        return Confusion.from_matrix(S.matrix[..., :K] * unit[..., None, None]), unit
+
+
+def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: tuple[float, ...] = ()) -> Metric:
+    """Return a metric of the rows that are decided, for rules that may abstain.
+
+    Parameters
+    ----------
+    metric : Metric
+        Any metric that is placed among ``n_classes`` K. What speaks of all rows (`coverage`, `rate`, tables of costs)
+        is returned as it is.
+    n_classes : int
+        K; the rules have K + 1 decisions.
+    least : float
+        The least coverage of the rules that count: a bound on the metric divides by it.
+    of_classes : tuple of float
+        The same of each class (K), or nothing.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> selective = of_decided(confmax.metrics.get("accuracy"), 2)
+    >>> selective.value([[40, 10, 10], [0, 30, 10]])
+    0.875
+    """
+    if isinstance(metric.formula, Coverage) and metric.label is not None:
+        place = (metric.classes or (0,))[-1]
+        return replace(metric, formula=Coverage(place), classes=tuple(range(n_classes)), one_class=None)
+    if metric.name in OF_ALL_ROWS or isinstance(metric.formula, OfDecided):
+        return metric
+    parts = _lifted(metric, np.full(n_classes, 1.0 / n_classes))
+    structure: Structure = General()
+    if parts is not None:
+        fractions = _Fractions(metric, least, of_classes)
+        structure = Ratio(fractions=fractions) if len(parts.top) == 1 else General(fractions=fractions)
+    return replace(
+        metric, formula=OfDecided(metric), structure=structure, classes=tuple(range(n_classes)),
+        statistics="matrix" if reads_rows(metric) else "columns", one_class=None, divides_by_prior=False,
+    )  # fmt: skip
+
+
+def as_written(metric: Metric) -> Metric:
+    """Return the metric of which one is that of what is decided; others as they are."""
+    return metric.formula.inner if isinstance(metric.formula, OfDecided) else metric
+
+
+def reads_rows(metric: Metric) -> bool:
+    """Whether a metric reads the row sums, which are those of what is decided."""
+    if metric.statistics == "matrix":
+        return True
+    formula = metric.formula
+    if isinstance(formula, ClassScores):
+        return formula.rows != 0.0 or formula.over == "sizes"
+    return formula is not accuracy
+
+
+# --- ratios -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Fractions:
+    """The ratios of a metric of what is decided, at row sums (K,), and the least coverage of the rules that count."""
+
+    metric: Metric
+    least: float
+    of_classes: tuple[float, ...]
+
+    def __call__(self, rows: Array, **_: Any) -> Ratios:
+        found = _lifted(self.metric, rows, self.least, self.of_classes)
+        assert found is not None
+        return found
+
+
+def _lifted(metric: Metric, rows: Array, least: float = 0.0, of_classes: tuple[float, ...] = ()) -> Ratios | None:
+    """Return the ratios of a metric of what is decided; None where their constants are not linear in the row sums."""
+    K, at = len(rows), _parts(metric, rows)
+    if at is None:
+        return None
+    B = len(at.top)
+    tops, bottoms = np.zeros((B, K)), np.zeros((B, K))
+    for k, unit in enumerate(np.eye(K)):
+        one = _parts(metric, unit)
+        assert one is not None
+        if not (_same(one.top, at.top) and _same(one.bottom, at.bottom) and np.array_equal(one.weights, at.weights)):
+            return None
+        tops[:, k], bottoms[:, k] = one.top_constant, one.bottom_constant
+    for found, constants in ((tops, at.top_constant), (bottoms, at.bottom_constant)):
+        if not np.allclose(found @ rows, constants, rtol=1e-9, atol=1e-12):
+            return None
+    floor, zero = np.zeros(B), np.zeros(B)
+    if not (at.bottom.matrices() < 0.0).any():
+        # what every row that is decided brings at least, and every row of a class
+        floor = np.maximum(bottoms.min(axis=1) * least, bottoms @ (rows * np.array(of_classes or np.zeros(K))))
+    top, bottom = _with_rows(at.top, tops), _with_rows(at.bottom, bottoms)
+    if (top.full is None) != (bottom.full is None):
+        top, bottom = (Gains.from_matrix(part.matrices()) for part in (top, bottom))
+    return Ratios(top, bottom, zero, zero, floor, at.weights, at.most)
+
+
+def _parts(metric: Metric, rows: Array) -> Ratios | None:
+    """Return the ratios that a metric sums at row sums ``rows`` (K,), those of linear metrics too."""
+    K = len(rows)
+    if metric.structure.fractions is not None:
+        return metric.as_ratios(rows, K)
+    index = rows if metric.classes is None else rows[list(metric.classes)]
+    formula, one, none = metric.formula, np.ones(1), np.zeros(1)
+    if not isinstance(metric.structure, Linear):
+        return None
+    if formula is accuracy:
+        found = Ratios(Gains.reduced(np.ones(len(index))), Gains.reduced(np.zeros(len(index))), none,
+                       np.array([index.sum()]), none, one)  # fmt: skip
+    elif isinstance(formula, ClassScores):
+        found = ClassParts(formula)(index)
+    elif formula is balanced_accuracy and not metric.params:
+        found = ClassParts(ClassScores(1.0, columns=0))(index)
+    elif formula is specificity:
+        unit, others = np.eye(len(index))[-1], np.array([index[:-1].sum()])
+        found = Ratios(Gains.reduced(unit, -unit), Gains.reduced(np.zeros(len(index))), others, others, none, one)
+    else:
+        return None
+    return found if metric.classes is None else found.placed(metric.classes, K, K)
+
+
+def _same(one: Gains, other: Gains) -> bool:
+    """Whether two batches of gains are equal up to rounding."""
+    parts = [(one.a, other.a), (one.b, other.b), (one.full, other.full)]
+    if one.power != other.power or any((x is None) != (y is None) for x, y in parts):
+        return False
+    return all(np.allclose(x, y, rtol=SAME, atol=SAME) for x, y in parts if x is not None and y is not None)
+
+
+def _with_rows(gains: Gains, constants: Array) -> Gains:
+    """Return gains (B) over K + 1 decisions, to which a row of class k that is decided adds ``constants`` (B, k)."""
+    K = gains.n_classes
+    alike = bool((constants == constants[:, :1]).all())
+    if gains.full is None and not gains.power and alike:
+        a, b = gains.pair()
+        return Gains(a, np.pad(b + constants[:, :1], ((0, 0), (0, 1))) + 0.0)
+    full = np.zeros((len(gains), K, K + 1))
+    full[:, :, :K] = gains.matrices() + constants[:, :, None]
+    return Gains.from_matrix(full)
+
+
+def _decided(K: int) -> Array:
+    """Return ones for the classes and zero for the last decision (K + 1,)."""
+    return np.append(np.ones(K), 0.0)
+
+
+# --- what is limited, or maximised within limits ----------------------------------------------------------------------
+
+COVERAGE = Metric("coverage", Coverage(), Linear(fractions=coverage_parts), "columns",
+                  description="share of all rows that are decided")  # fmt: skip
+COVERAGE_OF_CLASS = Metric(
+    "coverage",
+    Coverage(),
+    Linear(),
+    "matrix",
+    one_class="alone",
+    divides_by_prior=True,
+    ordered=True,
+    description="share of the rows of one class that are decided",
+)

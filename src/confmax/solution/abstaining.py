@@ -1,0 +1,118 @@
+"""Rules that may abstain: one decision more than classes, and a metric of the rows that are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import ABSENT, Array, Gains
+from confmax.constraints import Limits, least_coverage
+from confmax.metrics import Metric
+from confmax.metrics.decided import Coverage, OfDecided, of_decided
+from confmax.metrics.structure import General
+from confmax.tables import Table
+from confmax.tables.labels import plain
+
+NAME, NUMBER = "abstain", -1  # what a rule decides where it leaves a row, beside names and beside numbers
+THRESHOLDS = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.99])  # from the least to the most
+
+
+def abstain_name(abstain: Any, classes: Sequence[Any], decisions: Sequence[Any] | None = None) -> Any:
+    """Return what a rule decides where it abstains; None if it decides every row.
+
+    Parameters
+    ----------
+    abstain : bool, str, int or float
+        What `maximize` is given: a name, True for ``"abstain"`` beside names and -1 beside integers, or False.
+    classes : sequence
+        Names of the classes.
+    decisions : sequence or None
+        Names of all decisions, where a table of costs has them.
+
+    Raises
+    ------
+    ValueError
+        If a class has this name, or it is no name.
+
+    Examples
+    --------
+    >>> abstain_name(True, ["no", "yes"]), abstain_name(True, [0, 1]), abstain_name("later", [0, 1])
+    ('abstain', -1, 'later')
+    """
+    if abstain is False or abstain is None:
+        return None
+    names = [plain(name) for name in classes]
+    if abstain is True:
+        if decisions is not None and len(decisions) == len(names) + 1:
+            return plain(decisions[-1])
+        whole = all(isinstance(name, int) for name in names)
+        name: Any = NUMBER if whole else NAME
+    else:
+        name = plain(abstain)
+    if isinstance(name, bool) or not isinstance(name, (str, int, float)) or name == "":
+        raise ValueError(f"abstain is True or a name for the decision, such as 'abstain'; got {abstain!r:.60}")
+    if str(name) in map(str, names):
+        raise ValueError(f"a class is called {name!r}; give abstaining another name, such as abstain='undecided'")
+    return name
+
+
+def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: Any) -> Metric:
+    """Return a metric, placed on a ``table``, of the rows that a rule with the ``limits`` decides.
+
+    ``name`` is that of abstaining; None, and the metric stays as it is.
+
+    Raises
+    ------
+    ValueError
+        If the best rule would abstain from nearly all rows, or the metric has no value for abstaining.
+    """
+    K, classes = table.n_classes, tuple(table.classes)
+    if name is None:
+        if isinstance(metric.formula, Coverage):
+            raise ValueError("coverage is the share of rows that are decided; pass abstain=True, or maximise another "
+                             "metric")  # fmt: skip
+        return metric
+    if metric.gain is not None:
+        if metric.n_decisions(K) != K + 1:
+            raise ValueError(
+                f"the table of {metric.name} has {metric.n_decisions(K)} decisions and there are {K} classes; give it "
+                f"one more column, what abstaining costs or gains"
+            )
+        given = metric.names and metric.names[1]
+        if given and str(given[-1]) != str(name):
+            raise ValueError(f"the table of {metric.name} names its further decision {given[-1]!r}, and abstain is "
+                             f"{name!r}; use one name")  # fmt: skip
+        return replace(metric, names=(classes, (*classes, name)))
+    least, of_classes = least_coverage(limits, K)
+    if isinstance(metric.formula, Coverage):
+        if limits is None:
+            raise ValueError("coverage is largest if every row is decided; limit what is decided, such as "
+                             "constraints='accuracy >= 0.95'")  # fmt: skip
+    elif not (least > 0.0 or any(of_classes)):
+        raise ValueError(
+            f"the {metric.title} of what is decided is largest if next to nothing is decided; set a floor, such as "
+            f"constraints='coverage >= 0.8', or maximise coverage with a floor on {metric.name}"
+        )
+    found = of_decided(metric, K, least, of_classes)
+    return replace(found, names=(None, (*classes, name)), binary=False)
+
+
+def first_rules(metric: Metric, priors: Array) -> Gains | None:
+    """Return rules that abstain below a threshold, where a climb may start; None for metrics that need no start.
+
+    They decide the largest p, or the largest p / prior, if it reaches the threshold. ``priors`` (K,) are the class
+    sizes.
+    """
+    if not (isinstance(metric.formula, OfDecided) and isinstance(metric.structure, General)):
+        return None
+    present = priors > ABSENT
+    K, n = len(priors), len(THRESHOLDS)
+    scale = np.where(present, 1.0 / np.where(present, priors, 1.0), 0.0)
+    a, b = np.concatenate([np.ones((n, K)), np.repeat(scale[None], n, axis=0)]), np.zeros((2 * n, K + 1))
+    b[:n, K] = 1.0 / K + (1.0 - 1.0 / K) * THRESHOLDS
+    # p / prior reaches one for some class, and at most one over the smallest class
+    b[n:, K] = scale.max() ** THRESHOLDS
+    return Gains(a, b)
