@@ -4,6 +4,10 @@ Nearly every metric reads only three vectors of a confusion matrix C: its row su
 and its column sums. `Confusion` holds these, and the matrix itself only when a metric needs it. A linear function of
 C is a *gain*; for the same metrics it reduces to two vectors, ``score_j = a_j p_j + b_j``. Both records carry an
 optional leading batch axis, so that one scan of a table, or one line search, answers for many at once.
+
+If a rule knows the group of a row, it has gains for every group. G groups of K classes are then one table of G K
+classes and as many decisions, in which a row of group g has the probabilities of its K classes and is decided as one of
+these (`Layout`). Decisions beyond the classes, such as abstaining, follow the classes of all groups.
 """
 
 from __future__ import annotations
@@ -264,6 +268,117 @@ def _features(K: int, power: int) -> Array:
         return np.eye(K)
     index = np.arange(K, dtype=np.float64)
     return np.abs(index[:, None] - index) ** power
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the classes and decisions of each group stand, of groups side by side.
+
+    Attributes
+    ----------
+    n_groups, n_classes, n_further : int
+        G, K, and the number D of decisions beyond the classes.
+
+    Examples
+    --------
+    >>> layout = Layout(2, 3, 1)
+    >>> layout.decisions(1).tolist(), layout.all_classes, layout.all_decisions
+    ([3, 4, 5, 7], 6, 8)
+    """
+
+    n_groups: int
+    n_classes: int
+    n_further: int = 0
+
+    @property
+    def all_classes(self) -> int:
+        """Number of classes of all groups together, G K."""
+        return self.n_groups * self.n_classes
+
+    @property
+    def n_decisions(self) -> int:
+        """Number of decisions of one group, K + D."""
+        return self.n_classes + self.n_further
+
+    @property
+    def all_decisions(self) -> int:
+        """Number of decisions of all groups together, G (K + D)."""
+        return self.n_groups * self.n_decisions
+
+    def classes(self, group: int) -> slice:
+        """Return where the classes of a group stand."""
+        return slice(group * self.n_classes, (group + 1) * self.n_classes)
+
+    def decisions(self, group: int) -> NDArray[np.intp]:
+        """Return where the decisions of a group stand (K + D,)."""
+        K, D = self.n_classes, self.n_further
+        return np.concatenate([np.arange(group * K, group * K + K), self.all_classes + group * D + np.arange(D)])
+
+    def block(self, group: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the indices of a group's classes and decisions in a matrix (G K, G (K + D))."""
+        return np.arange(self.all_classes)[self.classes(group), None], self.decisions(group)
+
+    def gains_of(self, gains: Gains, group: int) -> Gains:
+        """Return the part of ``gains`` (B) that decides the rows of a group."""
+        place = self.decisions(group)
+        if gains.full is not None:
+            return Gains(full=np.ascontiguousarray(gains.full[:, self.classes(group)][:, :, place]))
+        a, b = gains.pair()
+        return Gains(np.ascontiguousarray(a[:, self.classes(group)]), np.ascontiguousarray(b[:, place]))
+
+    def beside(self, parts: Sequence[Gains]) -> Gains:
+        """Return the gains (B) whose parts for the groups are ``parts`` (G), batches of B."""
+        B = len(parts[0])
+        if all(part.full is None and not part.power for part in parts):
+            a, b = np.zeros((B, self.all_classes)), np.zeros((B, self.all_decisions))
+            for g, part in enumerate(parts):
+                a[:, self.classes(g)], b[:, self.decisions(g)] = part.pair()
+            return Gains(a, b)
+        full = np.zeros((B, self.all_classes, self.all_decisions))
+        for g, part in enumerate(parts):
+            full[(slice(None), *self.block(g))] = part.matrices()
+        return Gains(full=full)
+
+    def joined(self, parts: Sequence[Confusion], shares: Array) -> Confusion:
+        """Return the confusions of all groups as one batch; ``parts`` (G) are of the groups, of ``shares`` (G,)."""
+        B = len(parts[0])
+        rows = np.concatenate([share * part.rows for share, part in zip(shares, parts, strict=True)])
+        diagonal, columns = np.zeros((B, self.all_classes)), np.zeros((B, self.all_decisions))
+        matrix = None
+        if all(part.matrix is not None for part in parts):
+            matrix = np.zeros((B, self.all_classes, self.all_decisions))
+        for g, (share, part) in enumerate(zip(shares, parts, strict=True)):
+            diagonal[:, self.classes(g)] = share * part.diagonal
+            columns[:, self.decisions(g)] = share * part.columns
+            if matrix is not None and part.matrix is not None:
+                matrix[(slice(None), *self.block(g))] = share * part.matrix
+        return Confusion(rows, diagonal, columns, matrix)
+
+    def priors(self, rows: Array) -> Array:
+        """Return the class sizes of all rows (K,) from those of the groups (G K,)."""
+        return np.asarray(rows.reshape(self.n_groups, self.n_classes).sum(axis=0))
+
+    def total(self, S: Confusion) -> Confusion:
+        """Return the confusion (..., K, K + D) of the rows of all groups."""
+        return self._sum(S, range(self.n_groups))
+
+    def of_group(self, S: Confusion, group: int) -> Confusion:
+        """Return the confusion of the rows of a group, in fractions of their weight."""
+        part = self._sum(S, [group])
+        unit = 1.0 / np.maximum(part.rows.sum(-1), np.finfo(np.float64).tiny)
+        over, alike = np.asarray(unit)[..., None], part.rows.ndim == 1
+        matrix = None if part.matrix is None else part.matrix * (unit if alike else over[..., None])
+        return Confusion(part.rows * over, part.diagonal * over, part.columns * over, matrix)
+
+    def _sum(self, S: Confusion, groups: Sequence[int]) -> Confusion:
+        """Return the sum of some groups' statistics."""
+        rows = sum(S.rows[..., self.classes(g)] for g in groups)
+        diagonal = sum(S.diagonal[..., self.classes(g)] for g in groups)
+        columns = sum(S.columns[..., self.decisions(g)] for g in groups)
+        matrix = None
+        if S.matrix is not None:
+            matrix = sum(S.matrix[..., self.classes(g), :][..., self.decisions(g)] for g in groups)
+        return Confusion(rows, diagonal, columns, matrix)  # type: ignore[arg-type]
 
 
 def sum_of_others(x: Array) -> Array:

@@ -12,7 +12,15 @@ from itertools import islice
 from typing import Any
 
 from confmax.constraints.quantities import quantity
-from confmax.constraints.words import MOST_CHARACTERS, Constraint, Quantity, number_text, refused_sense, too_long
+from confmax.constraints.words import (
+    MOST_CHARACTERS,
+    Constraint,
+    Over,
+    Quantity,
+    number_text,
+    refused_sense,
+    too_long,
+)
 
 MOST_CONSTRAINTS = 1000  # each is a row of every master problem
 
@@ -22,13 +30,18 @@ _ON_THE_RIGHT = re.compile(rf"([{_SIGNS}]+)([^{_SIGNS}]*)$")
 _ON_THE_LEFT = re.compile(rf"({_NUMBER}\s*%?)\s*([{_SIGNS}]+)(.*)", re.DOTALL)
 _LIMIT = re.compile(rf"({_NUMBER})\s*(%?)")
 _QUANTITY = re.compile(r"([^\[\]()|]+?)\s*(?:\[(.*)\])?\s*(?:\(([^()\[\]]*)\))?", re.DOTALL)
-_OF_GROUPS = re.compile(r"\w+\s*\(.*\|[^|\]]*\)|[^|]*\]\s*\|[^\]]*", re.DOTALL)
+_OF_GROUPS = re.compile(r"(\w+)\s*\((.*)\|([^|\]]*)\)", re.DOTALL)
+_BAR = re.compile(r"[^|]*\]\s*\|[^\]]*", re.DOTALL)
+_OVER: dict[str, Over] = {"min": "each", "max": "each", "difference": "difference", "ratio": "ratio"}
 _MIRRORED = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=>": "=<", "=<": "=>"}
 _FORM = "write NAME >= NUMBER or NAME <= NUMBER, such as recall[yes] >= 0.8"
 
 
 def parse(text: str) -> Constraint:
     """Return the constraint that a text states.
+
+    ``min(NAME | group) >= NUMBER``, ``max(NAME | group) <= NUMBER``, ``difference(NAME | group) <= NUMBER`` and
+    ``ratio(NAME | group) >= NUMBER`` limit the values of groups.
 
     Parameters
     ----------
@@ -56,12 +69,8 @@ def parse(text: str) -> Constraint:
     words, sense, limit = _split(text)
     if sense not in (">=", "<="):
         raise ValueError(refused_sense(words, sense, limit))
+    over, words = _over_groups(text, words, sense)
     found = _QUANTITY.fullmatch(words)
-    if _OF_GROUPS.fullmatch(words):
-        raise ValueError(
-            f"{text!r}: limits per group are not supported yet; limit the quantity over all rows, such as "
-            f"recall[yes] {sense} {number_text(limit)}"
-        )
     if found is None:
         raise ValueError(f"{text!r}: {words!r} is no quantity; {_FORM}")
     name, label, params = found.groups()
@@ -70,7 +79,29 @@ def parse(text: str) -> Constraint:
     if name in tables:
         call = f"confmax.constraints.{tables[name]} {sense} {number_text(limit)}"
         raise ValueError(f"{text!r}: {name} needs its table; pass {call}")
-    return Constraint(quantity(name, label, **_parameters(text, params)).metric, sense, limit)  # type: ignore[arg-type]
+    metric = quantity(name, label, **_parameters(text, params)).metric
+    return Constraint(metric, sense, limit, over)  # type: ignore[arg-type]
+
+
+def _over_groups(text: str, words: str, sense: str) -> tuple[Over | None, str]:
+    """Return what of the groups is limited, and the quantity; None for a quantity of all rows."""
+    found = _OF_GROUPS.fullmatch(words)
+    if found is None:
+        if _BAR.fullmatch(words):
+            raise ValueError(f"{text!r}: a limit for every group is written min(recall[yes] | group) {sense} NUMBER")
+        return None, words
+    word, inner, by = (part.strip() for part in found.groups())
+    if word not in _OVER or by != "group":
+        raise ValueError(
+            f"{text!r}: limits of groups are min(... | group) >=, max(... | group) <=, difference(... | group) <= and "
+            f"ratio(... | group) >=, such as min(recall[yes] | group) >= 0.7; the group of each row is passed as group="
+        )
+    if word in ("min", "max") and (word == "min") != (sense == ">="):
+        raise ValueError(
+            f"{text!r}: the smallest of the groups has a floor and the largest a ceiling; write "
+            f"min({inner} | group) >= NUMBER or max({inner} | group) <= NUMBER"
+        )
+    return _OVER[word], inner
 
 
 def _split(text: str) -> tuple[str, str, float]:

@@ -13,27 +13,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.grammar import parse, resolve
+from confmax.constraints.rows import (
+    count,
+    count_of,
+    functions_of,
+    is_vacuous,
+    mean_of,
+    over_groups,
+    ratio_of,
+    scales_of,
+    without_errors,
+)
 from confmax.constraints.words import Constraint, metric_text, number_text
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import Coverage, as_written, of_decided
-from confmax.metrics.first_order import TINY
 from confmax.metrics.metric import STATISTICS
-from confmax.metrics.ratios import Ratios
 from confmax.metrics.scores import false_positive_rate, rate, specificity
+from confmax.metrics.seen import seen
 from confmax.metrics.structure import (
     AffineFunctions,
-    Concave,
     Linear,
     MeanFloor,
-    MinOfLinear,
-    PowerMean,
     Ratio,
     Statistics,
 )
 from confmax.tables import Table, refuse_too_few_classes
+from confmax.tables.groups import Groups
 from confmax.tables.labels import plain
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
@@ -48,6 +56,8 @@ class Limits:
     ----------
     constraints : tuple of Constraint
         In the order that they were given in.
+    layout : Layout or None
+        Where groups stand whose rows lie side by side.
 
     Examples
     --------
@@ -67,9 +77,15 @@ class Limits:
     """
 
     constraints: tuple[Constraint, ...]
+    layout: Layout | None = None
 
     def __len__(self) -> int:
         return len(self.constraints)
+
+    @property
+    def speak_of_groups(self) -> bool:
+        """Whether a constraint limits the values of groups."""
+        return any(one.over is not None for one in self.constraints)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -91,7 +107,7 @@ class Limits:
 
     def owner(self, n_classes: int) -> NDArray[np.intp]:
         """Return for each of the m rows of `functions` (m,) the index of its constraint, for ``n_classes`` K."""
-        return np.repeat(np.arange(len(self)), [_n_rows(one.metric, n_classes) for one in self.constraints])
+        return np.repeat(np.arange(len(self)), [count(one, self._members(one), n_classes) for one in self.constraints])
 
     def functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
         """Return the m functions that must not fall below zero at row sums ``rows`` (K,), with ``n_decisions`` M.
@@ -99,14 +115,19 @@ class Limits:
         Each is ``(value - limit) D / D_0`` of a floor, and its negative of a ceiling: the slack in the unit of the
         metric times its denominator D, in units of D_0, the denominator of the rule without errors. So a factor of
         numerator and denominator changes nothing. D is one for what is linear. A floor on a smallest function is a
-        floor on each of them. Of a floor on a mean of the recalls these are the recalls plus one, as `curves` says.
+        floor on each of them. Of a floor on a mean of the recalls these are the recalls plus one, as `curves` says. A
+        difference or a ratio of groups has a function for every ordered pair of them.
 
         Raises
         ------
         ValueError
             If a table of costs has not M columns.
         """
-        parts = [_functions(one, np.asarray(rows, dtype=np.float64), n_decisions) for one in self.constraints]
+        parts = [
+            part
+            for one in self.constraints
+            for part in functions_of(one, self._members(one), np.asarray(rows, dtype=np.float64), n_decisions)
+        ]
         constants = [np.zeros(len(part)) if part.constants is None else part.constants for part in parts]
         gains = Gains.concatenate([part.gains for part in parts])
         apart = gains.full is not None and any(part.gains.full is None and not part.gains.power for part in parts)
@@ -114,68 +135,83 @@ class Limits:
 
     def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
         """Return the floors on means of the recalls, with their rows among `functions`, for ``n_classes`` K."""
-        ends = np.cumsum([0, *(_n_rows(one.metric, n_classes) for one in self.constraints)])
-        return tuple(
-            MeanFloor(slice(int(ends[k]), int(ends[k + 1])), mean, one.limit)
-            for k, one in enumerate(self.constraints)
-            if (mean := _mean_of(one.metric)) is not None
-        )
+        found, start = [], 0
+        for one in self.constraints:
+            for metric in self._members(one):
+                size, mean = count_of(metric, n_classes), mean_of(metric)
+                if mean is not None:
+                    found.append(MeanFloor(slice(start, start + size), mean, one.limit))
+                start += size
+            if one.over in ("difference", "ratio"):
+                start += count(one, self._members(one), n_classes) - len(self._members(one))
+        return tuple(found)
 
     def values(self, S: Confusion) -> Array:
-        """Return the values (..., n) of the n metrics at a confusion ``S``, or at each of a batch (...)."""
-        return np.stack([np.asarray(one.metric.values(S)) for one in self.constraints], axis=-1)
+        """Return the values (..., n) of the n quantities at a confusion ``S``, or at each of a batch (...)."""
+        return np.stack([over_groups(one, *self._of_members(one, S)) for one in self.constraints], axis=-1)
+
+    def by_group(self, S: Confusion) -> list[Array | None]:
+        """Return the values (..., G) in the groups at ``S`` of each constraint; None where it is of all rows."""
+        return [None if one.over is None else self._of_members(one, S)[0] for one in self.constraints]
 
     def slacks(self, S: Confusion) -> Array:
         """Return by how much each limit is kept (..., n) at ``S``, in the unit of its metric; negative: violated.
 
         It is zero where a ratio has no denominator (`vacuous`).
         """
-        signs = np.array([1.0 if one.is_floor else -1.0 for one in self.constraints])
-        limits = np.array([one.limit for one in self.constraints])
-        return np.where(self.vacuous(S), 0.0, signs * (self.values(S) - limits))
+        slacks = []
+        for one in self.constraints:
+            values, vacuous = self._of_members(one, S)
+            sign = 1.0 if one.is_floor else -1.0
+            if one.over in ("difference", "ratio"):
+                slacks.append(sign * (over_groups(one, values, vacuous) - one.limit))
+            else:
+                slacks.append(np.where(vacuous, 0.0, sign * (values - one.limit)).min(axis=-1))
+        return np.stack(slacks, axis=-1)
 
     def scales(self, S: Confusion) -> Array:
         """Return by how much each of the m rows of `functions` (m,) changes with its metric, D / D_0, at ``S``.
 
         Prices of the recalls under a mean are those of the mean times its derivatives: they add up to its price.
         """
-        K, M = len(S.rows), S.columns.shape[-1]
         parts = []
         for one in self.constraints:
-            if isinstance(one.metric.structure, MinOfLinear):
-                parts.append(np.ones(_n_rows(one.metric, K)))
+            members = self._members(one)
+            if one.over in ("difference", "ratio"):
+                # a ratio moves its function by what stands below
+                below = np.ones(len(members)) if one.over == "difference" else self._of_members(one, S)[0]
+                parts += [below[[b]] for a in range(len(members)) for b in range(len(members)) if a != b]
                 continue
-            mean = _mean_of(one.metric)
-            if mean is not None:
-                functions = one.metric.as_functions(S.rows, M)
-                assert functions is not None
-                _, slopes = mean.tangent(functions.values(S))
-                parts.append(np.full(len(slopes), 1.0 / slopes.sum()))
-                continue
-            ratio = _ratio(one.metric, S.rows, M)
-            parts.append(ratio.denominators(S) / (_without_errors(ratio, S.rows) or 1.0))
+            parts += [scales_of(metric, S) for metric in members]
         return np.concatenate(parts)
 
     def vacuous(self, S: Confusion) -> NDArray[np.bool_]:
         """Return which limits (..., n) are kept at ``S`` because their ratio is 0/0: precisions of no decision."""
-        if S.rows.ndim > 1:
-            # what a denominator is depends on the row sums
-            shape = S.diagonal.shape[:-1]
-            every = [self.vacuous(S[index]) for index in np.ndindex(*shape)]
-            return np.array(every, dtype=bool).reshape(*shape, len(self))
-        parts = [_without_denominator(one.metric, S) for one in self.constraints]
-        return np.stack(parts, axis=-1)
+        return np.stack([self._of_members(one, S)[1].all(axis=-1) for one in self.constraints], axis=-1)
+
+    def _members(self, one: Constraint) -> tuple[Metric, ...]:
+        """Return the metrics that a constraint speaks of: of every group, or of all rows."""
+        if one.over is None or self.layout is None:
+            return (seen(one.metric, self.layout),)
+        return tuple(seen(one.metric, self.layout, g) for g in range(self.layout.n_groups))
+
+    def _of_members(self, one: Constraint, S: Confusion) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the values of a constraint's metrics (..., G) at ``S``, and where they are 0/0."""
+        members = self._members(one)
+        values = np.stack([np.asarray(metric.values(S)) for metric in members], axis=-1)
+        return values, np.stack([is_vacuous(metric, S) for metric in members], axis=-1)
 
 
 def bind(
     constraints: Any, table: Table, *, explicit: bool, pos_label: Any = None, n_decisions: int | None = None,
-    abstains: bool = False,
+    abstains: bool = False, groups: Groups | None = None,
 ) -> Limits | None:  # fmt: skip
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
     ``explicit`` says whether the order of the classes was given, ``pos_label`` which of two classes is the positive
     one, ``n_decisions`` between how many decisions rules choose (None: those of the tables of costs, or K).
     ``abstains`` says that the last of K + 1 decisions is to abstain: metrics are then those of what is decided.
+    ``groups`` are those of the rows, which lie side by side if a constraint speaks of them.
 
     Raises
     ------
@@ -195,7 +231,12 @@ def bind(
         with _naming(one):
             one.metric.check_table(K, M)
     limits = Limits(placed)
-    m, whole = len(limits.owner(K)), limits.statistics == "matrix"
+    if limits.speak_of_groups:
+        limits = _in_groups(limits, table, groups, M - K)
+    m, whole = (
+        len(limits.owner(K if limits.layout is None else limits.layout.all_classes)),
+        limits.statistics == "matrix",
+    )
     if m * (K * M if whole else K + M) > MOST_ENTRIES:
         raise ValueError(
             f"these constraints are {m:,} linear functions of {K:,} classes, too many to hold; limit single classes "
@@ -232,6 +273,38 @@ def judged(constraints: Any, table: Table, *, abstains: bool = False) -> tuple[L
         else:
             kept.append(one)
     return bind(kept, table, explicit=True, abstains=abstains), tuple(absent)
+
+
+def _in_groups(limits: Limits, table: Table, groups: Groups | None, n_further: int) -> Limits:
+    """Return limits some of which speak of the ``groups`` of the rows, which lie side by side.
+
+    Raise a ValueError if there are no groups, or one has no row of a class that a limit divides by.
+    """
+    about = next(one for one in limits.constraints if one.over is not None)
+    if groups is None:
+        raise ValueError(f"the constraint {about.text!r} speaks of groups, and there are none; pass group=, the group "
+                         f"of every row")  # fmt: skip
+    if len(groups) < 2 and about.over != "each":
+        raise ValueError(f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
+                         f"or leave the constraint out")  # fmt: skip
+    sizes = _sizes(table, groups)
+    for one in limits.constraints:
+        for k in as_written(one.metric).divided_by(table.n_classes) if one.over is not None else ():
+            lacking = np.flatnonzero(sizes[:, k] <= 0.0)
+            if len(lacking):
+                name, group = plain(table.classes[k]), groups.names[int(lacking[0])]
+                raise ValueError(
+                    f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join "
+                    f"groups, or limit a quantity that every group has, such as its rate"
+                )
+    return Limits(limits.constraints, Layout(len(groups), table.n_classes, n_further))
+
+
+def _sizes(table: Table, groups: Groups) -> Array:
+    """Return the weight of the classes in each group (G, K), by labels if there are any."""
+    rows = table.in_memory()
+    parts = [rows.take(np.flatnonzero(groups.codes == g)) for g in range(len(groups))]
+    return np.array([part.label_weight() if part.has_labels else part.mean_probability() for part in parts])
 
 
 class _naming:
@@ -301,7 +374,7 @@ def _labelled(metric: Metric, classes: Sequence[Any]) -> Metric:
 def _scale(metric: Metric, table: Table) -> float:
     """Return the denominator of the rule without errors where all classes with weight have the same."""
     present = refuse_too_few_classes(table)
-    return _without_errors(_ratio(metric, present / present.sum(), table.n_classes), present / present.sum())
+    return without_errors(ratio_of(metric, present / present.sum(), table.n_classes), present / present.sum())
 
 
 def _is_read_back(one: Constraint) -> bool:
@@ -333,9 +406,9 @@ def _refuse_contradictions(placed: Sequence[Constraint], names: Sequence[str], n
         high, ceiling = ceilings.get(key, (np.inf, floor))
         if low > high + ALIKE:
             raise ValueError(f"the constraints {floor} and {ceiling} contradict each other; loosen one of them")
-    lows, highs = (
-        {key[2][-1]: limit for key, (limit, _) in limits.items() if key[0] is rate} for limits in (floors, ceilings)
-    )
+    of_rates = ({key: limit for key, (limit, _) in limits.items() if key[0] is rate and key[-1] is None}
+                for limits in (floors, ceilings))  # fmt: skip
+    lows, highs = ({key[2][-1]: limit for key, limit in limits.items()} for limits in of_rates)
     if sum(lows.values()) > 1 + ALIKE:
         shown = ", ".join(f"{names[k]}: {number_text(low)}" for k, low in list(lows.items())[:8])
         total = number_text(round(sum(lows.values()), 12))
@@ -356,7 +429,7 @@ def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
     formula = metric.formula
     if formula is false_positive_rate:
         formula, limit, is_floor = specificity, 1.0 - limit, not is_floor
-    return (formula, metric.params, metric.classes, metric.gain), limit, is_floor
+    return (formula, metric.params, metric.classes, metric.gain, one.over), limit, is_floor
 
 
 def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[float, ...]]:
@@ -376,92 +449,3 @@ def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[
             decided[place] = max(decided[place], one.limit)
     # a row that is decided as a class is decided
     return max(whole, float(decided.sum())), tuple(of_classes.tolist())
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def _mean_of(metric: Metric) -> PowerMean | None:
-    """Return the mean of the recalls that a metric is, None for other metrics."""
-    return metric.structure.recall_mean if isinstance(metric.structure, Concave) else None
-
-
-def _n_rows(metric: Metric, n_classes: int) -> int:
-    """Return how many linear functions a limit on a metric is."""
-    if _mean_of(metric) is not None:
-        return len(metric.classes or range(n_classes))
-    if not isinstance(metric.structure, MinOfLinear):
-        return 1
-    return len(metric.linear_functions(np.full(n_classes, 1 / n_classes), n_classes))
-
-
-def _functions(one: Constraint, rows: Array, n_decisions: int) -> AffineFunctions:
-    """Return the functions that must not fall below zero, as `Limits.functions` says."""
-    metric, limit = one.metric, one.limit
-    if isinstance(metric.structure, MinOfLinear):
-        functions = metric.linear_functions(rows, n_decisions)
-        gains = functions.combined(np.eye(len(functions)))
-        constants = getattr(functions, "constants", None)
-        total = np.full(len(functions), -limit) if constants is None else constants - limit
-        return AffineFunctions(_wide(gains, n_decisions), total)
-    if _mean_of(metric) is not None:
-        recalls = metric.as_functions(rows, n_decisions)
-        assert recalls is not None
-        gains = recalls.combined(np.eye(len(recalls)))
-        return AffineFunctions(_wide(gains, n_decisions), np.ones(len(recalls)))
-    parts = _ratio(metric, rows, n_decisions)
-    scale = _without_errors(parts, rows) or 1.0
-    factor = (1.0 if one.is_floor else -1.0) / scale
-    gains = parts.gains(np.array([limit]))
-    return AffineFunctions(_times(gains, factor), factor * (parts.top_constant - limit * parts.bottom_constant) + 0.0)
-
-
-def _ratio(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
-    """Return numerator and denominator of a ratio, or of a linear metric over one, for all ``n_decisions``."""
-    parts = metric.as_ratios(rows, n_decisions)
-    if parts is None:
-        linear = metric.as_functions(rows, n_decisions)
-        assert isinstance(linear, AffineFunctions) and linear.constants is not None
-        one, none = np.ones(1), Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
-        parts = Ratios(linear.gains, none, linear.constants, one, one, one)
-    return replace(parts, top=_wide(parts.top, n_decisions), bottom=_wide(parts.bottom, n_decisions))
-
-
-def _without_errors(parts: Ratios, rows: Array) -> float:
-    """Return the denominator of a single ratio where every row is decided as its class."""
-    M = parts.bottom.n_decisions
-    columns = np.concatenate([rows, np.zeros(M - len(rows))])
-    whole = parts.bottom.full is not None or parts.bottom.power
-    S = Confusion(rows, rows, columns, np.eye(len(rows), M) * rows[:, None] if whole else None)
-    return max(0.0, float(parts.denominators(S)[0]))
-
-
-def _without_denominator(metric: Metric, S: Confusion) -> NDArray[np.bool_]:
-    """Return where a ratio is 0/0 (...) at a batch of confusions (...) of the same row sums."""
-    shape = S.diagonal.shape[:-1]
-    if not isinstance(metric.structure, Ratio):
-        return np.zeros(shape, dtype=bool)
-    D = _ratio(metric, S.rows, S.columns.shape[-1]).denominators(S)
-    return np.asarray(D <= TINY).reshape(shape)
-
-
-def _wide(gains: Gains, n_decisions: int) -> Gains:
-    """Return gains with an offset for each of ``n_decisions``: those beyond the classes have none."""
-    further = n_decisions - gains.n_decisions
-    if further == 0:
-        return gains
-    if gains.full is not None:
-        raise ValueError(
-            f"a table of costs in a constraint has {gains.n_decisions} decisions and the rule chooses between "
-            f"{n_decisions}; give every decision a column"
-        )
-    a, b = gains.coefficients()
-    return Gains(a, np.pad(b, ((0, 0), (0, further))), power=gains.power)
-
-
-def _times(gains: Gains, factor: float) -> Gains:
-    """Return gains times a number; zeros are not negative."""
-    if gains.full is not None:
-        return Gains.from_matrix(factor * gains.full + 0.0)
-    a, b = gains.coefficients()
-    return Gains(factor * a + 0.0, factor * b + 0.0, power=gains.power)

@@ -18,6 +18,8 @@ from confmax.metrics.structure import Concave, Linear, MinOfLinear, Ratio
 from confmax.tables.labels import plain
 
 Sense = Literal[">=", "<="]
+# what of the groups' values is limited: the smallest or the largest, the largest difference, or the smallest ratio
+Over = Literal["each", "difference", "ratio"]
 
 MOST_CHARACTERS = 500  # of one constraint, as texts come from files too
 
@@ -47,6 +49,14 @@ def metric_text(metric: Metric) -> str:
     return f"{metric.name}{label}" + (f"({', '.join(shown)})" if shown else "")
 
 
+def quantity_text(metric: Metric, over: Over | None, sense: str = ">=") -> str:
+    """Return a quantity as constraints write it: ``min(recall[VF] | group)`` for a floor of every group."""
+    if over is None:
+        return metric_text(metric)
+    word = {"each": "min" if sense == ">=" else "max"}.get(over, over)
+    return f"{word}({metric_text(metric)} | group)"
+
+
 def is_number(value: object) -> bool:
     """Whether a limit is one number; booleans are integers to Python, and none."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -60,6 +70,8 @@ class Quantity:
     ----------
     metric : Metric
         What is limited.
+    over : {"each", "difference", "ratio"} or None
+        What is limited of the values of all groups; None for the value of all rows.
 
     Examples
     --------
@@ -68,18 +80,54 @@ class Quantity:
     Constraint('recall[VF] >= 0.8')
     >>> 0.1 >= c.rate("L")
     Constraint('rate[L] <= 0.1')
+    >>> c.recall("VF").per_group() >= 0.7
+    Constraint('min(recall[VF] | group) >= 0.7')
     """
 
     metric: Metric
+    over: Over | None = None
 
     # NumPy's numbers leave the comparison to the quantity
     __array_ufunc__: ClassVar[None] = None
 
+    def per_group(self) -> Quantity:
+        """Return the value in every group: a floor or a ceiling for each.
+
+        Examples
+        --------
+        >>> from confmax import constraints as c
+        >>> c.fpr("VF").per_group() <= 0.1
+        Constraint('max(fpr[VF] | group) <= 0.1')
+        """
+        return Quantity(self.metric, "each")
+
+    def difference(self) -> Quantity:
+        """Return the largest difference between two groups, which can have a ceiling.
+
+        Examples
+        --------
+        >>> from confmax import constraints as c
+        >>> c.rate("VF").difference() <= 0.02
+        Constraint('difference(rate[VF] | group) <= 0.02')
+        """
+        return Quantity(self.metric, "difference")
+
+    def ratio(self) -> Quantity:
+        """Return the smallest ratio of two groups, which can have a floor.
+
+        Examples
+        --------
+        >>> from confmax import constraints as c
+        >>> c.rate("VF").ratio() >= 0.8
+        Constraint('ratio(rate[VF] | group) >= 0.8')
+        """
+        return Quantity(self.metric, "ratio")
+
     def __ge__(self, limit: object) -> Constraint:
-        return Constraint(self.metric, ">=", limit)  # type: ignore[arg-type]
+        return Constraint(self.metric, ">=", limit, self.over)  # type: ignore[arg-type]
 
     def __le__(self, limit: object) -> Constraint:
-        return Constraint(self.metric, "<=", limit)  # type: ignore[arg-type]
+        return Constraint(self.metric, "<=", limit, self.over)  # type: ignore[arg-type]
 
     def __gt__(self, limit: object) -> NoReturn:
         raise ValueError(refused_sense(str(self), ">", limit))
@@ -89,16 +137,16 @@ class Quantity:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Quantity):
-            return self.metric == other.metric
+            return (self.metric, self.over) == (other.metric, other.over)
         if is_number(other):
             raise ValueError(refused_sense(str(self), "==", other))
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.metric)
+        return hash((self.metric, self.over))
 
     def __str__(self) -> str:
-        return metric_text(self.metric)
+        return quantity_text(self.metric, self.over)
 
     def __repr__(self) -> str:
         return f"Quantity({str(self)!r})"
@@ -129,6 +177,9 @@ class Constraint:
         Whether the limit is a floor or a ceiling.
     limit : float
         The number, in the unit of the metric.
+    over : {"each", "difference", "ratio"} or None
+        Whether it holds for all rows together (None), for every group, or for the largest difference or the smallest
+        ratio of two groups.
 
     Raises
     ------
@@ -148,6 +199,7 @@ class Constraint:
     metric: Metric
     sense: Sense
     limit: float
+    over: Over | None = None
 
     def __post_init__(self) -> None:
         """Check the limit, and the structure of the metric."""
@@ -155,7 +207,7 @@ class Constraint:
             # classes are found by their text: a constraint equals the one that is parsed from it
             label = str(plain(self.metric.label))
             object.__setattr__(self, "metric", replace(self.metric, label=label))
-        what = metric_text(self.metric)
+        what = quantity_text(self.metric, self.over, self.sense)
         if self.sense not in (">=", "<="):
             raise ValueError(refused_sense(what, str(self.sense), self.limit))
         if not is_number(self.limit):
@@ -166,6 +218,8 @@ class Constraint:
             raise ValueError(f"the limit of {what} is a finite number; got {self.limit}")
         _refuse_structure(self.metric, self.sense, self.limit)
         low, high = range_of(self.metric)
+        if self.over in ("difference", "ratio"):
+            low, high = self._between_groups(high - low)
         if not low <= self.limit <= high:
             number = number_text(self.limit)
             # a share may have been given in percent
@@ -177,10 +231,26 @@ class Constraint:
         if len(self.text) > MOST_CHARACTERS:
             raise ValueError(too_long(self.text))
 
+    def _between_groups(self, width: float) -> tuple[float, float]:
+        """Return the range of a difference or a ratio of groups; ValueError for what no convex set of rules keeps."""
+        if (self.over == "difference") == self.is_floor:
+            instead = "<=" if self.is_floor else ">="
+            raise ValueError(
+                f"{self.text}: a {self.over} of groups has a {'ceiling' if self.is_floor else 'floor'}; write "
+                f"{quantity_text(self.metric, self.over)} {instead} {number_text(self.limit)}"
+            )
+        if not is_linear(self.metric):
+            raise ValueError(
+                f"{self.text}: the denominator of {metric_text(self.metric)} depends on the rule, so the rules that "
+                f"keep a {self.over} of it are no convex set; limit every group instead, such as "
+                f"min({metric_text(self.metric)} | group) >= 0.7, or the {self.over} of recall, fpr or rate"
+            )
+        return (0.0, width) if self.over == "difference" else (0.0, 1.0)
+
     @property
     def text(self) -> str:
         """The constraint as `parse` reads it, such as ``recall[VF] >= 0.8``; a table of costs is no part of it."""
-        return f"{metric_text(self.metric)} {self.sense} {number_text(self.limit)}"
+        return f"{quantity_text(self.metric, self.over, self.sense)} {self.sense} {number_text(self.limit)}"
 
     @property
     def is_floor(self) -> bool:
@@ -199,6 +269,11 @@ class Constraint:
 
     def __repr__(self) -> str:
         return f"Constraint({self.text!r})"
+
+
+def is_linear(metric: Metric) -> bool:
+    """Whether a metric is a linear function of the confusion at fixed class sizes."""
+    return isinstance(metric.structure, Linear)
 
 
 def too_long(text: str) -> str:

@@ -30,7 +30,11 @@ class Coverage(Formula):
     """The share of all rows that are decided, or of the rows of the class at ``place``."""
 
     place: int | None = None
-    further: ClassVar[int] = 1
+    whole: ClassVar[bool] = True
+
+    def decides(self, n_classes: int) -> int:
+        """Return K + 1: the classes, and to abstain."""
+        return n_classes + 1
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and derivatives; without a decision beyond the classes all rows are decided."""
@@ -71,7 +75,11 @@ class OfDecided(Formula):
     """
 
     inner: Metric
-    further: ClassVar[int] = 1
+    whole: ClassVar[bool] = True
+
+    def decides(self, n_classes: int) -> int:
+        """Return K + 1: the classes, and to abstain."""
+        return n_classes + 1
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and derivatives; zero where nothing is decided."""

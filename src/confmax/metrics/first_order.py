@@ -39,12 +39,16 @@ class Formula(ABC):
 
     Attributes
     ----------
-    further : int
-        Number of decisions beyond the classes that it reads. Where there are any, it gets the statistics of the whole
-        table, and finds its classes itself.
+    whole : bool
+        Whether it gets the statistics of the whole table, decisions beyond the classes included, and finds its classes
+        itself.
     """
 
-    further: ClassVar[int] = 0
+    whole: ClassVar[bool] = False
+
+    def decides(self, n_classes: int) -> int:
+        """Return between how many decisions it chooses on a table of ``n_classes``."""
+        return n_classes
 
     @abstractmethod
     def __call__(self, S: Confusion, **params: Any) -> FirstOrder:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -270,6 +270,8 @@ class Metric:
     def linear_functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions whose smallest one the metric is, at ``rows`` (K,) with ``n_decisions`` M."""
         assert isinstance(self.structure, MinOfLinear)
+        if (groups := self._of_groups) is not None:
+            return cast(LinearFunctions, groups.functions(rows, "linear_functions"))
         if self.classes is None:
             return self.structure.at(rows)
         return self.structure.at(rows[self._index]).placed(self.classes, len(rows), n_decisions)
@@ -281,6 +283,8 @@ class Metric:
         linear functions these, and of a mean of the recalls the recalls. None for other metrics.
         """
         structure, K = self.structure, len(rows)
+        if (groups := self._of_groups) is not None:
+            return cast("LinearFunctions | None", groups.functions(rows, "as_functions"))
         if isinstance(structure, MinOfLinear):
             return self.linear_functions(rows, n_decisions)
         if isinstance(structure, Linear):
@@ -310,12 +314,14 @@ class Metric:
 
     def as_ratios(self, rows: Array, n_decisions: int) -> Ratios | None:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
+        if (groups := self._of_groups) is not None:
+            return cast("Ratios | None", groups.ratios(rows))
         if self._is_unplaced:
             return self.numbered(len(rows)).as_ratios(rows, n_decisions)
         fractions = self.structure.fractions
         if fractions is None:
             return None
-        if self.classes is None or self._further:
+        if self.classes is None or self.is_whole:
             return fractions(rows, **self._arguments)
         return fractions(rows[self._index], **self._arguments).placed(self.classes, len(rows), n_decisions)
 
@@ -326,7 +332,9 @@ class Metric:
 
     def n_decisions(self, n_classes: int) -> int:
         """Return the number of decisions M between which the metric chooses on a table of ``n_classes``."""
-        return len(self.gain[0]) if self.gain else n_classes + self._further
+        if isinstance(self.formula, Formula) and self.is_whole:
+            return self.formula.decides(n_classes)
+        return len(self.gain[0]) if self.gain else n_classes
 
     def smoothed(self, rho: float, smoothing: str | None = None) -> Metric:
         """Return the differentiable stand-in with ``rho`` and ``smoothing`` (paper, Table 2); itself if it has none."""
@@ -411,12 +419,15 @@ class Metric:
         to the last of them. Here they get scores that are too small to change which rows the one class gets. Gains that
         distinguish the other classes are returned as they are, and so are the gains of other metrics.
         """
+        lifted: Any = getattr(self.formula, "with_ties_broken", None)
+        if lifted is not None:
+            return cast(Gains, lifted(gains))
         k, K = self._place_of_class(), gains.n_classes
         if k is None or K < 3:
             return gains
         others = np.flatnonzero(np.arange(K) != k)
         if gains.full is not None:
-            return _with_full_ties_broken(gains, others) if self._further else gains
+            return _with_full_ties_broken(gains, others) if self.is_whole else gains
         a, b = (part.copy() for part in gains.pair())
         alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
         b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
@@ -427,6 +438,11 @@ class Metric:
         # of equal scores the last class is decided: the one class keeps its ties if it is the last, else the others do
         b[rows] = -tiny[alike, None] if k == K - 1 else 0.0
         return Gains(a, b)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the formula gets the statistics of the whole table."""
+        return isinstance(self.formula, Formula) and self.formula.whole
 
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
@@ -467,13 +483,13 @@ class Metric:
 
     def _place_of_class(self) -> int | None:
         """Return the column of the class that a metric of one class is of; None for others."""
-        of = getattr(self.formula, "inner", self) if self._further else self
+        of = getattr(self.formula, "inner", self) if self.is_whole else self
         return None if of.one_class is None or of.classes is None else of.classes[-1]
 
     @property
-    def _further(self) -> int:
-        """Number of decisions beyond the classes that the formula reads."""
-        return self.formula.further if isinstance(self.formula, Formula) else 0
+    def _of_groups(self) -> Any:
+        """The formula, if it is that of groups side by side (`confmax.metrics.seen`); else None."""
+        return self.formula if hasattr(self.formula, "layout") else None
 
     @property
     def _arguments(self) -> dict[str, Any]:
@@ -482,7 +498,7 @@ class Metric:
 
     def _selected(self, n_classes: int, n_decisions: int) -> NDArray[np.intp] | None:
         """Return the classes whose statistics the formula gets, None where it gets the statistics as they are."""
-        if self._further:
+        if self.is_whole:
             return None
         if self.classes is not None:
             return self._index
@@ -521,7 +537,7 @@ class Metric:
         plain = (0.0, "relative")
         shown = [f"{key}={value}" for key, value in self.params if key not in self.fixed and value not in plain]
         name = self.name if self.label is None else f"{self.name}[{self.label}]"
-        if self.classes is not None and self.label is None and not self._further:
+        if self.classes is not None and self.label is None and not self.is_whole:
             shown.append(f"classes={self.classes}")
         return f"{name}({', '.join(shown)})" if shown else name
 

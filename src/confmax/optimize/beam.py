@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.structure import LinearFunctions, Statistics
 from confmax.optimize.coordinate import Coordinate, Kind, Merit, breakpoints, moved, working_gain
 from confmax.optimize.loop import MISSED, Problem, Step, best_answer
+from confmax.tables import MemoryTable
 
 ROUNDS = 24
 MOST_RULES, CELLS = 4, 4_000_000  # searched at once; rows times squared classes, for all of them
@@ -56,14 +58,55 @@ class Ranked:
         return np.where(missed <= MISSED, self.problem.metric.values(S), -OUT_OF_REACH - missed)
 
 
+@dataclass(frozen=True, eq=False)
+class InGroup:
+    """A merit along a line that changes the decisions of one group: of the ``rest``, all groups at the rule.
+
+    Attributes
+    ----------
+    merit : Merit
+        What is compared.
+    layout : Layout
+        Where the groups stand.
+    group : int
+        The group that changes, of this ``share`` of all weight.
+    rest : Confusion
+        All groups before the change.
+    """
+
+    merit: Merit
+    layout: Layout
+    group: int
+    share: float
+    rest: Confusion
+
+    @property
+    def statistics(self) -> Statistics:
+        """What it reads."""
+        return self.merit.statistics
+
+    def values(self, S: Confusion) -> Array:
+        """Return the merits (B,) of a batch of the group's confusions."""
+        B, block = len(S), (slice(None), *self.layout.block(self.group))
+        diagonal, columns = (np.repeat(part[None], B, axis=0) for part in (self.rest.diagonal, self.rest.columns))
+        diagonal[:, self.layout.classes(self.group)] = self.share * S.diagonal
+        columns[:, self.layout.decisions(self.group)] = self.share * S.columns
+        matrix = None
+        if self.rest.matrix is not None and S.matrix is not None:
+            matrix = np.repeat(self.rest.matrix[None], B, axis=0)
+            matrix[block] = self.share * S.matrix
+        return self.merit.values(Confusion(self.rest.rows, diagonal, columns, matrix))
+
+
 def improved(problem: Problem, gains: Gains, answers: Confusion, prices: Array | None) -> Iterator[Step]:
     """Yield steps with single rules that keep the limits of a ``problem``, from ``gains`` (B) with their ``answers``.
 
     ``prices`` (m,) are those of the limits' functions, None where they are not known. A large table takes no step.
     """
     table, limits = problem.oracle.table, problem.limits
-    size = min(CELLS // (table.n_rows * table.n_classes**2), MOST_RULES)
-    if size == 0 or limits is None or not table.is_whole:
+    n_classes = table.n_classes if table.layout is None else table.layout.n_classes
+    size = min(CELLS // (table.n_rows * n_classes**2), MOST_RULES)
+    if size == 0 or limits is None or not (table.is_whole or table.layout is not None):
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)
@@ -101,16 +144,39 @@ def _better(
         key = b"".join(part.tobytes() for part in (gain.a, gain.b, gain.full) if part is not None)
         if key not in searched:
             searched.add(key)
-            waiting.append((gain, float(values[k])))
+            waiting.append((gain, float(values[k]), answers[k]))
     if not waiting:
         return []
-    rows, found = problem.oracle.read_rows("the search of one coefficient"), []
-    for gain, above in waiting:
-        for coordinate in _coordinates(problem, gain):
-            line = breakpoints(merit, problem.oracle, gain, coordinate, rows)
-            best = np.empty(0) if line is None else line.best(above, PER_LINE)
-            if len(best):
-                found.append(moved(gain, coordinate, best))
+    groups, found = problem.oracle.read_groups("the search of one coefficient"), []
+    for gain, above, at in waiting:
+        for group in range(len(groups)):
+            found += _better_in(problem, merit, gain, above, at, group, groups)
+    return found
+
+
+def _better_in(
+    problem: Problem, merit: Merit, gain: Gains, above: float, at: Confusion, group: int,
+    groups: list[tuple[Any, MemoryTable]],
+) -> list[Gains]:  # fmt: skip
+    """Return gains that improve one rule by one coefficient of a group, or of all rows where there are no groups."""
+    layout = problem.oracle.table.layout
+    oracle, rows = groups[group]
+    mine = gain
+    if layout is not None:
+        share = float(problem.oracle.rows[layout.classes(group)].sum() / oracle.rows.sum())
+        merit = InGroup(merit, layout, group, share, at)
+        mine = working_gain(layout.gains_of(gain, group), rows.dtype)
+    found = []
+    for coordinate in _coordinates(problem, mine):
+        line = breakpoints(merit, oracle, mine, coordinate, rows)
+        best = np.empty(0) if line is None else line.best(above, PER_LINE)
+        if len(best):
+            better = moved(mine, coordinate, best)
+            if layout is not None:
+                same = np.zeros(len(best), dtype=np.intp)
+                better = layout.beside([better if g == group else layout.gains_of(gain, g)[same]
+                                        for g in range(layout.n_groups)])  # fmt: skip
+            found.append(better)
     return found
 
 

@@ -292,6 +292,7 @@ def baselines(
     matrices if ``matrix`` is true.
     """
     K = len(oracle.rows)
+    priors = [oracle.table.priors(prior) for prior in priors]
     scales = [np.ones(K)] + [np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT) for prior in priors]
     offsets = np.zeros((len(scales), n_decisions))
     # further decisions, such as abstaining, must not win here: every score of a class is above -1

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.metrics.structure import LinearFunctions, MeanFloor, MinOfLinear, Statistics
+from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, MinOfLinear, Statistics
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
@@ -131,7 +131,12 @@ class Mixture:
         """Return a mixture of few of these atoms that is worth no less and keeps the limits as well."""
         rows, M = self.confusion.rows, self.confusion.columns.shape[-1]
         slack, functions = limits.functions(rows, M).values(parts), metric.as_functions(rows, M)
-        if functions is None:
+        ratios = None if functions is not None else metric.as_ratios(rows, M)
+        if ratios is not None and metric.is_whole:
+            # numerators and denominators are all that a sum of ratios reads
+            both = Gains.concatenate([ratios.top, ratios.bottom])
+            objective = AffineFunctions(both).values(parts)
+        elif functions is None:
             objective = _free_statistics(metric, parts, metric.at(self.confusion))[0]
         else:
             objective = functions.values(parts)
@@ -161,11 +166,16 @@ class Mixture:
         return gains[kept], totals[kept] / totals[kept].sum()
 
 
-def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> tuple[Gains, Confusion]:
+def constant_rules(
+    rows: Array, n_decisions: int, *, matrix: bool, layout: Layout | None = None
+) -> tuple[Gains, Confusion]:
     """Return gains and confusions (M) of the rules that decide the same for every row, without a scan.
 
-    Raise a ValueError if they take too many numbers.
+    Of groups side by side, one group decides the same and the others their last decision; these are G (M - 1) + 1
+    rules, of which all others are mixtures. Raise a ValueError if they take too many numbers.
     """
+    if layout is not None:
+        return _constant_in_groups(rows, layout, matrix=matrix)
     K = len(rows)
     cells, most = (K * n_decisions**2, MATRICES_CELLS) if matrix else (K * n_decisions, CONSTANT_CELLS)
     if cells > most:
@@ -178,6 +188,24 @@ def constant_rules(rows: Array, n_decisions: int, *, matrix: bool) -> tuple[Gain
     full = each[:, None, :] * rows[:, None] if matrix else None
     confusions = Confusion(rows, each[:, :K] * rows, each * rows.sum(), full)
     return Gains.reduced(np.zeros((n_decisions, K)), each), confusions
+
+
+def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[Gains, Confusion]:
+    """Return `constant_rules` of groups side by side."""
+    shares = rows.reshape(layout.n_groups, -1).sum(axis=1)
+    M, last = layout.n_decisions, layout.n_decisions - 1
+    chosen = [[last] * layout.n_groups]
+    for g in range(layout.n_groups):
+        chosen += [[j if h == g else last for h in range(layout.n_groups)] for j in range(last)]
+    every = np.array(chosen)
+    gains, confusions = [], []
+    for g in range(layout.n_groups):
+        each = np.eye(M)[every[:, g]]
+        inside = rows[layout.classes(g)] / shares[g]
+        full = each[:, None, :] * inside[:, None] if matrix else None
+        gains.append(Gains(np.zeros((len(every), layout.n_classes)), each))
+        confusions.append(Confusion(inside, each[:, : layout.n_classes] * inside, each, full))
+    return layout.beside(gains), layout.joined(confusions, shares)
 
 
 def _members(batch: Any) -> tuple[Any, ...]:

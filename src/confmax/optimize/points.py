@@ -284,10 +284,13 @@ class Points:
     @classmethod
     def start(cls, problem: Problem, space: Space) -> Points:
         """Return the constant rules and the problem's starting rules."""
-        constants, known = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
+        layout = problem.oracle.table.layout
+        constants, known = constant_rules(
+            problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix, layout=layout
+        )
         gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in problem.singles)])
         confusions = Confusion.concatenate([known, *(Confusion.stack([rule.confusion]) for rule in problem.singles)])
-        return cls(space, gains, confusions, problem.n_decisions)
+        return cls(space, gains, confusions, len(constants))
 
     def joined(self, gains: Gains, confusions: Confusion) -> Points:
         """Return these points and more."""

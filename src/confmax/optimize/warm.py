@@ -11,6 +11,8 @@ passes of two or three gains cost less than the sample. Screening out rows whose
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from confmax.confusion import Confusion, Gains
@@ -80,13 +82,14 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
 def sample_of(oracle: Oracle) -> Oracle | None:
     """Return the oracle of a sample of the rows, for the same estimate; None if the table is small."""
     table = oracle.table
-    rows = table.in_memory()
+    # groups side by side are sampled as such
+    rows: Any = table.in_memory() if table.layout is None else table
     wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
     if table.n_rows < LARGE * wanted:
         return None
     part = rows.sampled(wanted / rows.n_rows) if wanted < rows.n_rows else rows
     # where many rows are copies of each other the sample may have any size
-    if not wanted / 2 <= part.n_rows <= 2 * wanted or (part.weight is not None and not part.weight.any()):
+    if not wanted / 2 <= part.n_rows <= 2 * wanted or part.weight_total <= 0.0:
         return None
     small = same_estimate(oracle, part)
     # a sample without a class says nothing about its recall

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from confmax.confusion import Confusion, Gains
 from confmax.oracle.numpy import NumpyOracle
 from confmax.tables import MemoryTable, Oracle, Table, decide, make_table
+from confmax.tables.groups import GroupedOracle
 from confmax.tables.kinds import storage_named
 from confmax.tables.partitioned.table import in_parts
 from confmax.tables.table import T
@@ -21,6 +23,7 @@ BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "sparse": lambda table, model_share: storage_named("sparse").oracle(table, model_share),
     "torch": lambda table, model_share: storage_named("torch").oracle(table, model_share),
     "parts": lambda table, model_share: in_parts(table).oracle(model_share),
+    "groups": lambda table, model_share: table.oracle(model_share),
     # what "array" was called before its scans were compiled in advance
     "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
 }
@@ -118,6 +121,13 @@ class CountingOracle:
         table = self.table.dense(what)
         self._count()
         return table
+
+    def read_groups(self, what: str) -> list[tuple[Any, MemoryTable]]:
+        """Return the oracle and the rows of every group, as `read_rows` does, and count one pass; one for all rows."""
+        if not isinstance(self.oracle, GroupedOracle):
+            return [(self, self.read_rows(what))]
+        self._count()
+        return [(part, part.table.dense(what)) for part in self.oracle.parts]
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
         """Yield what ``work`` returns for every part of the table, where the part lies, and count one pass."""

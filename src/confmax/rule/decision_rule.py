@@ -7,8 +7,8 @@ gain is deterministic. Scores are those of the probabilities that the rule's cal
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration import Scaling
 from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import describe
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
+from confmax.rule.grouped import in_groups
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
+from confmax.tables.groups import Groups
 from confmax.tables.kinds import decision_probabilities, named, predict_index
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.partitioned.spark import with_decisions
@@ -56,6 +58,9 @@ class DecisionRule:
         functions, which no text can hold; a text that cannot be read is a ValueError.
     abstain : str, int, float or None
         The last of the class names, if the rule leaves a row undecided by this decision; None if it decides every row.
+    groups : tuple
+        Names of the G groups, if the rule decides each by gains of its own, which then stand side by side in ``gains``
+        (`confmax.confusion.Layout`). Pass the group of every row to `predict`.
 
     Examples
     --------
@@ -75,6 +80,7 @@ class DecisionRule:
     calibrator: Calibrator | None = None
     constraints: tuple[str, ...] = ()
     abstain: Any = None
+    groups: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
@@ -130,12 +136,44 @@ class DecisionRule:
     @property
     def n_classes(self) -> int:
         """Number of probability columns K."""
-        return self.gains.n_classes
+        return self.gains.n_classes // max(1, len(self.groups))
 
     @property
     def n_decisions(self) -> int:
         """Number of decisions M."""
-        return self.gains.n_decisions
+        return self.gains.n_decisions // max(1, len(self.groups))
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where the gains of the groups stand; None for a rule without groups."""
+        if not self.groups:
+            return None
+        return Layout(len(self.groups), self.n_classes, self.n_decisions - self.n_classes)
+
+    def of_group(self, name: Any) -> DecisionRule:
+        """Return the rule by which the rows of a group are decided.
+
+        Raises
+        ------
+        ValueError
+            If the rule does not know the group.
+
+        Examples
+        --------
+        >>> import confmax, numpy as np
+        >>> from confmax.confusion import Gains
+        >>> gains = Gains.reduced([1.0, 1.0, 1.0, 3.0])
+        >>> rule = confmax.DecisionRule(gains, np.ones(1), ("no", "yes"), groups=("men", "women"))
+        >>> rule.of_group("women").predict([[0.7, 0.3]]).tolist()
+        ['yes']
+        >>> rule.predict([[0.7, 0.3], [0.7, 0.3]], group=["women", "men"]).tolist()
+        ['yes', 'no']
+        """
+        layout = self.layout
+        if layout is None or name not in self.groups:
+            raise ValueError(f"the rule has no group {name!r}; its groups are {_listed(self.groups) or 'none'}")
+        part = layout.gains_of(self.gains, self.groups.index(name))
+        return replace(self, gains=part, groups=())
 
     @property
     def is_randomized(self) -> bool:
@@ -172,7 +210,9 @@ class DecisionRule:
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
-    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(
+        self, proba: ArrayLike, *, keys: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Return the label of the decided class of every row.
 
         Parameters
@@ -182,6 +222,8 @@ class DecisionRule:
         keys : array-like, Dask collection (n,) or None
             Identifiers, integers or strings. A randomised rule draws the decision of a row from its identifier.
             Without them it draws from the probabilities of the row, so that equal rows get equal decisions.
+        group : array-like (n,) or None
+            The group of each row, for a rule with `groups`.
 
         Returns
         -------
@@ -193,7 +235,8 @@ class DecisionRule:
         Raises
         ------
         ValueError
-            If ``proba`` is not a table of probabilities with K columns. If it is a tensor and the classes are names,
+            If ``proba`` is not a table of probabilities with K columns. If a row has no group, or one that the rule
+            does not know. If ``proba`` is a tensor and the classes are names,
             which tensors cannot hold; use `predict_index` then.
 
         Warns
@@ -201,27 +244,39 @@ class DecisionRule:
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
-        return named(self.classes, self.predict_index(proba, keys=keys))
+        return named(self.classes, self.predict_index(proba, keys=keys, group=group))
 
-    def predict_index(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[np.int64]:
+    def predict_index(
+        self, proba: ArrayLike, *, keys: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
 
-        ``proba``, ``keys``, ValueError and UserWarning are those of `predict`. Tensors work for any classes.
+        ``proba``, ``keys``, ``group``, ValueError and UserWarning are those of `predict`. Tensors work for any classes.
 
         Returns
         -------
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
+        if self.groups or group is not None:
+            return self._in_groups(proba, group, keys, lambda rule, part, mine: predict_index(rule, part, mine))
         return predict_index(self, proba, keys)
 
-    def decision_probabilities(self, proba: ArrayLike) -> Array:
+    def decision_probabilities(self, proba: ArrayLike, *, group: ArrayLike | None = None) -> Array:
         """Return the exact probability of every decision (n, M), before any draw.
 
-        ``proba`` and ValueError are those of `predict`. A tensor gives a tensor on its device, a Dask array or
-        DataFrame a lazy one.
+        ``proba``, ``group`` and ValueError are those of `predict`. A tensor gives a tensor on its device, a Dask array
+        or DataFrame a lazy one.
         """
+        if self.groups or group is not None:
+            return self._in_groups(proba, group, None, lambda rule, part, _: decision_probabilities(rule, part))
         return decision_probabilities(self, proba)
+
+    def _in_groups(self, proba: Any, group: Any, keys: Any, answer: Callable[[Any, Any, Any], Any]) -> Any:
+        """Return what the rules of the groups answer for their rows."""
+        if not self.groups:
+            raise ValueError("this rule decides all groups alike; leave group out")
+        return in_groups(self, proba, group, keys, answer)
 
     def transform(
         self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
@@ -286,8 +341,10 @@ class DecisionRule:
             oracle = same_estimate(oracle, again) if table.calibrator is None else TransferredDecisions(again, oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
-    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
+    def decided(self, table: MemoryTable, groups: Groups | None = None) -> tuple[NDArray[np.int64], Array, int]:
         """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
+
+        ``groups`` are those of its rows, for a rule with groups.
 
         Returns
         -------
@@ -298,7 +355,16 @@ class DecisionRule:
         n_decisions : int
             M.
         """
-        return table.decisions(self.gains, self.calibrator), self.weights, self.n_decisions
+        if not self.groups:
+            return table.decisions(self.gains, self.calibrator), self.weights, self.n_decisions
+        if groups is None:
+            raise ValueError("this rule decides by groups; pass group=, the group of every row")
+        out = np.empty((len(self.weights), table.n_rows), dtype=np.int64)
+        for k, name in enumerate(groups.names):
+            rows = np.flatnonzero(groups.codes == k)
+            if len(rows):
+                out[:, rows] = table.take(rows).decisions(self.of_group(name).gains, self.calibrator)
+        return out, self.weights, self.n_decisions
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
         """Return the same rule for columns in the order ``class_names``, which holds the rule's names.
@@ -308,6 +374,10 @@ class DecisionRule:
         ValueError
             If the names differ from the rule's, or the calibrator is an object without a method ``reordered(index)``.
         """
+        if self.groups:
+            each = [self.of_group(name).reordered(class_names) for name in self.groups]
+            assert self.layout is not None
+            return replace(each[0], gains=self.layout.beside([one.gains for one in each]), groups=self.groups)
         K = self.n_classes
         same = len(class_names) == len(self.class_names) and set(class_names) == set(self.class_names)
         if not same or tuple(class_names[K:]) != self.class_names[K:]:

@@ -12,6 +12,7 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.constraints import Limits, least_coverage
 from confmax.metrics import Metric
 from confmax.metrics.decided import Coverage, OfDecided, of_decided
+from confmax.metrics.seen import Seen
 from confmax.metrics.structure import General
 from confmax.tables import Table
 from confmax.tables.labels import plain
@@ -106,6 +107,10 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
     They decide the largest p, or the largest p / prior, if it reaches the threshold. ``priors`` (K,) are the class
     sizes.
     """
+    if isinstance(metric.formula, Seen):
+        layout = metric.formula.layout
+        found = first_rules(metric.formula.inner, layout.priors(priors))
+        return None if found is None else layout.beside([found] * layout.n_groups)
     if not (isinstance(metric.formula, OfDecided) and isinstance(metric.structure, General)):
         return None
     present = priors > ABSENT

@@ -163,7 +163,7 @@ def _tightened(limits: Limits, step: float, testing: MemoryTable) -> Limits:
         move = room * -np.expm1(-step * error / room) if room > 0.0 else 0.0
         return replace(one, limit=float(one.limit + move if one.is_floor else one.limit - move))
 
-    return Limits(tuple(moved(one) for one in limits.constraints))
+    return replace(limits, constraints=tuple(moved(one) for one in limits.constraints))
 
 
 def _tested(

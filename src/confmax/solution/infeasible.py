@@ -90,7 +90,7 @@ def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]
     for k in failing:
         one = limits.constraints[k]
         others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
-        rest = Limits(others) if others else None
+        rest = replace(limits, constraints=others) if others else None
         metric = one.metric
         if rest is None and not isinstance(metric.structure, MinOfLinear):
             solver = choose("auto", metric, len(problem.oracle.rows), problem.n_decisions, exact=True, in_parts=True)

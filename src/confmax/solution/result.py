@@ -164,10 +164,12 @@ class Solution(Tuned):
         """Confusion matrix (K, M), or None with more than 1000 classes."""
         return self.statistics.matrix
 
-    def predict(self, proba: ArrayLike, *, keys: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(
+        self, proba: ArrayLike, *, keys: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) fix its draws.
 
-        This calls `DecisionRule.predict` of ``rule``, which describes ``proba``, ``keys`` and the ValueError.
+        This calls `DecisionRule.predict` of ``rule``, which describes ``proba``, ``keys``, ``group`` and its errors.
 
         Examples
         --------
@@ -176,7 +178,7 @@ class Solution(Tuned):
         >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
         ['yes']
         """
-        return self.rule.predict(proba, keys=keys)
+        return self.rule.predict(proba, keys=keys, group=group)
 
     def report(
         self,

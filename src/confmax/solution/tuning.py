@@ -32,17 +32,20 @@ from confmax.constraints.outcomes import on_labels, outcomes
 from confmax.constraints.proportions import counted_rows
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
+from confmax.metrics.seen import unseen
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
 from confmax.solution.confidence import assured, check_confidence
+from confmax.solution.grouping import groups_of, side_by_side, warn_of_groups
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
 from confmax.solution.result import Solution
 from confmax.tables import Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
+from confmax.tables.groups import GroupedTable, Groups
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
 
@@ -64,6 +67,7 @@ def maximize(
     on_infeasible: str = "raise",
     confidence: float | None = None,
     abstain: bool | str | int = False,
+    group: ArrayLike | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -116,6 +120,10 @@ def maximize(
         for ``coverage``, ``rate`` and tables of costs, which speak of all rows. Set a floor on the coverage
         (``"coverage >= 0.8"``, ``"coverage[VF] >= 0.5"``), maximise "coverage" itself with a floor on what is decided
         (``"accuracy >= 0.95"``), or give a table of costs one more column, for what abstaining costs.
+    group : array-like (n,) or None
+        The group of each row, for constraints that speak of groups, such as ``"min(recall[VF] | group) >= 0.7"``,
+        ``"difference(rate[VF] | group) <= 0.02"`` or ``"ratio(rate[VF] | group) >= 0.8"``. The rule then decides every
+        group by gains of its own, and `DecisionRule.predict` needs the group of each row.
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
@@ -187,16 +195,19 @@ def maximize(
     fitted = fit_metric(chosen, raw, explicit=explicit)
     name = abstain_name(abstain, raw.classes, fitted.names and fitted.names[1])
     n_decisions = fitted.n_decisions(raw.n_classes) if name is None else raw.n_classes + 1
+    groups = None if group is None else groups_of(group, proba, raw, wanted)
     limits = bind(
-        wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions, abstains=name is not None
-    )
+        wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions, abstains=name is not None,
+        groups=groups,
+    )  # fmt: skip
     fitted = with_abstaining(fitted, raw, limits, name)
+    warn_of_groups(groups, raw, limits)
     if limits is None:
         warn_of_trivial(chosen)
     run = tune if confidence is None else partial(assured, tune, confidence=confidence)
     solution = run(
-        fitted, raw, limits=limits, abstain=name, confusion=confusion, calibration=calibration, solver=solver,
-        randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
+        fitted, raw, limits=limits, abstain=name, groups=groups, confusion=confusion, calibration=calibration,
+        solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
     likely = None
     if classes is None and order is not None and column_names(proba) is None:
@@ -214,6 +225,7 @@ def tune(
     out_of_fold: Table | None = None,
     limits: Limits | None = None,
     abstain: Any = None,
+    groups: Groups | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -229,9 +241,9 @@ def tune(
     probabilities of these rows. The calibration and the share of the model in a blend are then chosen on
     ``out_of_fold``, and the solution's ``label_value`` is computed on it. The settings ``confusion``, ``calibration``,
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
-    `maximize`, ``limits`` are its constraints, placed on the table, and ``abstain`` is the name of abstaining. Raise a
-    ValueError if the solver cannot handle the metric or the table. If no rule keeps the limits the solution says so;
-    `maximize` raises an error of it.
+    `maximize`, ``limits`` are its constraints, placed on the table, ``abstain`` is the name of abstaining, and
+    ``groups`` are those of the rows. Raise a ValueError if the solver cannot handle the metric or the table. If no rule
+    keeps the limits the solution says so; `maximize` raises an error of it.
     """
     # what a solver prescribes takes the place of "auto"
     settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
@@ -248,8 +260,10 @@ def tune(
         # on probabilities that were calibrated on the same rows, the model would look better than it is
         honest = labelled if fitted is None else held_out(labelled, fitted, seed=random_state, given=calibration)[0]
         share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
-    oracle = CountingOracle(make_oracle(table, mode, model_share=share))
     metric = metric.finite(raw.n_rows)
+    if groups is not None:
+        raw, table, metric = side_by_side(raw, table, metric, groups)
+    oracle = CountingOracle(make_oracle(table, mode, model_share=share))
     n_decisions = metric.n_decisions(table.n_classes)
     # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
     method = optimize.choose(
@@ -271,10 +285,8 @@ def tune(
     outcome = optimize.run(method, problem, callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
-    if abstain is not None:
-        solution = replace(solution, rule=replace(solution.rule, abstain=abstain))
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
-    solution = replace(solution, missed_by=missed_by)
+    solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=abstain))
     return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
 
 
@@ -369,6 +381,7 @@ def _solution(
 ) -> Solution:
     """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
     metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
+    layout = table.layout
     label_value, counted = best.value if table.has_labels else None, best.statistics if table.has_labels else None
     if table.has_labels and oracle.model_share > 0.0:
         # the labels are not the estimate, or not all of it: they take one more scan
@@ -386,10 +399,11 @@ def _solution(
     multipliers = outcome.multipliers
     if multipliers is not None and metric.classes is not None:
         # the solver has one per class of the metric, the solution one per class of the table
-        multipliers = np.zeros(table.n_classes)
+        multipliers = np.zeros(table.n_classes if layout is None else layout.n_classes)
         multipliers[list(metric.classes)] = outcome.multipliers
     kept: tuple[ConstraintOutcome, ...] = ()
     why = None
+    statistics = best.statistics if layout is None else layout.total(best.statistics)
     if problem.limits is not None:
         assert isinstance(problem.limits, Limits)
         feasible = problem.shortfall(best.statistics) == 0.0
@@ -402,8 +416,8 @@ def _solution(
             upper, paid = None, None
             why = infeasibility(problem, status, kept)
     return Solution(
-        best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, best.statistics,
-        label_value, base, metric, mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
+        best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, statistics,
+        label_value, base, unseen(metric), mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
         infeasibility=why,
     )  # fmt: skip
 
@@ -463,10 +477,14 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     gains = metric.with_ties_broken(gains)
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
-    names = names or (*table.classes, *extra_names(table.classes, gains.n_decisions))
+    # groups side by side have the same classes
+    layout, classes = table.layout, table.in_memory().classes
+    n_decisions = gains.n_decisions if layout is None else layout.n_decisions
+    names = names or (*classes, *extra_names(classes, n_decisions))
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
-    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept)
+    groups = table.groups.names if isinstance(table, GroupedTable) else ()
+    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept, groups=groups)
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)

@@ -45,7 +45,7 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
         numbered = tuple(classes) == tuple(range(len(classes)))
         if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
             return labels.astype(np.int64, copy=False)
-    coded = _coded(labels)
+    coded = coded_labels(labels)
     # each distinct label is looked up once; -1 stands for a label that is no class
     codes = np.array([code.get(plain(value), -1) for value in coded.values], dtype=np.int64)[coded.index]
     if (codes < 0).any():
@@ -134,12 +134,12 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
 
 def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     """Return the distinct labels as plain Python values; missing ones are refused."""
-    coded = _coded(labels)
+    coded = coded_labels(labels)
     # a list of categories may hold some that no row has
     used = np.bincount(coded.index, minlength=len(coded.values)) > 0
     values = [plain(value) for value in coded.values[used]]
-    if any(map(_is_missing, values)):
-        row = [_is_missing(value) for value in coded.values[coded.index].tolist()].index(True)
+    if any(map(is_missing, values)):
+        row = [is_missing(value) for value in coded.values[coded.index].tolist()].index(True)
         raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
     # 1 and "1" would become two classes, and the order of such classes is undefined
     if len({isinstance(value, str) for value in values}) > 1:
@@ -147,7 +147,7 @@ def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     return values
 
 
-def _coded(labels: NDArray[Any] | Coded) -> Coded:
+def coded_labels(labels: NDArray[Any] | Coded) -> Coded:
     """Return labels by their distinct values, sorted where they can be."""
     if isinstance(labels, Coded):
         return labels
@@ -175,14 +175,14 @@ def _coded_objects(labels: NDArray[Any]) -> Coded:
     inverse = np.empty(len(labels), dtype=np.intp)
     for row, value in enumerate(labels.tolist()):
         # NaN differs from itself: every row without a label would be a class of its own
-        key = None if _is_missing(value) else value
+        key = None if is_missing(value) else value
         inverse[row] = position.setdefault(key, len(position))
     seen = np.empty(len(position), dtype=object)
     seen[:] = list(position)
     return Coded(seen, inverse)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a label is None, NaN or pandas' NA, which differs from itself or refuses to be compared."""
     try:
         return value is None or bool(value != value)

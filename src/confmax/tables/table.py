@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, final, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.fingerprints import chosen_by_hash
 
 T = TypeVar("T")
@@ -153,6 +153,15 @@ class Table(Protocol):
     def n_classes(self) -> int:
         """Number of classes K."""
         return len(self.classes)
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where the groups of rows stand that lie side by side; None if there are none."""
+        return None
+
+    def priors(self, rows: Array) -> Array:
+        """Return class sizes ``rows`` (K,) as those that probabilities are divided by."""
+        return rows
 
     @property
     def is_whole(self) -> bool:

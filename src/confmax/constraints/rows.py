@@ -1,0 +1,176 @@
+"""The rows of a master problem that a constraint is: linear functions of the confusion that must not fall below zero.
+
+At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 0``, a ceiling ``l D - N >= 0``
+(Dinkelbach's functions, as in `confmax.metrics.ratios`). A difference or a ratio of groups is one function for every
+ordered pair of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.constraints.words import Constraint
+from confmax.metrics import Metric
+from confmax.metrics.first_order import TINY
+from confmax.metrics.ratios import Ratios
+from confmax.metrics.structure import AffineFunctions, Concave, MinOfLinear, PowerMean, Ratio
+
+
+def mean_of(metric: Metric) -> PowerMean | None:
+    """Return the mean of the recalls that a metric is, None for other metrics."""
+    return metric.structure.recall_mean if isinstance(metric.structure, Concave) else None
+
+
+def count(one: Constraint, members: Sequence[Metric], n_classes: int) -> int:
+    """Return how many linear functions a constraint is."""
+    if one.over in ("difference", "ratio"):
+        return len(members) * (len(members) - 1)
+    return sum(count_of(metric, n_classes) for metric in members)
+
+
+def count_of(metric: Metric, n_classes: int) -> int:
+    """Return how many linear functions a limit on a metric is."""
+    if mean_of(metric) is not None:
+        return len(metric.classes or range(n_classes))
+    if not isinstance(metric.structure, MinOfLinear):
+        return 1
+    return len(metric.linear_functions(np.full(n_classes, 1 / n_classes), n_classes))
+
+
+def over_groups(one: Constraint, values: Array, vacuous: NDArray[np.bool_]) -> Array:
+    """Return the number that a constraint limits, of the values (..., G) in the groups; those of 0/0 do not count."""
+    if one.over is None:
+        return values[..., 0]
+    if one.over == "difference":
+        return np.asarray(np.ptp(values, axis=-1))
+    if one.over == "ratio":
+        high = values.max(axis=-1)
+        # groups in which nothing is decided as the class are alike
+        return np.where(high > TINY, values.min(axis=-1) / np.where(high > TINY, high, 1.0), 1.0)
+    none = vacuous.all(axis=-1)
+    if one.is_floor:
+        return np.where(none, 0.0, np.where(vacuous, np.inf, values).min(axis=-1))
+    return np.where(none, 0.0, np.where(vacuous, -np.inf, values).max(axis=-1))
+
+
+def functions_of(one: Constraint, members: Sequence[Metric], rows: Array, n_decisions: int) -> list[AffineFunctions]:
+    """Return the functions that must not fall below zero, as `Limits.functions` says."""
+    if one.over not in ("difference", "ratio"):
+        return [_function(replace(one, metric=metric, over=None), rows, n_decisions) for metric in members]
+    gains, constants = [], np.zeros(len(members))
+    for k, metric in enumerate(members):
+        linear = metric.as_functions(rows, n_decisions)
+        assert isinstance(linear, AffineFunctions) and linear.constants is not None
+        gains.append(_wide(linear.gains, n_decisions))
+        constants[k] = linear.constants[0]
+    every, found, n = AffineFunctions(Gains.concatenate(gains)), [], len(members)
+    for a in range(n):
+        for b in range(n):
+            if a == b:
+                continue
+            # limit - (v_a - v_b) of a difference, v_a - limit v_b of a ratio
+            signs = (-1.0, 1.0) if one.over == "difference" else (1.0, -one.limit)
+            weights = np.zeros((1, n))
+            weights[0, [a, b]] = signs
+            constant = weights @ constants + (one.limit if one.over == "difference" else 0.0)
+            found.append(AffineFunctions(every.combined(weights), constant))
+    return found
+
+
+def _function(one: Constraint, rows: Array, n_decisions: int) -> AffineFunctions:
+    """Return the functions of a limit on one metric."""
+    metric, limit = one.metric, one.limit
+    if isinstance(metric.structure, MinOfLinear):
+        functions = metric.linear_functions(rows, n_decisions)
+        gains = functions.combined(np.eye(len(functions)))
+        constants = getattr(functions, "constants", None)
+        total = np.full(len(functions), -limit) if constants is None else constants - limit
+        return AffineFunctions(_wide(gains, n_decisions), total)
+    if mean_of(metric) is not None:
+        recalls = metric.as_functions(rows, n_decisions)
+        assert recalls is not None
+        gains = recalls.combined(np.eye(len(recalls)))
+        constants = getattr(recalls, "constants", None)
+        return AffineFunctions(
+            _wide(gains, n_decisions), np.ones(len(recalls)) + (0.0 if constants is None else constants)
+        )
+    parts = ratio_of(metric, rows, n_decisions)
+    scale = without_errors(parts, rows) or 1.0
+    factor = (1.0 if one.is_floor else -1.0) / scale
+    gains = parts.gains(np.array([limit]))
+    return AffineFunctions(_times(gains, factor), factor * (parts.top_constant - limit * parts.bottom_constant) + 0.0)
+
+
+def scales_of(metric: Metric, S: Confusion) -> Array:
+    """Return `Limits.scales` of a limit on one metric."""
+    K, M = len(S.rows), S.columns.shape[-1]
+    if isinstance(metric.structure, MinOfLinear):
+        return np.ones(count_of(metric, K))
+    mean = mean_of(metric)
+    if mean is not None:
+        functions = metric.as_functions(S.rows, M)
+        assert functions is not None
+        _, slopes = mean.tangent(functions.values(S))
+        return np.full(len(slopes), 1.0 / slopes.sum())
+    ratio = ratio_of(metric, S.rows, M)
+    return np.asarray(ratio.denominators(S) / (without_errors(ratio, S.rows) or 1.0))
+
+
+def ratio_of(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
+    """Return numerator and denominator of a ratio, or of a linear metric over one, for all ``n_decisions``."""
+    parts = metric.as_ratios(rows, n_decisions)
+    if parts is None:
+        linear = metric.as_functions(rows, n_decisions)
+        assert isinstance(linear, AffineFunctions) and linear.constants is not None
+        one, none = np.ones(1), Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
+        parts = Ratios(linear.gains, none, linear.constants, one, one, one)
+    return replace(parts, top=_wide(parts.top, n_decisions), bottom=_wide(parts.bottom, n_decisions))
+
+
+def without_errors(parts: Ratios, rows: Array) -> float:
+    """Return the denominator of a single ratio where every row is decided as its class."""
+    M = parts.bottom.n_decisions
+    columns = np.concatenate([rows, np.zeros(M - len(rows))])
+    whole = parts.bottom.full is not None or parts.bottom.power
+    S = Confusion(rows, rows, columns, np.eye(len(rows), M) * rows[:, None] if whole else None)
+    return max(0.0, float(parts.denominators(S)[0]))
+
+
+def is_vacuous(metric: Metric, S: Confusion) -> NDArray[np.bool_]:
+    """Return where a ratio is 0/0 (...) at confusions (...)."""
+    if S.rows.ndim > 1:
+        # what a denominator is depends on the row sums
+        shape = S.diagonal.shape[:-1]
+        return np.array([is_vacuous(metric, S[index]) for index in np.ndindex(*shape)], dtype=bool).reshape(shape)
+    shape = S.diagonal.shape[:-1]
+    if not isinstance(metric.structure, Ratio):
+        return np.zeros(shape, dtype=bool)
+    D = ratio_of(metric, S.rows, S.columns.shape[-1]).denominators(S)
+    return np.asarray(D <= TINY).reshape(shape)
+
+
+def _wide(gains: Gains, n_decisions: int) -> Gains:
+    """Return gains with an offset for each of ``n_decisions``: those beyond the classes have none."""
+    further = n_decisions - gains.n_decisions
+    if further == 0:
+        return gains
+    if gains.full is not None:
+        raise ValueError(
+            f"a table of costs in a constraint has {gains.n_decisions} decisions and the rule chooses between "
+            f"{n_decisions}; give every decision a column"
+        )
+    a, b = gains.coefficients()
+    return Gains(a, np.pad(b, ((0, 0), (0, further))), power=gains.power)
+
+
+def _times(gains: Gains, factor: float) -> Gains:
+    """Return gains times a number; zeros are not negative."""
+    if gains.full is not None:
+        return Gains.from_matrix(factor * gains.full + 0.0)
+    a, b = gains.coefficients()
+    return Gains(factor * a + 0.0, factor * b + 0.0, power=gains.power)

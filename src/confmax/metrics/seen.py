@@ -1,0 +1,154 @@
+"""Metrics of groups side by side (`confmax.confusion.Layout`): of the rows of all groups, or of one group's rows.
+
+What is known of a metric's structure holds for it too: statistics of all groups, or of one, are linear functions of
+those side by side. So its linear functions and its ratios are lifted, and nothing else changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.metrics.first_order import FirstOrder, Formula
+from confmax.metrics.metric import Metric
+from confmax.metrics.ratios import Ratios
+from confmax.metrics.structure import AffineFunctions, LinearFunctions
+
+
+@dataclass(frozen=True)
+class Seen(Formula):
+    """A metric of groups side by side, as a formula.
+
+    Attributes
+    ----------
+    inner : Metric
+        The metric, placed among the K classes.
+    layout : Layout
+        Where the groups stand.
+    group : int or None
+        The group whose rows count; None for all rows.
+    """
+
+    inner: Metric
+    layout: Layout
+    group: int | None = None
+    whole: ClassVar[bool] = True
+
+    def decides(self, n_classes: int) -> int:
+        """Return the number of decisions between ``n_classes`` of all groups."""
+        return self.layout.all_decisions
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Return value and derivatives."""
+        first, layout = self.inner.at(self.seen(S)), self.layout
+        unit: Any = np.ones(1)
+        if self.group is not None:
+            unit = 1.0 / np.asarray(S.rows[..., layout.classes(self.group)].sum(-1))[..., None]
+        groups = range(layout.n_groups) if self.group is None else (self.group,)
+        if first.matrix is not None:
+            matrix = np.zeros((*first.matrix.shape[:-2], layout.all_classes, layout.all_decisions))
+            for g in groups:
+                matrix[(..., *layout.block(g))] = first.matrix * np.asarray(unit)[..., None]
+            return FirstOrder(first.value, matrix=matrix)
+        shape = S.diagonal.shape[:-1]
+        by_diagonal, by_rows = np.zeros((2, *shape, layout.all_classes))
+        by_columns = np.zeros((*shape, layout.all_decisions))
+        for g in groups:
+            by_diagonal[..., layout.classes(g)] = first.diagonal * unit
+            by_rows[..., layout.classes(g)] = first.rows * unit
+            place = layout.decisions(g)[: first.columns.shape[-1]]
+            by_columns[..., place] = first.columns * unit
+        return FirstOrder(first.value, by_diagonal, by_columns, by_rows)
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values alone."""
+        return self.inner.values(self.seen(S))
+
+    def seen(self, S: Confusion) -> Confusion:
+        """Return the confusion (K, K + D) that the metric is one of."""
+        return self.layout.total(S) if self.group is None else self.layout.of_group(S, self.group)
+
+    def functions(self, rows: Array, kind: str) -> LinearFunctions | None:
+        """Return `Metric.as_functions`, or `Metric.linear_functions`, of groups at row sums ``rows`` (G K,)."""
+        found = getattr(self.inner, kind)(self._rows(rows), self.layout.n_decisions)
+        if found is None:
+            return None
+        gains = found.combined(np.eye(len(found)))
+        constants = getattr(found, "constants", None)
+        constants = np.zeros(len(found)) if constants is None else constants
+        return AffineFunctions(self._lifted(gains, rows), constants)
+
+    def ratios(self, rows: Array) -> Ratios | None:
+        """Return `Metric.as_ratios` of groups at row sums ``rows`` (G K,)."""
+        found = self.inner.as_ratios(self._rows(rows), self.layout.n_decisions)
+        if found is None:
+            return None
+        return replace(found, top=self._lifted(found.top, rows), bottom=self._lifted(found.bottom, rows))
+
+    def with_ties_broken(self, gains: Gains) -> Gains:
+        """Return `Metric.with_ties_broken` in every group."""
+        layout = self.layout
+        parts = (layout.gains_of(gains, g) for g in range(layout.n_groups))
+        return layout.beside([self.inner.with_ties_broken(part) for part in parts])
+
+    def _rows(self, rows: Array) -> Array:
+        """Return the row sums (K,) that the metric sees."""
+        blocks = rows.reshape(self.layout.n_groups, -1)
+        if self.group is None:
+            return np.asarray(blocks.sum(axis=0))
+        return np.asarray(blocks[self.group] / blocks[self.group].sum())
+
+    def _lifted(self, gains: Gains, rows: Array) -> Gains:
+        """Return linear functions of what the metric sees as functions of groups side by side."""
+        layout, further = self.layout, self.layout.n_decisions - gains.n_decisions
+        if further and gains.full is None and not gains.power:
+            a, b = gains.pair()
+            gains = Gains(a, np.pad(b, ((0, 0), (0, further))))
+        elif further:
+            gains = Gains(full=np.pad(gains.matrices(), ((0, 0), (0, 0), (0, further))))
+        if self.group is None:
+            return layout.beside([gains] * layout.n_groups)
+        share = float(rows[layout.classes(self.group)].sum())
+        if gains.full is None and not gains.power:
+            a, b = gains.pair()
+            here, none = Gains(a / share, b / share), Gains(np.zeros_like(a), np.zeros_like(b))
+        else:
+            here = Gains(full=gains.matrices() / share)
+            none = Gains(full=np.zeros_like(here.matrices()))
+        return layout.beside([here if g == self.group else none for g in range(layout.n_groups)])
+
+
+def seen(metric: Metric, layout: Layout | None, group: int | None = None) -> Metric:
+    """Return a metric that is placed among K classes as one of groups side by side; as it is without a layout.
+
+    Parameters
+    ----------
+    metric : Metric
+        The metric.
+    layout : Layout or None
+        Where the groups stand.
+    group : int or None
+        The group whose rows count; None for all rows.
+
+    Examples
+    --------
+    >>> import confmax, numpy as np
+    >>> layout = Layout(2, 2)
+    >>> C = np.zeros((4, 4))
+    >>> C[:2, :2], C[2:, 2:] = [[0.25, 0], [0.125, 0.125]], [[0.25, 0], [0, 0.25]]
+    >>> S = Confusion.from_matrix(C)
+    >>> [float(seen(confmax.metrics.get("accuracy"), layout, group).values(S)) for group in (None, 0, 1)]
+    [0.875, 0.75, 1.0]
+    """
+    if layout is None:
+        return metric
+    places = metric.classes or tuple(range(layout.n_classes))
+    return replace(metric, formula=Seen(metric, layout, group), classes=places, binary=False)
+
+
+def unseen(metric: Metric) -> Metric:
+    """Return the metric of the rows themselves of which one is that of groups side by side; others as they are."""
+    return metric.formula.inner if isinstance(metric.formula, Seen) else metric

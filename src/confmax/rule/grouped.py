@@ -1,0 +1,74 @@
+"""Rules that know the group of a row: each group's rows are decided by a rule of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.tables.groups import Groups
+from confmax.tables.kinds import known
+
+
+def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[Any, Any, Any], Any]) -> Any:
+    """Return what the rules of the groups answer for the rows of each.
+
+    Parameters
+    ----------
+    rule : DecisionRule
+        A rule with groups.
+    proba : array-like, data frame, sparse matrix or tensor (n, K)
+        Probabilities as they are given.
+    group : array-like (n,)
+        The group of each row.
+    keys : array-like (n,) or None
+        Identifiers of the rows.
+    answer : callable
+        Returns what a rule answers (m, ...) for m rows and their keys.
+
+    Raises
+    ------
+    ValueError
+        If there is no group for a row, or the rule does not know it, or rows are not in memory.
+    """
+    if group is None:
+        shown = ", ".join(map(repr, rule.groups[:8]))
+        raise ValueError(f"this rule decides by groups ({shown}); pass group=, the group of every row")
+    kind, rows = known(proba)
+    if not kind.in_memory:
+        raise ValueError("rules of groups decide rows in memory; pass an array or a frame of them, part by part")
+    groups = Groups.of(group, len(rows) if not hasattr(rows, "shape") else int(rows.shape[0]), rule.groups, proba=proba)
+    parts = []
+    for g, name in enumerate(rule.groups):
+        index = np.flatnonzero(groups.codes == g)
+        if len(index):
+            mine = None if keys is None else _rows_of(keys, index)
+            parts.append((index, answer(rule.of_group(name), _rows_of(proba, index), mine)))
+    if not parts:
+        return answer(rule.of_group(rule.groups[0]), proba, keys)
+    return _joined(parts, len(groups.codes))
+
+
+def _rows_of(values: Any, index: NDArray[np.intp]) -> Any:
+    """Return some rows of values of any kind in memory."""
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    if hasattr(values, "take") and hasattr(values, "column_names"):
+        return values.take(index)
+    return (values if hasattr(values, "shape") else np.asarray(values))[index]
+
+
+def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:
+    """Return answers for all n rows in their order, arrays or tensors."""
+    first = parts[0][1]
+    if isinstance(first, np.ndarray):
+        out = np.empty((n, *first.shape[1:]), dtype=first.dtype)
+        for index, answers in parts:
+            out[index] = answers
+        return out
+    tensor = first.new_empty((n, *first.shape[1:]))
+    for index, answers in parts:
+        tensor[index] = answers
+    return tensor

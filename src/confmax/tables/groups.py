@@ -1,0 +1,248 @@
+"""Groups of rows: which group a row belongs to, and a table whose groups lie side by side.
+
+A rule that knows the group of a row decides each group by gains of its own. So the rows of every group are a table of
+their own, and one scan of all of them answers gains for all groups (`confmax.confusion.Layout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.tables.fingerprints import chosen_by_hash
+from confmax.tables.labels import coded_labels, is_missing, plain, refuse_other_rows, vector
+from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
+
+MOST_GROUPS = 100  # each has gains of its own for every class
+SHOWN = 8  # groups in a message
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The group of every row.
+
+    Attributes
+    ----------
+    names : tuple
+        Names of the G groups, sorted.
+    codes : ndarray (n,) of int
+        The place of each row's group among them.
+    """
+
+    names: tuple[Any, ...]
+    codes: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, chosen: NDArray[Any]) -> Groups:
+        """Return the groups of the ``chosen`` rows (n,), a mask or indices."""
+        return Groups(self.names, self.codes[chosen])
+
+    @classmethod
+    def of(cls, group: Any, n: int, names: Sequence[Any] | None = None, *, proba: Any = None) -> Groups:
+        """Return the groups of n rows.
+
+        Parameters
+        ----------
+        group : array-like (n,)
+            Names or numbers of the groups.
+        n : int
+            Number of rows.
+        names : sequence or None
+            Groups that are known, in their order; None: those that there are, sorted.
+        proba : object
+            The table of the rows, whose index is compared.
+
+        Raises
+        ------
+        ValueError
+            For a wrong length, a row without a group, a group that is not known, or too many groups.
+
+        Examples
+        --------
+        >>> groups = Groups.of(["b", "a", "b"], 3)
+        >>> groups.names, groups.codes.tolist()
+        (('a', 'b'), [1, 0, 1])
+        """
+        refuse_other_rows(proba, group, "group")
+        values = vector(group, "group", "one group")
+        if values.shape != (n,):
+            raise ValueError(f"group must have one name per row of proba: {n} rows; got shape {values.shape}")
+        coded = coded_labels(values)
+        found = [plain(value) for value in coded.values]
+        for k, value in enumerate(found):
+            if is_missing(value):
+                row = int(np.argmax(coded.index == k))
+                raise ValueError(f"row {row} of group is missing; give every row a group, or drop such rows")
+        if names is None:
+            if len(found) > MOST_GROUPS:
+                raise ValueError(
+                    f"group has {len(found):,} different values and may have at most {MOST_GROUPS}; join small groups"
+                )
+            order = sorted(range(len(found)), key=lambda k: (isinstance(found[k], str), found[k]))
+            place = np.empty(len(found), dtype=np.intp)
+            place[order] = np.arange(len(found))
+            return cls(tuple(found[k] for k in order), place[coded.index])
+        known = {name: k for k, name in enumerate(names)}
+        for k, value in enumerate(found):
+            if value not in known:
+                row = int(np.argmax(coded.index == k))
+                shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+                raise ValueError(
+                    f"row {row} has the group {value!r}, which the rule does not know; its groups are {shown}"
+                )
+        return cls(tuple(names), np.array([known[value] for value in found], dtype=np.intp)[coded.index])
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedTable(Table):
+    """A table in memory whose groups lie side by side.
+
+    Attributes
+    ----------
+    whole : MemoryTable
+        All rows.
+    groups : Groups
+        Their groups.
+    n_further : int
+        Number of decisions beyond the classes.
+    """
+
+    whole: MemoryTable
+    groups: Groups
+    n_further: int = 0
+
+    @cached_property
+    def parts(self) -> tuple[MemoryTable, ...]:
+        """The rows of each group."""
+        return tuple(self.whole.take(np.flatnonzero(self.groups.codes == g)) for g in range(len(self.groups)))
+
+    @cached_property
+    def shares(self) -> Array:
+        """The weight of each group (G,), in fractions of all weight."""
+        return np.array([part.weight_total for part in self.parts]) / self.whole.weight_total
+
+    @property
+    def layout(self) -> Layout:
+        """Where the groups stand."""
+        return Layout(len(self.groups), self.whole.n_classes, self.n_further)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:  # type: ignore[override]
+        """The classes of every group."""
+        return tuple((group, name) for group in self.groups.names for name in self.whole.classes)
+
+    @property
+    def calibrator(self) -> Calibrator | None:  # type: ignore[override]
+        """What made the probabilities from those that were given."""
+        return self.whole.calibrator
+
+    @property
+    def backend(self) -> str:
+        """Name of the oracle that `make_oracle` takes for it."""
+        return "groups"
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.whole.n_rows
+
+    @property
+    def weight_total(self) -> float:
+        """Sum of the weights; the number of rows where all are equal."""
+        return self.whole.weight_total
+
+    @property
+    def n_weighted(self) -> int:
+        """Number of rows whose weight is not zero."""
+        return self.whole.n_weighted
+
+    @property
+    def is_whole(self) -> bool:
+        """No: rows of different groups are not compared."""
+        return False
+
+    def label_weight(self) -> Array:
+        """Return the weight of each true class in each group (G K,), fractions of all weight; needs labels."""
+        return self._beside([part.label_weight() for part in self.parts])
+
+    @cached_property
+    def _mean_probability(self) -> Array:
+        return self._beside([part.mean_probability() for part in self.parts])
+
+    def _beside(self, parts: Sequence[Array]) -> Array:
+        return np.concatenate([share * part for share, part in zip(self.shares, parts, strict=True)])
+
+    def priors(self, rows: Array) -> Array:
+        """Return class sizes (G K,) of the groups as those of all rows, for every group."""
+        return np.tile(self.layout.priors(rows), len(self.groups))
+
+    def calibrated(self, calibrator: Calibrator | None) -> GroupedTable:
+        """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
+        return GroupedTable(self.whole.calibrated(calibrator), self.groups, self.n_further)
+
+    def in_memory(self) -> MemoryTable:
+        """Return all rows."""
+        return self.whole
+
+    def sampled(self, fraction: float) -> GroupedTable:
+        """Return about this ``fraction`` of the rows, chosen by the hash of their probabilities."""
+        chosen = chosen_by_hash(self.whole.row_hashes(), fraction)
+        return GroupedTable(self.whole.take(chosen), self.groups.take(chosen), self.n_further)
+
+    def dense(self, what: str) -> MemoryTable:
+        """Refuse: rows of different groups are not compared."""
+        raise ValueError(f"{what} compares all rows, and these are in groups; leave group out")
+
+    def oracle(self, model_share: float) -> Oracle:
+        """Return the oracle over these rows, for a confusion with this ``model_share``."""
+        return GroupedOracle(self, [part.oracle(model_share) for part in self.parts])
+
+    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with."""
+        return self._answered(
+            gains, [lambda part, table=table, by=by: table.counted_by(by, part, matrix=matrix)
+                    for table, by in zip(self.parts, oracle_parts(oracle), strict=True)],
+        )  # fmt: skip
+
+    def _answered(self, gains: Gains, by: Sequence[Any]) -> Confusion:
+        """Return what functions of gains answer for every group, side by side."""
+        layout = self.layout
+        answers = [answer(layout.gains_of(gains, g)) for g, answer in enumerate(by)]
+        return layout.joined(answers, self.shares)
+
+
+class GroupedOracle:
+    """The oracle of a table whose groups lie side by side: one scan of every group's rows.
+
+    Parameters
+    ----------
+    table : GroupedTable
+        The table.
+    parts : list of Oracle
+        The oracles of its groups.
+    """
+
+    def __init__(self, table: GroupedTable, parts: list[Oracle]) -> None:
+        self.table, self.parts = table, parts
+        self.rows = table._beside([part.rows for part in parts])
+        self.model_share, self.exact = parts[0].model_share, parts[0].exact
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain, in every group."""
+        by = [lambda part, oracle=oracle: oracle.maximize(part, matrix=matrix) for oracle in self.parts]
+        return self.table._answered(gains, by)
+
+
+def oracle_parts(oracle: Any) -> list[Oracle]:
+    """Return the oracles of the groups, of an oracle that may be counted."""
+    found = getattr(oracle, "oracle", oracle)
+    assert isinstance(found, GroupedOracle)
+    return found.parts

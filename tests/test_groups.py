@@ -1,0 +1,304 @@
+"""Groups that a rule knows: limits of groups, rules with gains for each, and the layout of groups side by side."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import confmax
+from confmax import constraints as c
+from confmax.confusion import Confusion, Gains, Layout
+from confmax.metrics import catalogue
+from confmax.metrics.decided import of_decided
+from confmax.metrics.seen import seen
+from confmax.oracle import make_oracle, make_table
+from confmax.tables.groups import GroupedTable, Groups
+from tests.helpers import population
+from tests.test_abstaining import program
+
+
+def random_groups(rng, n, G):
+    group = rng.integers(0, G, n)
+    group[:G] = np.arange(G)
+    return group
+
+
+# --- side by side -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("further", [0, 1])
+@pytest.mark.parametrize("full", [False, True])
+def test_one_scan_decides_every_group_by_its_gains(full, further):
+    rng = np.random.default_rng(full)
+    G, K, n, B = 3, 4, 60, 5
+    P, y, group = rng.dirichlet(np.ones(K), n), rng.integers(0, K, n), random_groups(rng, n, G)
+    weight = rng.random(n)
+    layout = Layout(G, K, further)
+    table = GroupedTable(make_table(P, y, weight), Groups.of(group, n), further)
+    parts = [
+        Gains.from_matrix(rng.normal(size=(B, K, K + further))) if full
+        else Gains(rng.random((B, K)), 0.1 * rng.normal(size=(B, K + further)))
+        for _ in range(G)
+    ]  # fmt: skip
+    gains = layout.beside(parts)
+    for g in range(G):
+        np.testing.assert_array_equal(layout.gains_of(gains, g).matrices(), parts[g].matrices())
+    for mode in ("model", "labels"):
+        S = make_oracle(table, mode).maximize(gains, matrix=True)
+        total = layout.total(S)
+        expected = np.zeros((B, K, K + further))
+        for g in range(G):
+            rows = group == g
+            decisions = make_table(P[rows]).decisions(parts[g])
+            truth = P[rows] if mode == "model" else np.eye(K)[y[rows]]
+            for b in range(B):
+                np.add.at(expected[b].T, decisions[b], truth * weight[rows, None])
+            seen_here = layout.of_group(S, g)
+            np.testing.assert_allclose(seen_here.rows, (truth * weight[rows, None]).sum(0) / weight[rows].sum())
+            np.testing.assert_allclose(seen_here.matrix.sum(axis=(1, 2)), 1.0)
+        np.testing.assert_allclose(total.matrix, expected / weight.sum(), atol=1e-12)
+        np.testing.assert_allclose(total.columns, total.matrix.sum(axis=1), atol=1e-12)
+        np.testing.assert_allclose(total.diagonal, np.diagonal(total.matrix, axis1=1, axis2=2), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "g_mean", "macro_f1", "cohen_kappa", "min_recall", "quadratic_kappa"])
+@pytest.mark.parametrize("group", [None, 1])
+def test_metrics_of_groups_and_their_derivatives(name, group):
+    rng = np.random.default_rng(len(name))
+    layout = Layout(2, 3)
+    C = np.zeros((6, 6))
+    C[:3, :3], C[3:, 3:] = rng.dirichlet(np.ones(9), 2).reshape(2, 3, 3) * [[[0.3]], [[0.7]]]
+    metric = seen(confmax.metrics.get(name), layout, group)
+    alone = C[:3, :3] + C[3:, 3:] if group is None else C[3:, 3:] / 0.7
+    S = Confusion.from_matrix(C)
+    assert float(metric.values(S)) == pytest.approx(confmax.metrics.get(name).value(alone))
+    first = metric.at(S)
+    G = metric.gains(first).matrices()[0]
+    for _ in range(5):
+        # rows go from one decision to another in their group
+        move = np.zeros((6, 6))
+        i, (j, k) = rng.integers(0, 6), rng.permutation(3)[:2]
+        move[i, 3 * (i // 3) + j], move[i, 3 * (i // 3) + k] = 1e-7, -1e-7
+        rise = float(metric.values(Confusion.from_matrix(C + move)) - metric.values(Confusion.from_matrix(C - move)))
+        assert (G * move).sum() * 2 == pytest.approx(rise, abs=1e-12)
+    functions = metric.as_functions(S.rows, 6)
+    if functions is not None and metric.structure.name == "linear":
+        assert functions.values(S)[0] == pytest.approx(float(metric.values(S)))
+    ratios = metric.as_ratios(S.rows, 6)
+    if ratios is not None and name != "quadratic_kappa":
+        assert ratios.weights @ ratios.values(S) == pytest.approx(float(metric.values(S)))
+
+
+# --- the best rules ---------------------------------------------------------------------------------------------------
+
+
+def of_rows(P, M, group, g, k):
+    """Return what decisions of the rows of group g add to the recall and to the rate of class k there."""
+    mine = group == g
+    recall, rate = np.zeros((len(P), M)), np.zeros((len(P), M))
+    recall[mine, k], rate[mine, k] = P[mine, k] / P[mine, k].sum(), 1 / mine.sum()
+    return recall, rate
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_tiny_tables_against_a_program_over_their_rows(seed):
+    rng = np.random.default_rng(seed)
+    K, n, G = int(rng.integers(2, 4)), int(rng.integers(8, 24)), int(rng.integers(2, 4))
+    P, group = population(seed, n, K)[0], random_groups(rng, n, G)
+    M = K + seed % 2
+    ones, hits = np.full((n, M), 1 / n), np.hstack([P / n, np.zeros((n, M - K))])
+    low, floor = rng.uniform(0.01, 0.2), rng.uniform(0.3, 0.8)
+    pairs = [(a, b) for a in range(G) for b in range(G) if a != b]
+    recalls, rates = zip(*(of_rows(P, M, group, g, 1) for g in range(G)), strict=True)
+    if M == K:
+        chance = ones * P.mean(axis=0)
+        cases = [
+            ("accuracy", [f"difference(recall[1] | group) <= {low}"], hits, ones,
+             [low * ones - recalls[a] + recalls[b] for a, b in pairs]),
+            ("accuracy", [f"min(recall[1] | group) >= {floor}"], hits, ones, [one - floor * ones for one in recalls]),
+            ("cohen_kappa", [f"ratio(rate[1] | group) >= {floor}"], hits - chance, ones - chance,
+             [rates[a] - floor * rates[b] for a, b in pairs]),
+        ]  # fmt: skip
+    else:
+        decided = ones * (np.arange(M) < K)
+        cases = [
+            ("accuracy", [f"min(coverage | group) >= {floor}"], hits, decided,
+             [decided * (group == g)[:, None] * n / (group == g).sum() - floor * ones for g in range(G)]),
+            ("coverage", [f"min(accuracy | group) >= {floor}"], decided, ones,
+             [(hits - floor * decided) * (group == g)[:, None] for g in range(G)]),
+        ]  # fmt: skip
+    for metric, limits, top, bottom, rows in cases:
+        expected = program(top, bottom, rows)
+        settings = {"constraints": limits, "group": group, "abstain": M > K}
+        if expected is None:
+            with pytest.raises(confmax.Infeasible):
+                confmax.maximize(metric, P, **settings)
+            continue
+        found = confmax.maximize(metric, P, randomized=True, **settings)
+        assert found.value == pytest.approx(expected, abs=1e-6)
+        assert found.upper_bound >= expected - 1e-9
+        assert all(one.slack >= 0 for one in found.constraints)
+        # the rule is the truth
+        D = found.rule.decision_probabilities(P, group=group)
+        np.testing.assert_allclose((P[:, :, None] * D[:, None]).mean(axis=0), found.confusion, atol=1e-12)
+
+
+def labelled(n, K, seed=0):
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(K, 0.7), n)
+    y = (P.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    return P, y, np.where(rng.random(n) < 0.2 + 0.6 * P[:, 0], "a", "b")
+
+
+def test_one_group_is_no_group():
+    P, y, _ = labelled(400, 3)
+    for settings in ({}, {"y": y, "confusion": "labels"}):
+        plain = confmax.maximize("accuracy", P, constraints="recall[1] >= 0.8", **settings)
+        alone = confmax.maximize(
+            "accuracy", P, constraints="min(recall[1] | group) >= 0.8", group=np.zeros(400), **settings
+        )
+        assert alone.value == pytest.approx(plain.value, abs=1e-6 if not settings else 0.01)
+        if not settings:
+            np.testing.assert_array_equal(alone.predict(P, group=np.zeros(400)), plain.predict(P))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "g_mean", "min_recall"])
+def test_groups_by_other_names_change_nothing(metric):
+    P, _, group = labelled(400, 3)
+    limit = "difference(rate[1] | group) <= 0.02"
+    found = confmax.maximize(metric, P, constraints=limit, group=group, randomized=True)
+    other = confmax.maximize(metric, P, constraints=limit, group=np.where(group == "a", "z", "b"), randomized=True)
+    assert found.value == pytest.approx(other.value, abs=2e-6)
+    assert found.constraints[0].value <= 0.02 + 1e-12
+
+
+def test_tighter_differences_never_raise_the_value():
+    P, _, group = labelled(400, 3)
+    values = [
+        confmax.maximize("g_mean", P, constraints=f"difference(recall[0] | group) <= {limit}", group=group).value
+        for limit in (0.3, 0.1, 0.03, 0.0)
+    ]
+    assert (np.diff(values) < 1e-3).all()
+
+
+def test_a_limit_that_does_not_bind_changes_nothing():
+    P, _, group = labelled(400, 3)
+    for metric in ("accuracy", "cohen_kappa", "g_mean"):
+        free = confmax.maximize(metric, P, randomized=True)
+        found = confmax.maximize(
+            metric, P, constraints="difference(rate[0] | group) <= 0.99", group=group, randomized=True
+        )
+        assert found.value == pytest.approx(free.value, abs=2e-6)
+
+
+def test_rules_are_searched_on_labels_by_group():
+    """Every pair of thresholds is compared: the search reaches the best, or nearly."""
+    P, y, group = labelled(300, 2)
+    found = confmax.maximize(
+        "accuracy", P, y, constraints="difference(recall[1] | group) <= 0.02", group=group, confusion="labels",
+        calibration=None,
+    )  # fmt: skip
+    best = 0.0
+    cuts = {g: np.append(np.unique(P[group == g, 1]), 2.0) for g in "ab"}
+    hits = {}
+    for g in "ab":
+        p, t = P[group == g, 1], y[group == g]
+        decided = p[None] >= cuts[g][:, None]
+        hits[g] = (decided & (t == 1)).sum(1) / (t == 1).sum(), (decided == (t == 1)).sum(1)
+    near = np.abs(hits["a"][0][:, None] - hits["b"][0]) <= 0.02 + 1e-12
+    best = (hits["a"][1][:, None] + hits["b"][1])[near].max() / 300
+    assert found.label_value >= best - 0.005
+    assert found.constraints[0].label_value <= 0.02 + 1e-12
+
+
+# --- what a person gives and gets -------------------------------------------------------------------------------------
+
+
+def test_predictions_need_the_group_of_every_row():
+    P, y, group = labelled(300, 2)
+    found = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.8", group=group)
+    rule = found.rule
+    assert rule.groups == ("a", "b") and rule.n_classes == 2 and rule.n_decisions == 2
+    decided = rule.predict(P, group=group)
+    for name in "ab":
+        np.testing.assert_array_equal(decided[group == name], rule.of_group(name).predict(P[group == name]))
+    frame = pd.DataFrame(P, columns=["0", "1"])
+    np.testing.assert_array_equal(rule.predict(frame, group=pd.Series(group)), decided)
+    np.testing.assert_array_equal(found.predict(P, group=group), decided)
+    for call, sentence in [
+        (lambda: rule.predict(P), "pass group=, the group of every row"),
+        (lambda: rule.predict(P, group=["c"] * 300), "row 0 has the group 'c', which the rule does not know"),
+        (lambda: rule.predict(P, group=group[:5]), "one name per row of proba: 300 rows"),
+        (lambda: rule.predict(P, group=[None, *group[1:]]), "row 0 of group is missing"),
+        (lambda: rule.of_group("a").predict(P, group=group), "leave group out"),
+        (lambda: rule.of_group("x"), "its groups are a, b"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            call()
+
+
+def test_draws_in_groups_are_those_of_their_rules():
+    P, _, group = labelled(500, 3)
+    with pytest.warns(UserWarning, match="equal recalls of several classes"):
+        found = confmax.maximize(
+            "accuracy", P, constraints=[f"difference(recall[{k}] | group) <= 0.001" for k in range(3)], group=group,
+            randomized=True,
+        )  # fmt: skip
+    assert found.rule.is_randomized
+    keys = np.arange(500)
+    decided = found.rule.predict(P, group=group, keys=keys)
+    shares = found.rule.decision_probabilities(P, group=group)
+    assert (shares[np.arange(500), decided] > 0).all()
+    backward = found.rule.predict(P[::-1], group=group[::-1], keys=keys[::-1])
+    np.testing.assert_array_equal(backward[::-1], decided)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"group": ["a", "b"] * 20}, "through constraints that speak of groups, and there are none"),
+        ({"group": ["a", "b"] * 20, "constraints": "recall[1] >= 0.5"}, "there are none; add one"),
+        ({"constraints": "min(recall[1] | group) >= 0.5"}, "speaks of groups, and there are none; pass group="),
+        ({"group": ["a"] * 40, "constraints": "difference(rate[1] | group) <= 0.1"},
+         "compares groups, and there is one"),
+        ({"group": ["a", None] * 20, "constraints": "min(recall[1] | group) >= 0.5"}, "row 1 of group is missing"),
+        ({"group": range(40), "constraints": "min(recall[1] | group) >= 0.5"}, "has no row of class"),
+        ({"group": ["a"] * 39, "constraints": "min(recall[1] | group) >= 0.5"}, "one name per row"),
+        ({"group": ["a"] * 20 + ["b"] * 20, "constraints": "min(recall[1] | group) >= 0.5"},
+         "group 'a' has no row of class 1"),
+        ({"group": ["a", "b"] * 20, "constraints": "difference(recall[1] | group) <= 0.1", "abstain": True},
+         "depends on the rule"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused(settings, sentence):
+    P, y = np.tile([[0.9, 0.1], [0.2, 0.8]], (20, 1)), np.repeat([0, 1], 20)
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("accuracy", P, y, **settings)
+
+
+def test_more_groups_than_rows_can_carry():
+    with pytest.raises(ValueError, match="at most 100; join small groups"):
+        Groups.of(np.arange(200), 200)
+
+
+def test_few_rows_of_a_class_in_a_group_are_named():
+    P, y, group = labelled(60, 2)
+    with pytest.warns(UserWarning, match="hold on new rows by luck"):
+        confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.5", group=group)
+
+
+def test_objects_and_texts_are_the_same_limits():
+    assert c.parse("min(recall[VF]|group) >= 70 %") == (c.recall("VF").per_group() >= 0.7)
+    assert c.parse("max(fpr[VF] | group) <= 0.1") == (c.fpr("VF").per_group() <= 0.1)
+    assert c.parse("difference(rate[VF] | group) <= 0.02") == (c.rate("VF").difference() <= 0.02)
+    assert c.parse("ratio(rate[VF] | group) >= 0.8") == (c.rate("VF").ratio() >= 0.8)
+
+
+def test_a_metric_of_what_is_decided_in_a_group():
+    layout = Layout(2, 2, 1)
+    metric = of_decided(catalogue.quantity("accuracy"), 2)
+    C = np.zeros((4, 6))
+    C[:2, [0, 1, 4]] = [[0.2, 0.05, 0.05], [0.05, 0.1, 0.05]]
+    C[2:, [2, 3, 5]] = [[0.1, 0.1, 0.0], [0.1, 0.1, 0.1]]
+    S = Confusion.from_matrix(C)
+    assert float(seen(metric, layout, 0).values(S)) == pytest.approx(0.3 / 0.4)
+    assert float(seen(metric, layout).values(S)) == pytest.approx(0.5 / 0.8)
