@@ -302,3 +302,59 @@ def test_a_metric_of_what_is_decided_in_a_group():
     S = Confusion.from_matrix(C)
     assert float(seen(metric, layout, 0).values(S)) == pytest.approx(0.3 / 0.4)
     assert float(seen(metric, layout).values(S)) == pytest.approx(0.5 / 0.8)
+
+
+# --- limits that hold on new rows -------------------------------------------------------------------------------------
+
+
+def test_values_of_every_group_stand_beside_a_limit():
+    P, y, group = labelled(600, 2)
+    found = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.7", group=group)
+    (outcome,) = found.constraints
+    decided = found.predict(P, group=group)
+    for part, name in zip(outcome.by_group, "ab", strict=True):
+        mine = (group == name) & (y == 1)
+        assert part.group == name
+        assert part.label_rows == mine.sum() and part.label_value == pytest.approx((decided[mine] == 1).mean())
+        assert part.label_interval[0] < part.label_value < part.label_interval[1]
+    assert outcome.value == min(part.value for part in outcome.by_group)
+    assert outcome.label_value == min(part.label_value for part in outcome.by_group)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["min(recall[1] | group) >= 0.6", "difference(rate[1] | group) <= 0.15", "ratio(rate[1] | group) >= 0.6"],
+)
+def test_confidence_tests_every_group(limit):
+    P, y, group = labelled(6000, 2)
+    found = confmax.maximize("accuracy", P, y, constraints=limit, group=group, confidence=0.9)
+    (outcome,) = found.constraints
+    assert outcome.assured and outcome.slack >= 0
+    # the rows that test are others than those that tune, and those of both groups
+    rows = sum(part.label_rows for part in outcome.by_group)
+    assert rows < (0.6 * (y == 1).sum() if "recall" in limit else 0.6 * 6000)
+    assert "with confidence 0.9" in found.guarantee
+
+
+def test_too_few_rows_of_a_group_assure_nothing():
+    P, y, group = labelled(400, 2)
+    with pytest.warns(UserWarning, match="not assured with confidence 0.9"):
+        found = confmax.maximize(
+            "accuracy", P, y, constraints="difference(recall[1] | group) <= 0.01", group=group, confidence=0.9
+        )
+    assert not found.constraints[0].assured
+
+
+def test_the_error_of_a_difference_is_shared_by_both_groups():
+    """On known proportions a difference that is too large passes in at most a tenth of all samples."""
+    from confmax.constraints.proportions import compared_on_new_rows
+
+    rng = np.random.default_rng(0)
+    wrong = [
+        compared_on_new_rows("difference", 0.05, rng.binomial(200, [0.5, 0.551]) / 200, [200, 200], 0.9)
+        for _ in range(2000)
+    ]
+    assert np.mean(wrong) <= 0.1
+    right = compared_on_new_rows("difference", 0.05, [0.5, 0.5], [20000, 20000], 0.9)
+    assert right and not compared_on_new_rows("ratio", 0.99, [0.5, 0.4], [2000, 2000], 0.9)
+    assert compared_on_new_rows("ratio", 0.7, [0.5, 0.45], [2000, 2000], 0.9)

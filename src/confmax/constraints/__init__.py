@@ -2,7 +2,7 @@
 
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.limits import Limits, bind, least_coverage
-from confmax.constraints.outcomes import ConstraintOutcome
+from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
 from confmax.constraints.quantities import (
     accuracy,
     at_least,
@@ -27,7 +27,8 @@ from confmax.constraints.quantities import (
 from confmax.constraints.words import Constraint, Quantity
 
 __all__ = [
-    "Constraint", "ConstraintOutcome", "Limits", "Quantity", "accuracy", "at_least", "at_most", "balanced_accuracy",
-    "bind", "cohen_kappa", "cost", "coverage", "f1", "f_beta", "fpr", "jaccard", "least_coverage", "linear_kappa",
-    "min_recall", "parse", "precision", "quadratic_kappa", "quantity", "rate", "recall", "resolve", "specificity",
+    "Constraint", "ConstraintOutcome", "GroupValue", "Limits", "Quantity", "accuracy", "at_least", "at_most",
+    "balanced_accuracy", "bind", "cohen_kappa", "cost", "coverage", "f1", "f_beta", "fpr", "jaccard", "least_coverage",
+    "linear_kappa", "min_recall", "parse", "precision", "quadratic_kappa", "quantity", "rate", "recall", "resolve",
+    "specificity",
 ]  # fmt: skip

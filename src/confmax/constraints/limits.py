@@ -58,6 +58,8 @@ class Limits:
         In the order that they were given in.
     layout : Layout or None
         Where groups stand whose rows lie side by side.
+    groups : tuple
+        Their names.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class Limits:
 
     constraints: tuple[Constraint, ...]
     layout: Layout | None = None
+    groups: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -107,7 +110,7 @@ class Limits:
 
     def owner(self, n_classes: int) -> NDArray[np.intp]:
         """Return for each of the m rows of `functions` (m,) the index of its constraint, for ``n_classes`` K."""
-        return np.repeat(np.arange(len(self)), [count(one, self._members(one), n_classes) for one in self.constraints])
+        return np.repeat(np.arange(len(self)), [count(one, self.members(one), n_classes) for one in self.constraints])
 
     def functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
         """Return the m functions that must not fall below zero at row sums ``rows`` (K,), with ``n_decisions`` M.
@@ -126,7 +129,7 @@ class Limits:
         parts = [
             part
             for one in self.constraints
-            for part in functions_of(one, self._members(one), np.asarray(rows, dtype=np.float64), n_decisions)
+            for part in functions_of(one, self.members(one), np.asarray(rows, dtype=np.float64), n_decisions)
         ]
         constants = [np.zeros(len(part)) if part.constants is None else part.constants for part in parts]
         gains = Gains.concatenate([part.gains for part in parts])
@@ -137,22 +140,24 @@ class Limits:
         """Return the floors on means of the recalls, with their rows among `functions`, for ``n_classes`` K."""
         found, start = [], 0
         for one in self.constraints:
-            for metric in self._members(one):
+            for metric in self.members(one):
                 size, mean = count_of(metric, n_classes), mean_of(metric)
                 if mean is not None:
                     found.append(MeanFloor(slice(start, start + size), mean, one.limit))
                 start += size
             if one.over in ("difference", "ratio"):
-                start += count(one, self._members(one), n_classes) - len(self._members(one))
+                start += count(one, self.members(one), n_classes) - len(self.members(one))
         return tuple(found)
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., n) of the n quantities at a confusion ``S``, or at each of a batch (...)."""
         return np.stack([over_groups(one, *self._of_members(one, S)) for one in self.constraints], axis=-1)
 
-    def by_group(self, S: Confusion) -> list[Array | None]:
-        """Return the values (..., G) in the groups at ``S`` of each constraint; None where it is of all rows."""
-        return [None if one.over is None else self._of_members(one, S)[0] for one in self.constraints]
+    def members(self, one: Constraint) -> tuple[Metric, ...]:
+        """Return the metrics that a constraint speaks of: of every group, or of all rows."""
+        if one.over is None or self.layout is None:
+            return (seen(one.metric, self.layout),)
+        return tuple(seen(one.metric, self.layout, g) for g in range(self.layout.n_groups))
 
     def slacks(self, S: Confusion) -> Array:
         """Return by how much each limit is kept (..., n) at ``S``, in the unit of its metric; negative: violated.
@@ -176,7 +181,7 @@ class Limits:
         """
         parts = []
         for one in self.constraints:
-            members = self._members(one)
+            members = self.members(one)
             if one.over in ("difference", "ratio"):
                 # a ratio moves its function by what stands below
                 below = np.ones(len(members)) if one.over == "difference" else self._of_members(one, S)[0]
@@ -189,15 +194,9 @@ class Limits:
         """Return which limits (..., n) are kept at ``S`` because their ratio is 0/0: precisions of no decision."""
         return np.stack([self._of_members(one, S)[1].all(axis=-1) for one in self.constraints], axis=-1)
 
-    def _members(self, one: Constraint) -> tuple[Metric, ...]:
-        """Return the metrics that a constraint speaks of: of every group, or of all rows."""
-        if one.over is None or self.layout is None:
-            return (seen(one.metric, self.layout),)
-        return tuple(seen(one.metric, self.layout, g) for g in range(self.layout.n_groups))
-
     def _of_members(self, one: Constraint, S: Confusion) -> tuple[Array, NDArray[np.bool_]]:
         """Return the values of a constraint's metrics (..., G) at ``S``, and where they are 0/0."""
-        members = self._members(one)
+        members = self.members(one)
         values = np.stack([np.asarray(metric.values(S)) for metric in members], axis=-1)
         return values, np.stack([is_vacuous(metric, S) for metric in members], axis=-1)
 
@@ -297,7 +296,7 @@ def _in_groups(limits: Limits, table: Table, groups: Groups | None, n_further: i
                     f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join "
                     f"groups, or limit a quantity that every group has, such as its rate"
                 )
-    return Limits(limits.constraints, Layout(len(groups), table.n_classes, n_further))
+    return Limits(limits.constraints, Layout(len(groups), table.n_classes, n_further), groups.names)
 
 
 def _sizes(table: Table, groups: Groups) -> Array:

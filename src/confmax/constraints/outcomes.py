@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints.limits import Limits
 from confmax.constraints.proportions import interval, is_proportion, trials
+from confmax.constraints.words import Constraint
 
 BINDING = 1e-9  # a price below it is none
+
+
+@dataclass(frozen=True)
+class GroupValue:
+    """The quantity of a constraint in one group.
+
+    Attributes
+    ----------
+    group : str, int or float
+        Name of the group.
+    value : float
+        The quantity, under the confusion estimate that the rule was tuned on.
+    label_value, label_interval, label_rows
+        As those of `ConstraintOutcome`, of the rows of this group.
+    """
+
+    group: Any
+    value: float
+    label_value: float | None = None
+    label_interval: tuple[float, float] | None = None
+    label_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +72,11 @@ class ConstraintOutcome:
         None if no confidence was asked for.
     rows_needed : int or None
         If it is not assured, about how many such rows would be enough at this ``label_value``: a little more than ``z^2
-        f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed there.
+        f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed there, and for a
+        difference or a ratio of groups.
+    by_group : tuple of GroupValue
+        The quantity in every group, for a limit of groups; its value is then the smallest, the largest, their
+        difference or their ratio.
 
     Examples
     --------
@@ -71,6 +98,7 @@ class ConstraintOutcome:
     label_rows: int | None = None
     assured: bool | None = None
     rows_needed: int | None = None
+    by_group: tuple[GroupValue, ...] = ()
 
     @property
     def binding(self) -> bool:
@@ -115,7 +143,7 @@ def outcomes(
     found = tuple(
         ConstraintOutcome(
             one.text, one.limit, float(values[k]), float(slacks[k]), None,
-            None if worth is None else float(worth[k]), bool(vacuous[k]),
+            None if worth is None else float(worth[k]), bool(vacuous[k]), by_group=_in_groups(limits, one, S),
         )
         for k, one in enumerate(limits.constraints)
     )  # fmt: skip
@@ -130,10 +158,33 @@ def on_labels(
     filled = []
     for k, (one, outcome) in enumerate(zip(limits.constraints, found, strict=True)):
         ends, among, value = None, None, float(values[k])
-        if n_labelled is not None and is_proportion(one.metric):
-            among = trials(one.metric, S, n_labelled)
+        if n_labelled is not None and is_proportion(one.metric) and one.over is None:
+            among = trials(limits.members(one)[0], S, n_labelled)
             ends = interval(value, among)
         filled.append(replace(
-            outcome, label_value=value, label_interval=ends, label_rows=None if among is None else round(among)
+            outcome, label_value=value, label_interval=ends, label_rows=None if among is None else round(among),
+            by_group=_on_labels_in_groups(outcome.by_group, limits, one, S, n_labelled),
         ))  # fmt: skip
+    return tuple(filled)
+
+
+def _in_groups(limits: Limits, one: Constraint, S: Confusion) -> tuple[GroupValue, ...]:
+    """Return the values of a limit of groups in each of them; nothing for others."""
+    if one.over is None:
+        return ()
+    values = [float(metric.values(S)) for metric in limits.members(one)]
+    return tuple(GroupValue(name, value) for name, value in zip(limits.groups, values, strict=True))
+
+
+def _on_labels_in_groups(
+    found: tuple[GroupValue, ...], limits: Limits, one: Constraint, S: Confusion, n_labelled: int | None
+) -> tuple[GroupValue, ...]:
+    """Return the values in groups with those on labels."""
+    filled = []
+    for part, metric in zip(found, limits.members(one), strict=False):
+        value, ends, among = float(metric.values(S)), None, None
+        if n_labelled is not None and is_proportion(one.metric):
+            n = trials(metric, S, n_labelled)
+            ends, among = interval(value, n), round(n)
+        filled.append(replace(part, label_value=value, label_interval=ends, label_rows=among))
     return tuple(filled)

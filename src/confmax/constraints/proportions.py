@@ -7,7 +7,7 @@ Pearson, "The use of confidence or fiducial limits illustrated in the case of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from confmax.metrics import Metric, get
 from confmax.metrics.decided import Coverage, OfDecided, as_written
 from confmax.metrics.recalls import accuracy
 from confmax.metrics.scores import false_positive_rate, rate, specificity
+from confmax.metrics.seen import Seen
 from confmax.tables import Table
 
 LEVEL = 0.95  # of the intervals of label values
@@ -49,6 +50,10 @@ def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
     >>> trials(c.recall(1).metric.numbered(2), S, 10)
     4.0
     """
+    if isinstance(metric.formula, Seen):
+        layout, group = metric.formula.layout, metric.formula.group
+        share = 1.0 if group is None else float(S.rows[..., layout.classes(group)].sum())
+        return trials(metric.formula.inner, metric.formula.seen(S), n_rows * share)
     if isinstance(metric.formula, Coverage):
         place = metric.formula.place
         return float(np.round((S.rows.sum() if place is None else S.rows[place]) * n_rows, 6))
@@ -114,6 +119,29 @@ def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, co
         count = np.floor(met + WHOLE)
         return bool(count > 0 and bdtrc(count - 1, n, limit) <= level)
     return bool(bdtr(np.ceil(met - WHOLE), n, limit) <= level)
+
+
+def compared_on_new_rows(
+    over: str, limit: float, shares: Sequence[float], sizes: Sequence[float], confidence: float
+) -> bool:
+    """Whether a difference, or a ratio, of groups keeps its limit in truth with this ``confidence``.
+
+    ``shares`` (G,) are observed among ``sizes`` (G,) rows. Of two groups the one-sided limits of both proportions, each
+    at half the error, must keep the limit; so must all pairs, which needs no correction.
+
+    Examples
+    --------
+    >>> compared_on_new_rows("difference", 0.2, [0.5, 0.55], [400, 400], 0.9)
+    True
+    >>> compared_on_new_rows("ratio", 0.95, [0.5, 0.55], [400, 400], 0.9)
+    False
+    """
+    # each end of a two-sided interval is a one-sided limit at half of its error
+    ends = [interval(share, n, confidence) if n > 0 else (0.0, 1.0) for share, n in zip(shares, sizes, strict=True)]
+    pairs = [(one, other) for a, one in enumerate(ends) for b, other in enumerate(ends) if a != b]
+    if over == "difference":
+        return all(one[1] - other[0] <= limit for one, other in pairs)
+    return all(one[0] >= limit * other[1] for one, other in pairs)
 
 
 def rows_needed(share: float, limit: float, *, is_floor: bool, confidence: float) -> int | None:

@@ -17,15 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
-from confmax.constraints import Constraint, Limits
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
+from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels
-from confmax.constraints.proportions import counted_rows, is_proportion, kept_on_new_rows, rows_needed, trials
+from confmax.constraints.proportions import (
+    compared_on_new_rows,
+    counted_rows,
+    is_proportion,
+    kept_on_new_rows,
+    rows_needed,
+    trials,
+)
 from confmax.constraints.words import metric_text
 from confmax.metrics import Metric
 from confmax.optimize.loop import MISSED
@@ -35,10 +42,13 @@ from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, uniform
 from confmax.tables.fingerprints import mixed
+from confmax.tables.groups import GroupedTable, Groups
 
 # standard errors by which the limits are tightened
 STEPS = (4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
 TESTED = 0.5  # share of the rows
+WIDEST = 0.25  # variance of one row of a proportion, at most
+NOT_EQUAL = 0.9  # part of the way to equality of groups that a limit is tightened, at most
 UNEQUAL = "confidence counts rows, and their weights are not equal; leave sample_weight out, or leave confidence out"
 
 
@@ -99,16 +109,19 @@ def assured(
     seed = settings.get("random_state", 0)
     keys = _row_keys(table)
     test = _is_tested(table, keys, seed)
-    tuning, testing, keys = table.take(~test), table.take(test), keys[test]
+    groups: Groups | None = settings.pop("groups", None)
+    side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
+    tuning = table.take(~test)
+    settings["groups"] = None if groups is None else groups.take(~test)
     passed, safest = None, None
     for step in STEPS:
-        found = tune(metric, tuning, limits=_tightened(limits, step, testing), **settings)
+        found = tune(metric, tuning, limits=_tightened(limits, step, side), **settings)
         if safest is not None and not found.feasible and step > 0.0:
             # the nearest rule to limits that are out of reach is the safest, and was tested
             continue
-        if not (limits.slacks(found.statistics) >= -MISSED).all():
+        if min(map(_slack, limits.constraints, found.constraints)) < 0.0:
             break
-        here = _tested(found, limits, testing, keys, confidence)
+        here = _tested(found, limits, side, confidence)
         safest = safest or here
         if not all(one.assured for one in here.constraints):
             break
@@ -117,7 +130,7 @@ def assured(
         return passed
     if safest is None:
         # not even on the rows that tune the limits can be kept
-        return _tested(tune(metric, tuning, limits=limits, **settings), limits, testing, keys, confidence)
+        return _tested(tune(metric, tuning, limits=limits, **settings), limits, side, confidence)
     warn(safest.guarantee)
     return safest
 
@@ -152,37 +165,56 @@ def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int) -> NDArr
 # --- the path and its tests -------------------------------------------------------------------------------------------
 
 
-def _tightened(limits: Limits, step: float, testing: MemoryTable) -> Limits:
+class _Testing(NamedTuple):
+    """The rows that test, their keys and their groups."""
+
+    table: MemoryTable
+    keys: NDArray[np.uint64]
+    groups: Groups | None
+
+    def shares(self, layout: Layout | None) -> Confusion:
+        """Return the confusion of the rule without errors."""
+        if layout is None or self.groups is None:
+            rows = self.table.label_weight()
+        else:
+            rows = GroupedTable(self.table, self.groups).label_weight()
+        decisions = np.zeros(len(rows) if layout is None else layout.all_decisions)
+        decisions[: len(rows)] = rows
+        return Confusion(rows, rows, decisions, np.eye(len(rows), len(decisions)) * rows[:, None])
+
+
+def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
     """Return the limits tightened by so many standard errors of the test rows, without reaching zero or one."""
-    shares, n = testing.label_weight(), testing.n_rows
-    S = Confusion(shares, shares, shares)
+    S, n = testing.shares(limits.layout), testing.table.n_rows
 
     def moved(one: Constraint) -> Constraint:
-        error = np.sqrt(one.limit * (1.0 - one.limit) / max(trials(one.metric, S, n), 1.0))
-        room = 1.0 - one.limit if one.is_floor else one.limit
+        # of groups the smallest says least; of two proportions the errors add up
+        sizes = sorted(max(trials(metric, S, n), 1.0) for metric in limits.members(one))
+        spread = one.limit * (1.0 - one.limit) if one.over in (None, "each") else WIDEST
+        error = float(np.sqrt(spread * sum(1.0 / size for size in sizes[: 1 if one.over in (None, "each") else 2])))
+        # no difference and no ratio is made exactly equal: such rules draw
+        room = (1.0 - one.limit if one.is_floor else one.limit) * (1.0 if one.over in (None, "each") else NOT_EQUAL)
         move = room * -np.expm1(-step * error / room) if room > 0.0 else 0.0
         return replace(one, limit=float(one.limit + move if one.is_floor else one.limit - move))
 
     return replace(limits, constraints=tuple(moved(one) for one in limits.constraints))
 
 
-def _tested(
-    found: Solution, limits: Limits, testing: MemoryTable, keys: NDArray[np.uint64], confidence: float
-) -> Solution:
+def _tested(found: Solution, limits: Limits, testing: _Testing, confidence: float) -> Solution:
     """Return a solution with what the test rows say of its rule and of the ``limits`` that are wanted."""
-    S = _counted(found.rule, testing, keys)
-    values = on_labels(found.constraints, limits, S, testing.n_rows)
-    slacks = limits.slacks(found.statistics)
+    S = _counted(found.rule, testing)
+    whole = S if limits.layout is None else limits.layout.total(S)
+    values = on_labels(found.constraints, limits, S, testing.table.n_rows)
     kept = []
-    for one, outcome, slack in zip(limits.constraints, values, slacks.tolist(), strict=True):
-        n, share = outcome.label_rows or 0, outcome.label_value or 0.0
-        passes = kept_on_new_rows(share, n, one.limit, is_floor=one.is_floor, confidence=confidence)
-        needed = None
-        if not passes:
-            needed = rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence)
-        slack = 0.0 if -MISSED <= slack < 0.0 else slack
-        kept.append(replace(outcome, text=one.text, limit=one.limit, slack=slack, assured=passes, rows_needed=needed))
-    value = float(found.metric.values(S)) if S.matrix is not None or found.metric.statistics != "matrix" else None
+    for one, outcome in zip(limits.constraints, values, strict=True):
+        passes = _passes(one, outcome, confidence)
+        kept.append(replace(
+            outcome, text=one.text, limit=one.limit, slack=_slack(one, outcome), assured=passes,
+            rows_needed=None if passes else _more_rows(one, outcome, confidence),
+        ))  # fmt: skip
+    value = None
+    if whole.matrix is not None or found.metric.statistics != "matrix":
+        value = float(found.metric.values(whole))
     rule = replace(found.rule, constraints=limits.stored)
     # a bound on the rules that keep tightened limits is none on those that are wanted
     return replace(
@@ -190,15 +222,62 @@ def _tested(
     )
 
 
-def _counted(rule: DecisionRule, table: MemoryTable, keys: NDArray[np.uint64]) -> Confusion:
-    """Return the confusion of a rule on labelled rows, by its draws where it draws."""
+def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:
+    """Return by how much a limit that is wanted is kept on the rows that tune, where a tightened one was set."""
+    slack = (outcome.value - one.limit) * (1.0 if one.is_floor else -1.0)
+    return 0.0 if outcome.vacuous or -MISSED <= slack < 0.0 else slack
+
+
+def _passes(one: Constraint, outcome: ConstraintOutcome, confidence: float) -> bool:
+    """Whether the test rows show that a limit is kept on new rows."""
+    if one.over is None:
+        n, share = outcome.label_rows or 0, outcome.label_value or 0.0
+        return kept_on_new_rows(share, n, one.limit, is_floor=one.is_floor, confidence=confidence)
+    sizes = [part.label_rows or 0 for part in outcome.by_group]
+    shares = [part.label_value or 0.0 for part in outcome.by_group]
+    if one.over == "each":
+        return all(
+            kept_on_new_rows(share, n, one.limit, is_floor=one.is_floor, confidence=confidence)
+            for share, n in zip(shares, sizes, strict=True)
+        )
+    return compared_on_new_rows(one.over, one.limit, shares, sizes, confidence)
+
+
+def _more_rows(one: Constraint, outcome: ConstraintOutcome, confidence: float) -> int | None:
+    """Return about how many rows would show that a limit is kept, at the share that was observed."""
+    if one.over is None:
+        share = outcome.label_value or 0.0
+        return rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence)
+    if one.over != "each":
+        return None
+    shares = [part.label_value or 0.0 for part in outcome.by_group]
+    needed = [rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence) for share in shares]
+    return None if None in needed else max(n for n in needed if n is not None)
+
+
+def _counted(rule: DecisionRule, testing: _Testing) -> Confusion:
+    """Return the confusion of a rule on labelled rows, by its draws where it draws; of groups side by side."""
+    table, groups = testing.table, testing.groups
     assert table.labels is not None
-    decisions, shares, M = rule.decided(table)
-    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, keys), "right")
+    decisions, shares, M = rule.decided(table, groups)
+    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, testing.keys), "right")
     decided = decisions[atom, np.arange(table.n_rows)]
-    n, K = max(table.n_rows, 1), table.n_classes
-    met: Array = np.bincount(table.labels[decided == table.labels], minlength=K) / n
+    if rule.layout is None or groups is None:
+        return _confusion(table.labels, decided, table.n_classes, M)
+    parts = []
+    for g in range(len(groups)):
+        mine = groups.codes == g
+        part = _confusion(table.labels[mine], decided[mine], table.n_classes, M)
+        parts.append(replace(Confusion.stack([part]), rows=part.rows))
+    sizes = np.bincount(groups.codes, minlength=len(groups)) / max(table.n_rows, 1)
+    return rule.layout.joined(parts, sizes)[0]
+
+
+def _confusion(labels: NDArray[np.int64], decided: NDArray[np.int64], K: int, M: int) -> Confusion:
+    """Return the confusion of decisions on labels."""
+    n = max(len(labels), 1)
+    met: Array = np.bincount(labels[decided == labels], minlength=K) / n
     matrix = None
     if K <= MAX_MATRIX_CLASSES:
-        matrix = np.bincount(table.labels * M + decided, minlength=K * M).reshape(K, M) / n
-    return Confusion(np.bincount(table.labels, minlength=K) / n, met, np.bincount(decided, minlength=M) / n, matrix)
+        matrix = np.bincount(labels * M + decided, minlength=K * M).reshape(K, M) / n
+    return Confusion(np.bincount(labels, minlength=K) / n, met, np.bincount(decided, minlength=M) / n, matrix)
