@@ -261,5 +261,9 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...]) -> str:
         needed = "it is missed there, so more rows do not help: tighten it, or choose a looser limit"
         if one.rows_needed is not None:
             needed = f"about {one.rows_needed:,} such rows are needed, and as many more to tune on"
-        texts.append(f"{one.text} ({one.label_value:.4g} on {one.label_rows:,} rows that tuned nothing; {needed})")
+            needed = needed.replace("such rows", "such rows of every group") if one.by_group else needed
+        elif one.by_group and one.kept:
+            needed = "more rows of every group are needed"
+        rows = one.label_rows or sum(part.label_rows or 0 for part in one.by_group)
+        texts.append(f"{one.text} ({one.label_value:.4g} on {rows:,} rows that tuned nothing; {needed})")
     return f"not assured with confidence {confidence:g}: {'; '.join(texts)}"
