@@ -145,7 +145,9 @@ def test_to_decide_all_rows_is_not_to_abstain():
         assert (found.predict(P) >= 0).all()
 
 
-@pytest.mark.parametrize("metric", ["macro_f1", "macro_jaccard", "balanced_accuracy", "f1[1]"])
+@pytest.mark.parametrize(
+    "metric", ["macro_f1", "macro_jaccard", "balanced_accuracy", "f1[1]", "cohen_kappa", "g_mean", "mcc", "weighted_f1"]
+)
 def test_more_abstaining_is_never_worse(metric):
     """Fewer rows to decide leave more rules; and no rule that decides all rows is better."""
     P = np.random.default_rng(2).dirichlet(np.full(3, 0.5), 400)
@@ -155,6 +157,16 @@ def test_more_abstaining_is_never_worse(metric):
         values.append(found.value)
         assert found.constraints[0].slack >= 0
     assert (np.diff(values) > -1e-6).all()
+
+
+def test_the_smallest_recall_of_what_is_decided():
+    """It is climbed by a soft minimum: all recalls come near each other."""
+    P = np.random.default_rng(2).dirichlet(np.full(3, 0.5), 400)
+    free = confmax.maximize("min_recall", P, randomized=True).value
+    found = confmax.maximize("min_recall", P, abstain=True, constraints="coverage >= 0.8", randomized=True)
+    recalls = np.diag(found.confusion) / found.confusion[:, :3].sum(axis=1)
+    assert found.value == pytest.approx(recalls.min()) and found.value > free + 0.03
+    assert np.ptp(recalls) < 0.02
 
 
 def test_costs_of_abstaining():

@@ -11,8 +11,9 @@ import confmax
 from benchmarks.constraints import Rows
 from confmax import constraints as c
 from confmax.confusion import Confusion
+from confmax.metrics.curved import OfShares, SumOfRatios
 from confmax.optimize import Problem, baselines
-from confmax.optimize.masters.ratio_sum import RatioSum, curvature_of, slope_of, value_of
+from confmax.optimize.masters.ratio_sum import RatioSum
 from confmax.optimize.points import Space
 from confmax.optimize.prices import PriceSearch
 from confmax.oracle import CountingOracle, make_oracle, make_table
@@ -113,35 +114,44 @@ def test_a_bound_holds_at_any_prices_of_the_limits(seed, moved):
         assert search.bound <= free.upper_bound + 1e-3
 
 
+OF_SHARES = ("cohen_kappa", "g_mean", "mcc", "weighted_f1")
+
+
+def of_shares(name):
+    return OfShares(confmax.metrics.get(name), 3)
+
+
 def test_a_master_climbs_to_where_no_mixture_of_its_rules_is_better_to_first_order():
     P = table(5, 3, 4)
     rules = Confusion.from_matrix(all_deterministic_confusions(P))
     metric = confmax.metrics.get("macro_f1")
     limits = c.bind(["recall[1] >= 0.5"], make_table(P), explicit=True)
-    parts = metric.as_ratios(P.mean(axis=0), 3)
+    parts, of = metric.as_ratios(P.mean(axis=0), 3), metric.as_climb(P.mean(axis=0), 3).of
     z = np.concatenate(
         [parts.top.pair()[0].diagonal() * rules.diagonal, rules.rows + rules.columns,
          limits.functions(P.mean(axis=0), 3).values(rules)], axis=1,
     )  # fmt: skip
-    space = Space(metric, P.mean(axis=0), 3, None, limits.functions(P.mean(axis=0), 3), sum_of=parts)
+    space = Space(metric, P.mean(axis=0), 3, None, limits.functions(P.mean(axis=0), 3), curved=of)
     start = np.eye(len(z))[int(np.argmax(z[:, -1]))]
     found = RatioSum().solve(space, z, start)
-    assert found.value >= value_of(parts.weights, start @ z)
+    assert found.value >= of.value(start @ z[:, :6])
     assert found.point[-1] >= -1e-11 and found.weights.sum() == pytest.approx(1.0)
-    worth = z[:, :6] @ slope_of(parts.weights, found.point)
+    worth = z[:, :6] @ of.slope(found.point[:6])
     best = linprog(-worth, A_ub=-z[:, 6:].T, b_ub=[0.0], A_eq=np.ones((1, len(z))), b_eq=[1.0])
     assert -best.fun <= found.weights @ worth + 1e-7
     # its prices prove that
     assert (z @ found.gain).max() <= found.gain[:6] @ found.point[:6] + 1e-7 and found.gain[6] >= 0.0
 
 
-def test_derivatives_of_a_sum_of_ratios():
+@pytest.mark.parametrize("of", [SumOfRatios(np.array([0.5, 0.3, 0.2])), *map(of_shares, OF_SHARES)])
+def test_derivatives_of_what_is_climbed(of):
     rng = np.random.default_rng(0)
-    z, weights, step = rng.uniform(0.2, 1.0, 6), np.array([0.5, 0.3, 0.2]), 1e-6 * np.eye(6)
-    slope = (value_of(weights, z + step) - value_of(weights, z - step)) / 2e-6
-    bend = (slope_of(weights, z + step) - slope_of(weights, z - step)) / 2e-6
-    assert slope == pytest.approx(slope_of(weights, z), abs=1e-8)
-    assert bend == pytest.approx(curvature_of(weights, z), abs=1e-7)
+    d = 6 if isinstance(of, SumOfRatios) else 9
+    z, step = rng.uniform(0.2, 1.0, d) * np.repeat([0.2, 1.0, 1.0], d // 3), 1e-6 * np.eye(d)
+    slope = (of.value(z + step) - of.value(z - step)) / 2e-6
+    bend = (of.slope(z + step) - of.slope(z - step)) / 2e-6
+    assert slope == pytest.approx(of.slope(z), abs=1e-7)
+    assert bend == pytest.approx(of.curvature(z), abs=1e-4)
 
 
 def test_tightening_never_raises_the_value_and_prices_are_its_slopes():

@@ -14,14 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics.curved import Climb, OfShares
 from confmax.metrics.first_order import FirstOrder, Formula, reciprocal
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.recalls import accuracy, balanced_accuracy
 from confmax.metrics.scores import ClassParts, ClassScores, specificity
-from confmax.metrics.structure import General, Linear, Ratio, Structure
+from confmax.metrics.structure import AffineFunctions, General, Linear, MinOfLinear, Ratio, Structure
 
 SAME = 1e-12  # relative difference of coefficients that rounding explains
+SOFT = 0.005  # smoothing of the smallest recall, where it is climbed
 OF_ALL_ROWS = ("coverage", "rate", "linear", "cost")  # what speaks of all rows, whether they are decided or not
 
 
@@ -148,6 +150,8 @@ def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: t
         return metric
     parts = _lifted(metric, np.full(n_classes, 1.0 / n_classes))
     structure: Structure = General()
+    if parts is None and metric.statistics != "matrix":
+        structure = General(climb=_Climbs(metric))
     if parts is not None:
         fractions = _Fractions(metric, least, of_classes)
         structure = Ratio(fractions=fractions) if len(parts.top) == 1 else General(fractions=fractions)
@@ -187,6 +191,24 @@ class _Fractions:
         found = _lifted(self.metric, rows, self.least, self.of_classes)
         assert found is not None
         return found
+
+
+@dataclass(frozen=True)
+class _Climbs:
+    """A metric of what is decided as a smooth function of the diagonal, the column sums and the row sums of that."""
+
+    metric: Metric
+
+    def __call__(self, rows: Array) -> Climb:
+        K = len(rows)
+        full = np.zeros((3 * K, K, K + 1))
+        k = np.arange(K)
+        full[k, k, k] = 1.0
+        full[K + k, :, k] = 1.0
+        full[2 * K + k, k, :K] = 1.0
+        # no gradient leads to the largest minimum: a soft one lies within SOFT log K of it
+        smooth = self.metric.smoothed(SOFT) if isinstance(self.metric.structure, MinOfLinear) else self.metric
+        return Climb(AffineFunctions(Gains(full=full), np.zeros(3 * K)), OfShares(smooth, K))
 
 
 def _lifted(metric: Metric, rows: Array, least: float = 0.0, of_classes: tuple[float, ...] = ()) -> Ratios | None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics.curved import Climb, SumOfRatios
 from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.metrics.structure import (
@@ -324,6 +325,19 @@ class Metric:
         if self.classes is None or self.is_whole:
             return fractions(rows, **self._arguments)
         return fractions(rows[self._index], **self._arguments).placed(self.classes, len(rows), n_decisions)
+
+    def as_climb(self, rows: Array, n_decisions: int) -> Climb | None:
+        """Return the metric as a smooth function of linear ones at ``rows`` (K,), ``n_decisions`` M; None if none."""
+        if not isinstance(self.structure, General):
+            return None
+        parts = self.as_ratios(rows, n_decisions)
+        if parts is not None:
+            constants = np.append(parts.top_constant, parts.bottom_constant)
+            both = Gains.concatenate([parts.top, parts.bottom])
+            return Climb(AffineFunctions(both, constants), SumOfRatios(parts.weights))
+        if (groups := self._of_groups) is not None:
+            return cast("Climb | None", groups.climb(rows))
+        return None if self.structure.climb is None else cast(Climb, self.structure.climb(rows))
 
     @property
     def gain(self) -> tuple[tuple[float, ...], ...] | None:

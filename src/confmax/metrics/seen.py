@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.metrics.curved import Climb
 from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
@@ -87,6 +88,14 @@ class Seen(Formula):
         if found is None:
             return None
         return replace(found, top=self._lifted(found.top, rows), bottom=self._lifted(found.bottom, rows))
+
+    def climb(self, rows: Array) -> Climb | None:
+        """Return `Metric.as_climb` of groups at row sums ``rows`` (G K,)."""
+        found = self.inner.as_climb(self._rows(rows), self.layout.n_decisions)
+        if found is None:
+            return None
+        functions = found.functions
+        return Climb(AffineFunctions(self._lifted(functions.gains, rows), functions.constants), found.of)
 
     def with_ties_broken(self, gains: Gains) -> Gains:
         """Return `Metric.with_ties_broken` in every group."""

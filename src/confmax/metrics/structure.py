@@ -407,10 +407,18 @@ class Quasiconvex(Structure):
 
 @dataclass(frozen=True, eq=False)
 class General(Structure):
-    """Nothing is known, except for sums of ratios the ratios."""
+    """Nothing is known, except for sums of ratios the ratios.
+
+    Attributes
+    ----------
+    climb : callable or None
+        Maps row sums (K,) to the linear functions of which the metric is a smooth one (`confmax.metrics.curved`).
+    """
 
     name: ClassVar[str] = "general"
     may_draw: ClassVar[bool] = True
+
+    climb: Callable[..., Any] | None = field(default=None, kw_only=True)
 
 
 # the structures that a word declares, which know nothing but their shape

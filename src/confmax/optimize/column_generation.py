@@ -31,7 +31,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.structure import AffineFunctions, Concave, General, Linear, MinOfLinear, Ratio
+from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Ratio
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
@@ -334,6 +334,7 @@ def refused_within_limits(metric: Metric) -> str | None:
     """Return in a sentence why a metric cannot be maximised under constraints, None if it can."""
     structure = metric.structure
     known = structure.fractions is not None and isinstance(structure, (Ratio, General))
+    known |= isinstance(structure, General) and structure.climb is not None
     if known or isinstance(structure, (Concave, Linear, MinOfLinear)):
         return None
     way_out = "maximise macro_f1, f1 of a class, cohen_kappa or a mean of the recalls, or leave the constraints out"
@@ -356,11 +357,10 @@ def _space(problem: Problem, rows: Array) -> Space:
     limits, curves = problem.limits.functions(rows, M), problem.limits.curves(len(rows))
     ratio = metric.as_ratios(rows, M) if isinstance(structure, Ratio) else None
     if isinstance(structure, General):
+        climb = metric.as_climb(rows, M)
+        assert climb is not None
         parts = metric.as_ratios(rows, M)
-        assert parts is not None
-        constants = np.append(parts.top_constant, parts.bottom_constant)
-        both = AffineFunctions(Gains.concatenate([parts.top, parts.bottom]), constants)
-        return Space(metric, rows, M, both, limits, sum_of=parts, curves=curves)
+        return Space(metric, rows, M, climb.functions, limits, curved=climb.of, sum_of=parts, curves=curves)
     mean = structure.recall_mean if isinstance(structure, Concave) else None
     return Space(metric, rows, M, metric.as_functions(rows, M), limits, ratio, mean, curves=curves)
 

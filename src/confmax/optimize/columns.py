@@ -19,7 +19,7 @@ from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.masters.interior import Program, solve
 from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, largest_minimum, per_price
 from confmax.optimize.masters.protocol import Master, Optimum
-from confmax.optimize.masters.ratio_sum import RatioSum, curvature_of
+from confmax.optimize.masters.ratio_sum import RatioSum
 from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
@@ -144,8 +144,8 @@ class Columns:
         if self.near_rounds:
             first = self.near_rounds == NEAR_ROUNDS
             return near_gains(space.form, optimum, self.best_gain, queries, seed, first=first)
-        if self.is_feasible and space.sum_of is not None:
-            curved = curvature_of(space.sum_of.weights, optimum.point)
+        if self.is_feasible and space.curved is not None:
+            curved = np.nan_to_num(space.curved.curvature(space.split(optimum.point)[0]))
             return climbing_gains(space.form, optimum, self.best_gain, curved, queries, seed, self.breadth)
         if self.is_feasible:
             gap = self.best_bound - optimum.value

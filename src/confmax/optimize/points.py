@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.curved import Curved
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, PowerMean
@@ -77,8 +78,11 @@ class Space:
         The ratio that the objective is, if ``minimum_of`` holds its numerator and denominator.
     mean : PowerMean or None
         The mean that the objective is, if ``minimum_of`` holds the recalls.
+    curved : Curved or None
+        The smooth function that the objective is of ``minimum_of``: for a sum of ratios these are all numerators and
+        then all denominators.
     sum_of : Ratios or None
-        The ratios that the objective sums, if ``minimum_of`` holds all numerators and then all denominators.
+        The ratios that the objective sums.
     curves : tuple of MeanFloor
         Floors on means of the recalls.
     cuts : ndarray (c, n_given + 1) or None
@@ -92,6 +96,7 @@ class Space:
     limits: LinearFunctions | None = None
     ratio: Ratios | None = None
     mean: PowerMean | None = None
+    curved: Curved | None = None
     sum_of: Ratios | None = None
     curves: tuple[MeanFloor, ...] = ()
     cuts: Array | None = None
@@ -160,7 +165,7 @@ class Space:
         """How vectors of a space of linear functions are laid out."""
         assert self.minimum_of is not None
         n_tops = 1 if self.ratio is not None else len(self.minimum_of)
-        return Form(n_tops, self.n_limits, self.ratio is not None, self.mean, self.sum_of is not None)
+        return Form(n_tops, self.n_limits, self.ratio is not None, self.mean, self.curved is not None)
 
     def split(self, vectors: Array) -> tuple[Array, Array]:
         """Return of vectors (..., d + m) what belongs to the objective (..., d) and what to the limits (..., m)."""

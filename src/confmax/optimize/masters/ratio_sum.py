@@ -1,11 +1,12 @@
-"""The master of a sum of ratios within limits, such as macro F1: a mixture that no small change improves.
+"""The master of a smooth function of linear ones within limits, such as macro F1: no small change improves its mixture.
 
-The sum is not concave in the mixture, so the master climbs. Each step maximises the gradient at the mixture within the
-limits, which is a linear program, and a quadratic model of the sum with its convex part left out. The better of both
-solutions is where an exact line search leads: all mixtures between two that keep the limits keep them, so no step
-loses value or a limit. It climbs from the mixture of the last pass, from the best single rules that keep the limits,
-and from the largest mean of the numerators, each in units of the largest that some rule has. The best of these tops is
-the solution. Its dual point is the gradient there with the multipliers of the linear program.
+Such a function, a sum of ratios for instance, is not concave in the mixture, so the master climbs. Each step maximises
+the gradient at the mixture within the limits, which is a linear program, and a quadratic model of the function with its
+convex part left out. The better of both solutions is where an exact line search leads: all mixtures between two that
+keep the limits keep them, so no step loses value or a limit. It climbs from the mixture of the last pass, from the best
+single rules that keep the limits, and from the largest mean of the numerators, each in units of the largest that some
+rule has. The best of these tops is the solution. Its dual point is the gradient there with the multipliers of the
+linear program.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from confmax.confusion import ABSENT, Array
+from confmax.metrics.curved import Curved
 from confmax.optimize.masters.interior import Program, solve
 from confmax.optimize.masters.least_norm import least_norm_within
 from confmax.optimize.masters.protocol import Optimum
@@ -27,18 +29,19 @@ FINE = 1e-9  # what the gradient may still promise at a top
 GRID, ROUNDS = 33, 5  # of a line search: each round makes the interval 16 times smaller
 SINGLES = 2  # best single rules to climb from
 NEAREST = 40  # rules of the quadratic model: those that lack least at the prices
+STEEP = 1e6  # a slope that has no end, as of the G-mean at a recall of zero
 LEAST = 1e-6  # a mixture that keeps less of what it comes from lives on rounding: macro precision rewards this
 
 
 class RatioSum(Program):
-    """Climb to a mixture at which no rule within the limits improves a sum of ratios to first order."""
+    """Climb to a mixture at which no rule within the limits improves a sum of ratios, or its kin, to first order."""
 
     local: ClassVar[bool] = True
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Climb from several mixtures, and return the highest top."""
-        assert space.sum_of is not None
-        climb = _Climb(space.sum_of.weights, z, space.n_limits)
+        assert space.curved is not None
+        climb = _Climb(space.curved, z, space.n_limits)
         best = climb.top(start)
         for mix in climb.starts():
             top = climb.top(mix, best.value)
@@ -50,52 +53,25 @@ class RatioSum(Program):
         d = gains.shape[1] - space.n_limits
         same = (gains[:, :d] == gains[0, :d]).all(axis=1)
         rise = heights - gains[:, :d] @ at[0, :d]
-        assert space.sum_of is not None
-        return np.where(same, value_of(space.sum_of.weights, at[0]) + rise, np.inf)
-
-
-def value_of(weights: Array, z: Array) -> Array:
-    """Return the sum of ratios at vectors z (..., 2 B + m) of B numerators and B denominators."""
-    B = len(weights)
-    top, bottom = z[..., :B], z[..., B : 2 * B]
-    return np.asarray(np.divide(top, bottom, out=np.zeros_like(top), where=bottom > ABSENT) @ weights)
-
-
-def slope_of(weights: Array, z: Array) -> Array:
-    """Return the gradients (..., 2 B) of `value_of`."""
-    B = len(weights)
-    top, bottom = z[..., :B], z[..., B : 2 * B]
-    by_top = np.divide(weights, bottom, out=np.zeros_like(bottom), where=bottom > ABSENT)
-    ratio = np.divide(top, bottom, out=np.zeros_like(bottom), where=bottom > ABSENT)
-    return np.concatenate([by_top, -by_top * ratio], axis=-1)
-
-
-def curvature_of(weights: Array, z: Array) -> Array:
-    """Return the second derivative (2 B, 2 B) of `value_of` at one vector z."""
-    B = len(weights)
-    by_top, by_bottom = np.split(slope_of(weights, z), 2)
-    bottom = np.where(z[B : 2 * B] > ABSENT, z[B : 2 * B], np.inf)
-    H = np.zeros((2 * B, 2 * B))
-    k = np.arange(B)
-    H[k, B + k] = H[B + k, k] = -by_top / bottom
-    H[B + k, B + k] = -2.0 * by_bottom / bottom
-    return H
+        assert space.curved is not None
+        return np.where(same, space.curved.value(at[0, :d]) + rise, np.inf)
 
 
 class _Climb:
     """The rules that are mixed."""
 
-    def __init__(self, weights: Array, z: Array, n_limits: int) -> None:
-        self.weights, self.z, self.d = weights, z, z.shape[1] - n_limits
+    def __init__(self, of: Curved, z: Array, n_limits: int) -> None:
+        self.of, self.z, self.d = of, z, z.shape[1] - n_limits
         self.slack = z[:, self.d :]
 
     def starts(self) -> list[Array]:
         """Return further mixtures to climb from; all keep the limits."""
-        A, B = len(self.z), len(self.weights)
+        A = len(self.z)
         kept = np.flatnonzero(self.slack.min(axis=1) >= 0.0)
-        best = kept[np.argsort(-value_of(self.weights, self.z[kept]), kind="stable")[:SINGLES]]
-        tops = self.z[:, :B] / np.maximum(self.z[:, :B].max(axis=0), ABSENT)
-        return [*np.eye(A)[best], self._largest(tops @ self.weights).weights]
+        best = kept[np.argsort(-self.of.value(self.z[kept, : self.d]), kind="stable")[:SINGLES]]
+        tops = self.of.gains(self.z[:, : self.d])
+        shares = tops / np.maximum(tops.max(axis=0), ABSENT)
+        return [*np.eye(A)[best], self._largest(shares @ self.of.weights).weights]
 
     def _largest(self, worth: Array) -> Optimum:
         """Maximise a linear function (A,) within the limits."""
@@ -104,16 +80,16 @@ class _Climb:
     def top(self, mix: Array, known: float = -np.inf) -> Optimum:
         """Climb from a mixture, until it does not come near a value that is ``known``."""
         point = mix @ self.z
-        value = float(value_of(self.weights, point))
+        value = float(self.of.value(point[: self.d]))
         for _ in range(STEPS):
-            slope = slope_of(self.weights, point)
+            slope = np.nan_to_num(self.of.slope(point[: self.d]), nan=STEEP, posinf=STEEP, neginf=-STEEP)
             worth = self.z[:, : self.d] @ slope
             linear = self._largest(worth)
             if linear.value - slope @ point[: self.d] <= FINE:
                 break
             size, end, reached = 0.0, mix, value
             for other in (linear.weights, self._quadratic(mix, slope, linear), self._on_face(mix, slope)):
-                step, found = _along(self.weights, point, other @ self.z)
+                step, found = _along(self.of, point[: self.d], other @ self.z[:, : self.d])
                 if found > reached:
                     size, end, reached = step, other, found
             if reached <= value:
@@ -128,16 +104,20 @@ class _Climb:
         path = np.hstack([np.repeat(slope[None], len(prices), axis=0), linear.path[:, 1:] / prices])
         return Optimum(mix, point, value, path[-1], path=path, gaps=linear.gaps)
 
+    def _curvature(self, point: Array) -> Array:
+        """Return the second derivative at a point, zero where there is none."""
+        return np.nan_to_num(self.of.curvature(point), nan=0.0, posinf=0.0, neginf=0.0)
+
     def _quadratic(self, mix: Array, slope: Array, linear: Optimum) -> Array:
         """Return the mixture that maximises the quadratic model."""
         lacks = -(np.column_stack([self.z[:, : self.d] @ slope, self.slack]) @ linear.gain)
         lacks[mix > IN_USE] = -np.inf
         near = np.argsort(lacks, kind="stable")[: max(NEAREST, int((mix > IN_USE).sum()))]
-        point = (mix @ self.z)[: self.d]
+        point = mix @ self.z[:, : self.d]
         away = self.z[near, : self.d] - point
         largest = max(float((away @ slope).max()), ABSENT)
-        sizes, axes = np.linalg.eigh(-curvature_of(self.weights, point))
-        bend = 1.0 / max(float(value_of(self.weights, point)), largest)
+        sizes, axes = np.linalg.eigh(-self._curvature(point))
+        bend = 1.0 / max(float(self.of.value(point)), largest)
         sizes, axes = np.linalg.eigh((axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope))
         kept = sizes > 1e-13 * sizes[-1]
         root = np.sqrt(sizes[kept])
@@ -154,7 +134,7 @@ class _Climb:
         _, sizes, axes = np.linalg.svd(rows)
         free = axes[(sizes > 1e-10 * sizes[0]).sum() :]
         along = free @ self.z[used, : self.d]
-        bends, turned = np.linalg.eigh(along @ curvature_of(self.weights, (mix @ self.z)[: self.d]) @ along.T)
+        bends, turned = np.linalg.eigh(along @ self._curvature(mix @ self.z[:, : self.d]) @ along.T)
         # where the sum bends upward, uphill is still uphill
         bends = np.abs(bends)
         seen = bends > 1e-10 * bends.max(initial=0.0)
@@ -166,14 +146,14 @@ class _Climb:
         return np.maximum(mix + step * change, 0.0)
 
 
-def _along(weights: Array, start: Array, end: Array) -> tuple[float, float]:
+def _along(of: Curved, start: Array, end: Array) -> tuple[float, float]:
     """Return the best step from ``start`` to ``end``, and the value there."""
     low, high, best, reached = 0.0, 1.0, 0.0, -np.inf
     for _ in range(ROUNDS):
         steps = np.linspace(low, high, GRID)
-        values = value_of(weights, start + steps[:, None] * (end - start))
+        values = of.value(start + steps[:, None] * (end - start))
         k = int(values.argmax())
         if values[k] > reached:
             best, reached = float(steps[k]), float(values[k])
         low, high = steps[max(k - 1, 0)], steps[min(k + 1, GRID - 1)]
-    return (best, reached) if best <= 1.0 - LEAST else (1.0, float(value_of(weights, end)))
+    return (best, reached) if best <= 1.0 - LEAST else (1.0, float(of.value(end)))
