@@ -358,3 +358,78 @@ def test_the_error_of_a_difference_is_shared_by_both_groups():
     right = compared_on_new_rows("difference", 0.05, [0.5, 0.5], [20000, 20000], 0.9)
     assert right and not compared_on_new_rows("ratio", 0.99, [0.5, 0.4], [2000, 2000], 0.9)
     assert compared_on_new_rows("ratio", 0.7, [0.5, 0.45], [2000, 2000], 0.9)
+
+
+# --- groups that are not known ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rules_by_the_probabilities_of_groups_against_a_program(seed):
+    rng = np.random.default_rng(seed)
+    K, n, G = int(rng.integers(2, 4)), int(rng.integers(8, 24)), int(rng.integers(2, 4))
+    P, Q = population(seed, n, K)[0], rng.dirichlet(np.ones(G), n)
+    ones, hits = np.full((n, K), 1 / n), P / n
+    low, floor = rng.uniform(0.01, 0.1), rng.uniform(0.3, 0.7)
+    recalls = []
+    for g in range(G):
+        recalls.append(np.zeros((n, K)))
+        recalls[g][:, 1] = Q[:, g] * P[:, 1] / (Q[:, g] @ P[:, 1])
+    pairs = [(a, b) for a in range(G) for b in range(G) if a != b]
+    chance = ones * P.mean(axis=0)
+    cases = [
+        ("accuracy", f"difference(recall[1] | group) <= {low}", hits, ones,
+         [low * ones - recalls[a] + recalls[b] for a, b in pairs]),
+        ("cohen_kappa", f"min(recall[1] | group) >= {floor}", hits - chance, ones - chance,
+         [one - floor * ones for one in recalls]),
+    ]  # fmt: skip
+    for metric, limit, top, bottom, rows in cases:
+        expected = program(top, bottom, rows)
+        found = confmax.maximize(metric, P, constraints=limit, group_proba=Q, randomized=True)
+        assert found.value == pytest.approx(expected, abs=1e-6)
+        assert found.upper_bound >= expected - 1e-9
+        assert found.constraints[0].slack >= 0
+        D = found.rule.decision_probabilities(P, group_proba=Q)
+        np.testing.assert_allclose((P[:, :, None] * D[:, None]).mean(axis=0), found.confusion, atol=1e-12)
+
+
+def test_probabilities_of_zero_and_one_allow_less_than_groups():
+    """A rule that knows the groups is at least as good as one that has their probabilities."""
+    P, y, group = labelled(300, 3)
+    Q = pd.DataFrame({"a": group == "a", "b": group == "b"}).astype(float)
+    limit = "difference(rate[1] | group) <= 0.02"
+    for settings in ({}, {"y": y, "confusion": "labels", "calibration": None}):
+        known = confmax.maximize("accuracy", P, constraints=limit, group=group, randomized=True, **settings)
+        shares = confmax.maximize("accuracy", P, constraints=limit, group_proba=Q, randomized=True, **settings)
+        if settings:
+            assert shares.constraints[0].value <= 0.02 + 1e-12
+        else:
+            # sure probabilities of groups say as much as groups
+            assert shares.value == pytest.approx(known.value, abs=2e-6)
+    assert shares.rule.groups == ("a", "b") and not shares.rule.groups_known
+    np.testing.assert_array_equal(
+        shares.rule.predict(P, group_proba=Q[["b", "a"]], keys=np.arange(300)),
+        shares.rule.predict(P, group_proba=Q.to_numpy(), keys=np.arange(300)),
+    )
+
+
+def test_what_rules_by_probabilities_of_groups_refuse():
+    P, y, group = labelled(200, 2)
+    Q = np.full((200, 2), 0.5)
+    limit = "min(recall[1] | group) >= 0.5"
+    found = confmax.maximize("accuracy", P, y, constraints=limit, group_proba=Q)
+    aware = confmax.maximize("accuracy", P, constraints=limit, group=group)
+    for call, sentence in [
+        (lambda: confmax.maximize("accuracy", P, constraints=limit, group=group, group_proba=Q), "not both"),
+        (lambda: confmax.maximize("accuracy", P, constraints=limit, group_proba=Q[:5]), "200 rows; got 5"),
+        (lambda: confmax.maximize("accuracy", P, constraints=limit, group_proba=Q * 0.7), "sum"),
+        (lambda: confmax.maximize("accuracy", P, group_proba=Q), "group_proba= changes the rule only through"),
+        (lambda: confmax.maximize("accuracy", P, y, constraints=limit, group_proba=Q, confidence=0.9), "pass group="),
+        (lambda: found.predict(P), "pass group_proba="),
+        (lambda: found.predict(P, group=group), "pass group_proba="),
+        (lambda: found.predict(P, group_proba=np.full((200, 3), 1 / 3)), "has 3 columns and the rule has 2 groups"),
+        (lambda: found.rule.of_group(0), "no group has its own rule"),
+        (lambda: aware.predict(P, group_proba=Q), "leave group_proba out"),
+        (lambda: aware.rule.of_group("a").predict(P, group_proba=Q), "leave group_proba out"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            call()

@@ -278,6 +278,8 @@ class Layout:
     ----------
     n_groups, n_classes, n_further : int
         G, K, and the number D of decisions beyond the classes.
+    shared : bool
+        Whether every row belongs to all groups, by its probability of each, and gets one decision for all of them.
 
     Examples
     --------
@@ -289,6 +291,7 @@ class Layout:
     n_groups: int
     n_classes: int
     n_further: int = 0
+    shared: bool = False
 
     @property
     def all_classes(self) -> int:

@@ -41,7 +41,7 @@ from confmax.metrics.structure import (
     Statistics,
 )
 from confmax.tables import Table, refuse_too_few_classes
-from confmax.tables.groups import Groups
+from confmax.tables.groups import Groups, GroupShares
 from confmax.tables.labels import plain
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
@@ -203,7 +203,7 @@ class Limits:
 
 def bind(
     constraints: Any, table: Table, *, explicit: bool, pos_label: Any = None, n_decisions: int | None = None,
-    abstains: bool = False, groups: Groups | None = None,
+    abstains: bool = False, groups: Groups | GroupShares | None = None,
 ) -> Limits | None:  # fmt: skip
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
@@ -274,7 +274,7 @@ def judged(constraints: Any, table: Table, *, abstains: bool = False) -> tuple[L
     return bind(kept, table, explicit=True, abstains=abstains), tuple(absent)
 
 
-def _in_groups(limits: Limits, table: Table, groups: Groups | None, n_further: int) -> Limits:
+def _in_groups(limits: Limits, table: Table, groups: Groups | GroupShares | None, n_further: int) -> Limits:
     """Return limits some of which speak of the ``groups`` of the rows, which lie side by side.
 
     Raise a ValueError if there are no groups, or one has no row of a class that a limit divides by.
@@ -286,7 +286,9 @@ def _in_groups(limits: Limits, table: Table, groups: Groups | None, n_further: i
     if len(groups) < 2 and about.over != "each":
         raise ValueError(f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
                          f"or leave the constraint out")  # fmt: skip
-    sizes = _sizes(table, groups)
+    beside = groups.beside(table.in_memory())
+    weights = beside.label_weight() if table.has_labels else beside.mean_probability()
+    sizes = weights.reshape(len(groups), -1)
     for one in limits.constraints:
         for k in as_written(one.metric).divided_by(table.n_classes) if one.over is not None else ():
             lacking = np.flatnonzero(sizes[:, k] <= 0.0)
@@ -296,14 +298,8 @@ def _in_groups(limits: Limits, table: Table, groups: Groups | None, n_further: i
                     f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join "
                     f"groups, or limit a quantity that every group has, such as its rate"
                 )
-    return Limits(limits.constraints, Layout(len(groups), table.n_classes, n_further), groups.names)
-
-
-def _sizes(table: Table, groups: Groups) -> Array:
-    """Return the weight of the classes in each group (G, K), by labels if there are any."""
-    rows = table.in_memory()
-    parts = [rows.take(np.flatnonzero(groups.codes == g)) for g in range(len(groups))]
-    return np.array([part.label_weight() if part.has_labels else part.mean_probability() for part in parts])
+    layout = replace(beside.layout, n_further=n_further)
+    return Limits(limits.constraints, layout, groups.names)
 
 
 class _naming:

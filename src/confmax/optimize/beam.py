@@ -106,19 +106,20 @@ def improved(problem: Problem, gains: Gains, answers: Confusion, prices: Array |
     table, limits = problem.oracle.table, problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
     size = min(CELLS // (table.n_rows * n_classes**2), MOST_RULES)
-    if size == 0 or limits is None or not (table.is_whole or table.layout is not None):
+    searched = table.is_whole if table.layout is None else not table.layout.shared
+    if size == 0 or limits is None or not searched:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)
     worth = np.ones(len(functions)) if prices is None or not prices.any() else prices
     penalties = FACTOR * np.maximum(worth, LEAST_PENALTY * float(worth.max()))
     merits = (Penalised(problem, functions, penalties, statistics), Ranked(problem, statistics))
-    searched: tuple[set[bytes], set[bytes]] = (set(), set())
+    known: tuple[set[bytes], set[bytes]] = (set(), set())
     rng, turn = np.random.default_rng(len(table.classes)), 0
     for _ in range(ROUNDS):
         if problem.max_passes - problem.oracle.n_passes < 2:
             return
-        found = _better(problem, merits[turn], gains, answers, searched[turn], size)
+        found = _better(problem, merits[turn], gains, answers, known[turn], size)
         if not found:
             turn = 1 - turn
             if turn == 1:

@@ -195,7 +195,9 @@ def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[G
     shares = rows.reshape(layout.n_groups, -1).sum(axis=1)
     M, last = layout.n_decisions, layout.n_decisions - 1
     chosen = [[last] * layout.n_groups]
-    for g in range(layout.n_groups):
+    if layout.shared:
+        chosen += [[j] * layout.n_groups for j in range(last)]
+    for g in range(0 if layout.shared else layout.n_groups):
         chosen += [[j if h == g else last for h in range(layout.n_groups)] for j in range(last)]
     every = np.array(chosen)
     gains, confusions = [], []

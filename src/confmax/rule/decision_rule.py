@@ -23,7 +23,7 @@ from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
-from confmax.rule.grouped import in_groups
+from confmax.rule.grouped import in_groups, predict_mixed, probabilities_mixed
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
 from confmax.tables.groups import Groups
@@ -61,6 +61,8 @@ class DecisionRule:
     groups : tuple
         Names of the G groups, if the rule decides each by gains of its own, which then stand side by side in ``gains``
         (`confmax.confusion.Layout`). Pass the group of every row to `predict`.
+    groups_known : bool
+        Whether it does. Else it decides all groups alike, by their probabilities: pass ``group_proba`` to `predict`.
 
     Examples
     --------
@@ -81,6 +83,7 @@ class DecisionRule:
     constraints: tuple[str, ...] = ()
     abstain: Any = None
     groups: tuple[Any, ...] = ()
+    groups_known: bool = True
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
@@ -148,7 +151,8 @@ class DecisionRule:
         """Where the gains of the groups stand; None for a rule without groups."""
         if not self.groups:
             return None
-        return Layout(len(self.groups), self.n_classes, self.n_decisions - self.n_classes)
+        further = self.n_decisions - self.n_classes
+        return Layout(len(self.groups), self.n_classes, further, shared=not self.groups_known)
 
     def of_group(self, name: Any) -> DecisionRule:
         """Return the rule by which the rows of a group are decided.
@@ -170,6 +174,8 @@ class DecisionRule:
         ['yes', 'no']
         """
         layout = self.layout
+        if not self.groups_known:
+            raise ValueError("this rule decides all groups alike, by their probabilities; no group has its own rule")
         if layout is None or name not in self.groups:
             raise ValueError(f"the rule has no group {name!r}; its groups are {_listed(self.groups) or 'none'}")
         part = layout.gains_of(self.gains, self.groups.index(name))
@@ -211,7 +217,12 @@ class DecisionRule:
     # --- what it decides ----------------------------------------------------------------------------------------------
 
     def predict(
-        self, proba: ArrayLike, *, keys: ArrayLike | None = None, group: ArrayLike | None = None
+        self,
+        proba: ArrayLike,
+        *,
+        keys: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        group_proba: ArrayLike | None = None,
     ) -> NDArray[Any]:
         """Return the label of the decided class of every row.
 
@@ -224,6 +235,8 @@ class DecisionRule:
             Without them it draws from the probabilities of the row, so that equal rows get equal decisions.
         group : array-like (n,) or None
             The group of each row, for a rule with `groups`.
+        group_proba : array-like or data frame (n, G), or None
+            The probability of each group, for a rule with `groups` that does not know them.
 
         Returns
         -------
@@ -244,31 +257,45 @@ class DecisionRule:
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other.
         """
-        return named(self.classes, self.predict_index(proba, keys=keys, group=group))
+        return named(self.classes, self.predict_index(proba, keys=keys, group=group, group_proba=group_proba))
 
     def predict_index(
-        self, proba: ArrayLike, *, keys: ArrayLike | None = None, group: ArrayLike | None = None
+        self,
+        proba: ArrayLike,
+        *,
+        keys: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        group_proba: ArrayLike | None = None,
     ) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
 
-        ``proba``, ``keys``, ``group``, ValueError and UserWarning are those of `predict`. Tensors work for any classes.
+        ``proba``, ``keys``, ``group``, ``group_proba``, ValueError and UserWarning are those of `predict`. Tensors work
+        for any classes.
 
         Returns
         -------
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
-        if self.groups or group is not None:
+        if not self.groups_known:
+            return predict_mixed(self, proba, self._shares(group, group_proba), keys)
+        if self.groups or group is not None or group_proba is not None:
+            self._refuse_shares(group_proba)
             return self._in_groups(proba, group, keys, lambda rule, part, mine: predict_index(rule, part, mine))
         return predict_index(self, proba, keys)
 
-    def decision_probabilities(self, proba: ArrayLike, *, group: ArrayLike | None = None) -> Array:
+    def decision_probabilities(
+        self, proba: ArrayLike, *, group: ArrayLike | None = None, group_proba: ArrayLike | None = None
+    ) -> Array:
         """Return the exact probability of every decision (n, M), before any draw.
 
-        ``proba``, ``group`` and ValueError are those of `predict`. A tensor gives a tensor on its device, a Dask array
-        or DataFrame a lazy one.
+        ``proba``, ``group``, ``group_proba`` and ValueError are those of `predict`. A tensor gives a tensor on its
+        device, a Dask array or DataFrame a lazy one.
         """
-        if self.groups or group is not None:
+        if not self.groups_known:
+            return probabilities_mixed(self, proba, self._shares(group, group_proba))
+        if self.groups or group is not None or group_proba is not None:
+            self._refuse_shares(group_proba)
             return self._in_groups(proba, group, None, lambda rule, part, _: decision_probabilities(rule, part))
         return decision_probabilities(self, proba)
 
@@ -277,6 +304,20 @@ class DecisionRule:
         if not self.groups:
             raise ValueError("this rule decides all groups alike; leave group out")
         return in_groups(self, proba, group, keys, answer)
+
+    def _shares(self, group: Any, group_proba: Any) -> Any:
+        """Return the probabilities of groups that a rule needs which does not know them."""
+        if group is not None or group_proba is None:
+            shown = _listed(self.groups)
+            raise ValueError(f"this rule decides by the probabilities of groups ({shown}); pass group_proba=, a column "
+                             f"for each")  # fmt: skip
+        return group_proba
+
+    def _refuse_shares(self, group_proba: Any) -> None:
+        """Refuse probabilities of groups for a rule that does not read them."""
+        if group_proba is not None:
+            what = "decides by the group of a row; pass group=" if self.groups else "decides all groups alike"
+            raise ValueError(f"this rule {what}; leave group_proba out")
 
     def transform(
         self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
@@ -374,10 +415,11 @@ class DecisionRule:
         ValueError
             If the names differ from the rule's, or the calibrator is an object without a method ``reordered(index)``.
         """
-        if self.groups:
-            each = [self.of_group(name).reordered(class_names) for name in self.groups]
-            assert self.layout is not None
-            return replace(each[0], gains=self.layout.beside([one.gains for one in each]), groups=self.groups)
+        if self.layout is not None:
+            known = replace(self, groups_known=True)
+            each = [known.of_group(name).reordered(class_names) for name in self.groups]
+            gains = self.layout.beside([one.gains for one in each])
+            return replace(each[0], gains=gains, groups=self.groups, groups_known=self.groups_known)
         K = self.n_classes
         same = len(class_names) == len(self.class_names) and set(class_names) == set(self.class_names)
         if not same or tuple(class_names[K:]) != self.class_names[K:]:

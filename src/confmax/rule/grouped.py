@@ -1,4 +1,4 @@
-"""Rules that know the group of a row: each group's rows are decided by a rule of their own."""
+"""Rules of groups: each group's rows are decided by a rule of their own, or all by the probabilities of the groups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.tables.groups import Groups
-from confmax.tables.kinds import known
+from confmax.tables.draws import given_keys, uniform
+from confmax.tables.groups import Groups, GroupShares, decide_mixed
+from confmax.tables.kinds import calibrated_rows, given_hashes, host_array, known
 
 
 def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[Any, Any, Any], Any]) -> Any:
@@ -72,3 +73,34 @@ def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:
     for index, answers in parts:
         tensor[index] = answers
     return tensor
+
+
+# --- rules that do not know the group of a row ------------------------------------------------------------------------
+
+
+def predict_mixed(rule: Any, proba: Any, group_proba: Any, keys: Any) -> NDArray[np.int64]:
+    """Return the decisions (n,) of a rule by the probabilities of groups (n, G); ``keys`` (n,) fix its draws."""
+    decisions = _mixed(rule, proba, group_proba)
+    if not rule.is_randomized:
+        return decisions[0]
+    n = decisions.shape[1]
+    used = given_hashes(proba) if keys is None else given_keys(keys, n)
+    atom = np.searchsorted(np.cumsum(rule.weights)[:-1], uniform(rule.seed, host_array(used)), "right")
+    return np.asarray(decisions[atom, np.arange(n)])
+
+
+def probabilities_mixed(rule: Any, proba: Any, group_proba: Any) -> NDArray[np.float64]:
+    """Return the probability of every decision (n, M) of a rule by the probabilities of groups (n, G)."""
+    decisions = _mixed(rule, proba, group_proba)
+    out = np.zeros((decisions.shape[1], rule.n_decisions))
+    for weight, decided in zip(rule.weights, decisions, strict=True):
+        out[np.arange(len(out)), decided] += weight
+    return out
+
+
+def _mixed(rule: Any, proba: Any, group_proba: Any) -> NDArray[np.int64]:
+    """Return what every atom decides (A, n)."""
+    found = calibrated_rows(rule.calibrator, rule.checked(proba))
+    P = np.asarray(found.storage.dense(found.proba, "group_proba").proba, dtype=np.float64)
+    shares = GroupShares.of(group_proba, len(P), rule.groups)
+    return np.array([decide_mixed(P, shares.proba, rule.gains[k], rule.layout) for k in range(len(rule.weights))])

@@ -42,7 +42,7 @@ from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, uniform
 from confmax.tables.fingerprints import mixed
-from confmax.tables.groups import GroupedTable, Groups
+from confmax.tables.groups import GroupedTable, Groups, GroupShares
 
 # standard errors by which the limits are tightened
 STEPS = (4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
@@ -109,7 +109,10 @@ def assured(
     seed = settings.get("random_state", 0)
     keys = _row_keys(table)
     test = _is_tested(table, keys, seed)
-    groups: Groups | None = settings.pop("groups", None)
+    groups = settings.pop("groups", None)
+    if isinstance(groups, GroupShares):
+        raise ValueError("confidence counts rows of each group, and group_proba= does not tell them; pass group=, or "
+                         "leave confidence out")  # fmt: skip
     side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
     tuning = table.take(~test)
     settings["groups"] = None if groups is None else groups.take(~test)

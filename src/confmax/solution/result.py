@@ -165,11 +165,16 @@ class Solution(Tuned):
         return self.statistics.matrix
 
     def predict(
-        self, proba: ArrayLike, *, keys: ArrayLike | None = None, group: ArrayLike | None = None
+        self,
+        proba: ArrayLike,
+        *,
+        keys: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        group_proba: ArrayLike | None = None,
     ) -> NDArray[Any]:
         """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) fix its draws.
 
-        This calls `DecisionRule.predict` of ``rule``, which describes ``proba``, ``keys``, ``group`` and its errors.
+        This calls `DecisionRule.predict` of ``rule``, which describes the arguments and the errors.
 
         Examples
         --------
@@ -178,7 +183,7 @@ class Solution(Tuned):
         >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
         ['yes']
         """
-        return self.rule.predict(proba, keys=keys, group=group)
+        return self.rule.predict(proba, keys=keys, group=group, group_proba=group_proba)
 
     def report(
         self,

@@ -45,7 +45,7 @@ from confmax.solution.result import Solution
 from confmax.tables import Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
-from confmax.tables.groups import GroupedTable, Groups
+from confmax.tables.groups import Groups, GroupShares, SideBySide
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.precision import held
 
@@ -68,6 +68,7 @@ def maximize(
     confidence: float | None = None,
     abstain: bool | str | int = False,
     group: ArrayLike | None = None,
+    group_proba: ArrayLike | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -124,6 +125,10 @@ def maximize(
         The group of each row, for constraints that speak of groups, such as ``"min(recall[VF] | group) >= 0.7"``,
         ``"difference(rate[VF] | group) <= 0.02"`` or ``"ratio(rate[VF] | group) >= 0.8"``. The rule then decides every
         group by gains of its own, and `DecisionRule.predict` needs the group of each row.
+    group_proba : array-like or data frame (n, G), or None
+        In the place of ``group``, the probability of every group for each row: for rules that do not know the group of
+        a row. The rule decides all groups alike, by a score that depends on these probabilities, and
+        `DecisionRule.predict` needs them. Class and group are taken to be independent given what the model knows.
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
@@ -195,7 +200,7 @@ def maximize(
     fitted = fit_metric(chosen, raw, explicit=explicit)
     name = abstain_name(abstain, raw.classes, fitted.names and fitted.names[1])
     n_decisions = fitted.n_decisions(raw.n_classes) if name is None else raw.n_classes + 1
-    groups = None if group is None else groups_of(group, proba, raw, wanted)
+    groups = groups_of(group, group_proba, proba, raw, wanted)
     limits = bind(
         wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions, abstains=name is not None,
         groups=groups,
@@ -225,7 +230,7 @@ def tune(
     out_of_fold: Table | None = None,
     limits: Limits | None = None,
     abstain: Any = None,
-    groups: Groups | None = None,
+    groups: Groups | GroupShares | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -410,7 +415,7 @@ def _solution(
         prices = outcome.prices if feasible else None
         kept = outcomes(
             problem.limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
-            n_labelled=None if counted is None else counted_rows(table),
+            n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
         )  # fmt: skip
         if not feasible:
             upper, paid = None, None
@@ -483,8 +488,11 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     names = names or (*classes, *extra_names(classes, n_decisions))
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
-    groups = table.groups.names if isinstance(table, GroupedTable) else ()
-    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept, groups=groups)
+    groups = table.groups.names if isinstance(table, SideBySide) else ()
+    blind = layout is not None and layout.shared
+    rule = DecisionRule(
+        held(gains), weights, names, repr(metric), seed, table.calibrator, kept, groups=groups, groups_known=not blind
+    )
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.tables.columns import column_names
 from confmax.tables.fingerprints import chosen_by_hash
 from confmax.tables.labels import coded_labels, is_missing, plain, refuse_other_rows, vector
+from confmax.tables.memory import checked_probabilities
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
 
 MOST_GROUPS = 100  # each has gains of its own for every class
@@ -44,6 +46,10 @@ class Groups:
     def take(self, chosen: NDArray[Any]) -> Groups:
         """Return the groups of the ``chosen`` rows (n,), a mask or indices."""
         return Groups(self.names, self.codes[chosen])
+
+    def beside(self, table: MemoryTable, n_further: int = 0) -> GroupedTable:
+        """Return a table of these rows with the groups side by side."""
+        return GroupedTable(table, self, n_further)
 
     @classmethod
     def of(cls, group: Any, n: int, names: Sequence[Any] | None = None, *, proba: Any = None) -> Groups:
@@ -102,37 +108,91 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedTable(Table):
+class GroupShares:
+    """The probability of every group for every row, where its group is not known.
+
+    Attributes
+    ----------
+    names : tuple
+        Names of the G groups.
+    proba : ndarray (n, G)
+        Probabilities that sum to one.
+    """
+
+    names: tuple[Any, ...]
+    proba: Array
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, chosen: NDArray[Any]) -> GroupShares:
+        """Return the probabilities of the ``chosen`` rows (n,), a mask or indices."""
+        return GroupShares(self.names, self.proba[chosen])
+
+    def beside(self, table: MemoryTable, n_further: int = 0) -> MixedTable:
+        """Return a table of these rows with the groups side by side."""
+        return MixedTable(table, self, n_further)
+
+    @classmethod
+    def of(cls, group_proba: Any, n: int, names: Sequence[Any] | None = None) -> GroupShares:
+        """Return the probabilities of groups of n rows.
+
+        Parameters
+        ----------
+        group_proba : array-like or data frame (n, G)
+            Probabilities of the groups; the columns of a frame name these.
+        n : int
+            Number of rows.
+        names : sequence or None
+            Groups that are known; None: those of the columns, or 0..G-1.
+
+        Raises
+        ------
+        ValueError
+            If these are no probabilities, or of other rows or groups.
+        """
+        columns = column_names(group_proba)
+        if names is None:
+            checked = checked_probabilities(group_proba)
+            found = tuple(range(checked.shape[1])) if columns is None else tuple(map(plain, columns))
+        else:
+            found = tuple(names)
+            width = np.shape(group_proba)[1:] or (0,)
+            if width[0] != len(found):
+                shown = ", ".join(map(repr, found[:SHOWN]))
+                raise ValueError(
+                    f"group_proba has {width[0]} columns and the rule has {len(found)} groups; pass one for each of "
+                    f"{shown}"
+                )
+            checked = checked_probabilities(group_proba, None if columns is None else found)
+        if len(checked) != n:
+            raise ValueError(f"group_proba must have one row per row of proba: {n} rows; got {len(checked)}")
+        return cls(found, np.asarray(checked, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide(Table):
     """A table in memory whose groups lie side by side.
 
     Attributes
     ----------
     whole : MemoryTable
         All rows.
-    groups : Groups
+    groups : Groups or GroupShares
         Their groups.
     n_further : int
         Number of decisions beyond the classes.
     """
 
     whole: MemoryTable
-    groups: Groups
+    groups: Any
     n_further: int = 0
-
-    @cached_property
-    def parts(self) -> tuple[MemoryTable, ...]:
-        """The rows of each group."""
-        return tuple(self.whole.take(np.flatnonzero(self.groups.codes == g)) for g in range(len(self.groups)))
-
-    @cached_property
-    def shares(self) -> Array:
-        """The weight of each group (G,), in fractions of all weight."""
-        return np.array([part.weight_total for part in self.parts]) / self.whole.weight_total
 
     @property
     def layout(self) -> Layout:
         """Where the groups stand."""
-        return Layout(len(self.groups), self.whole.n_classes, self.n_further)
+        shared = isinstance(self.groups, GroupShares)
+        return Layout(len(self.groups), self.whole.n_classes, self.n_further, shared)
 
     @property
     def classes(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -169,6 +229,42 @@ class GroupedTable(Table):
         """No: rows of different groups are not compared."""
         return False
 
+    def priors(self, rows: Array) -> Array:
+        """Return class sizes (G K,) of the groups as those of all rows, for every group."""
+        return np.tile(self.layout.priors(rows), len(self.groups))
+
+    def calibrated(self, calibrator: Calibrator | None) -> SideBySide:
+        """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
+        return type(self)(self.whole.calibrated(calibrator), self.groups, self.n_further)
+
+    def in_memory(self) -> MemoryTable:
+        """Return all rows."""
+        return self.whole
+
+    def sampled(self, fraction: float) -> SideBySide:
+        """Return about this ``fraction`` of the rows, chosen by the hash of their probabilities."""
+        chosen = chosen_by_hash(self.whole.row_hashes(), fraction)
+        return type(self)(self.whole.take(chosen), self.groups.take(chosen), self.n_further)
+
+    def dense(self, what: str) -> MemoryTable:
+        """Refuse: rows of different groups are not compared."""
+        raise ValueError(f"{what} compares all rows, and these are in groups; leave group out")
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedTable(SideBySide):
+    """A table whose rows belong to one group each."""
+
+    @cached_property
+    def parts(self) -> tuple[MemoryTable, ...]:
+        """The rows of each group."""
+        return tuple(self.whole.take(np.flatnonzero(self.groups.codes == g)) for g in range(len(self.groups)))
+
+    @cached_property
+    def shares(self) -> Array:
+        """The weight of each group (G,), in fractions of all weight."""
+        return np.array([part.weight_total for part in self.parts]) / self.whole.weight_total
+
     def label_weight(self) -> Array:
         """Return the weight of each true class in each group (G K,), fractions of all weight; needs labels."""
         return self._beside([part.label_weight() for part in self.parts])
@@ -179,27 +275,6 @@ class GroupedTable(Table):
 
     def _beside(self, parts: Sequence[Array]) -> Array:
         return np.concatenate([share * part for share, part in zip(self.shares, parts, strict=True)])
-
-    def priors(self, rows: Array) -> Array:
-        """Return class sizes (G K,) of the groups as those of all rows, for every group."""
-        return np.tile(self.layout.priors(rows), len(self.groups))
-
-    def calibrated(self, calibrator: Calibrator | None) -> GroupedTable:
-        """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
-        return GroupedTable(self.whole.calibrated(calibrator), self.groups, self.n_further)
-
-    def in_memory(self) -> MemoryTable:
-        """Return all rows."""
-        return self.whole
-
-    def sampled(self, fraction: float) -> GroupedTable:
-        """Return about this ``fraction`` of the rows, chosen by the hash of their probabilities."""
-        chosen = chosen_by_hash(self.whole.row_hashes(), fraction)
-        return GroupedTable(self.whole.take(chosen), self.groups.take(chosen), self.n_further)
-
-    def dense(self, what: str) -> MemoryTable:
-        """Refuse: rows of different groups are not compared."""
-        raise ValueError(f"{what} compares all rows, and these are in groups; leave group out")
 
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``."""
@@ -246,3 +321,107 @@ def oracle_parts(oracle: Any) -> list[Oracle]:
     found = getattr(oracle, "oracle", oracle)
     assert isinstance(found, GroupedOracle)
     return found.parts
+
+
+# --- groups that are not known ----------------------------------------------------------------------------------------
+
+
+class MixedTable(SideBySide):
+    """A table whose rows belong to all groups, by the probability of each; a row gets one decision for all of them.
+
+    Class and group of a row are taken to be independent given what the model knows of it.
+    """
+
+    def label_weight(self) -> Array:
+        """Return the weight of each true class in each group (G K,), fractions of all weight; needs labels."""
+        assert self.whole.labels is not None
+        return self._sums(np.eye(self.whole.n_classes)[self.whole.labels])
+
+    @cached_property
+    def _mean_probability(self) -> Array:
+        return self._sums(self.proba)
+
+    @cached_property
+    def proba(self) -> Array:
+        """The probabilities of the classes (n, K), in float64."""
+        return np.asarray(self.whole.dense("group_proba").proba, dtype=np.float64)
+
+    @cached_property
+    def row_shares(self) -> Array:
+        """The weight of every row in every group (n, G), in fractions of all weight."""
+        weight = np.ones(self.n_rows) if self.whole.weight is None else self.whole.weight
+        return np.asarray(self.groups.proba * (weight / self.weight_total)[:, None])
+
+    def truth(self, model_share: float) -> Array:
+        """Return what a confusion counts for the true class of every row (n, K)."""
+        if model_share == 1.0:
+            return self.proba
+        assert self.whole.labels is not None
+        return model_share * self.proba + (1.0 - model_share) * np.eye(self.whole.n_classes)[self.whole.labels]
+
+    def _sums(self, truth: Array) -> Array:
+        return np.asarray((self.row_shares.T @ truth).reshape(-1))
+
+    def oracle(self, model_share: float) -> Oracle:
+        """Return the oracle over these rows, for a confusion with this ``model_share``."""
+        return MixedOracle(self, model_share)
+
+    def counted_by(self, oracle: Any, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with."""
+        truth = getattr(oracle, "oracle", oracle)
+        return self.counted(gains, truth.truth, truth.rows, matrix=matrix)
+
+    def counted(self, gains: Gains, truth: Array, rows: Array, *, matrix: bool) -> Confusion:
+        """Return the confusions of all ``gains``, decided on this table and counted by ``truth`` (n, K)."""
+        layout, shares, B = self.layout, self.row_shares, len(gains)
+        M = layout.n_decisions
+        diagonal, columns = np.zeros((B, layout.all_classes)), np.zeros((B, layout.all_decisions))
+        full = np.zeros((B, layout.all_classes, layout.all_decisions)) if matrix else None
+        padded = np.hstack([truth, np.zeros((len(truth), layout.n_further))])
+        for b in range(B):
+            decided = decide_mixed(self.proba, self.groups.proba, gains[b], layout)
+            hit = padded[np.arange(len(decided)), decided]
+            for g in range(layout.n_groups):
+                place = layout.decisions(g)
+                columns[b, place] = np.bincount(decided, shares[:, g], M)
+                hits = np.bincount(decided, shares[:, g] * hit, M)
+                diagonal[b, layout.classes(g)] = hits[: layout.n_classes]
+                if full is not None:
+                    sums = np.zeros((M, layout.n_classes))
+                    np.add.at(sums, decided, truth * shares[:, [g]])
+                    full[(b, *layout.block(g))] = sums.T
+        return Confusion(rows, diagonal, columns, full)
+
+
+class MixedOracle:
+    """The oracle of a table whose rows belong to all groups: ``score_j = sum_g P(g | x) (a_gj p_j + b_gj)``.
+
+    Parameters
+    ----------
+    table : MixedTable
+        The table.
+    model_share : float
+        Part of the model in the confusion.
+    """
+
+    def __init__(self, table: MixedTable, model_share: float) -> None:
+        self.table, self.model_share, self.exact = table, model_share, model_share == 1.0
+        self.truth = table.truth(model_share)
+        self.rows = table._sums(self.truth)
+
+    def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
+        """Return the confusions (batch of B) of the decisions that maximise each gain."""
+        return self.table.counted(gains, self.truth, self.rows, matrix=matrix)
+
+
+def decide_mixed(proba: Array, shares: Array, gain: Gains, layout: Layout) -> NDArray[np.intp]:
+    """Return the decisions (n,) by one gain of groups side by side, of rows with ``shares`` (n, G) of the groups."""
+    parts = [layout.gains_of(gain, g) for g in range(layout.n_groups)]
+    if gain.full is None:
+        a = shares @ np.concatenate([part.pair()[0] for part in parts])
+        scores = shares @ np.concatenate([part.pair()[1] for part in parts])
+        scores[:, : layout.n_classes] += a * proba
+    else:
+        scores = sum(shares[:, [g]] * (proba @ part.matrices()[0]) for g, part in enumerate(parts))
+    # of equal scores the last decision is made
+    return np.asarray(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
