@@ -433,3 +433,16 @@ def test_what_rules_by_probabilities_of_groups_refuse():
     ]:
         with pytest.raises(ValueError, match=sentence):
             call()
+
+
+def test_what_no_rule_keeps_is_proved():
+    P, _, group = labelled(400, 3)
+    limits = ["min(recall[1] | group) >= 0.95", "min(recall[0] | group) >= 0.95", "rate[2] >= 0.3"]
+    with pytest.raises(confmax.Infeasible, match="no rule on this table keeps") as error:
+        confmax.maximize("accuracy", P, constraints=limits, group=group)
+    closest = error.value.closest
+    assert not closest.feasible and closest.status.name == "INFEASIBLE"
+    # the largest share that can be decided as one class under the other limits is named, and is right
+    limits = ["min(recall[1] | group) >= 0.5", "min(recall[0] | group) >= 0.5"]
+    with pytest.raises(confmax.Infeasible, match=r"rate\[2\] reaches at most 0\.\d+ under the other limits"):
+        confmax.maximize("accuracy", P, constraints=[*limits, "rate[2] >= 0.9"], group=group)

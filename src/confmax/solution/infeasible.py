@@ -86,12 +86,12 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
 
 def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]) -> str | None:
     """Return how far the quantity of one floor can be raised under the other constraints; None if that is not known."""
-    failing = [k for k, one in enumerate(limits.constraints) if one.is_floor and not kept[k].kept]
+    failing = [k for k, one in enumerate(limits.constraints) if one.is_floor and not one.over and not kept[k].kept]
     for k in failing:
         one = limits.constraints[k]
         others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
         rest = replace(limits, constraints=others) if others else None
-        metric = one.metric
+        (metric,) = limits.members(one)
         if rest is None and not isinstance(metric.structure, MinOfLinear):
             solver = choose("auto", metric, len(problem.oracle.rows), problem.n_decisions, exact=True, in_parts=True)
         else:
