@@ -24,6 +24,15 @@ def drawn(K, *, offsets=False, seed=0, power=0):
     return Gains.reduced(-a / K if power else a, b, power=power)
 
 
+def abstaining(K, *, power=0):
+    """Return gains that abstain from a good part of the rows: where no score of a class is above an offset."""
+    gains = drawn(K, offsets=True, power=power)
+    a, b = gains.coefficients()
+    # the score of a class that is sure is its weight and offset; a distance of a tenth of the scale is far
+    last = a.mean() * (0.7 if power == 0 else ((K - 1) / 10) ** power) + b.mean()
+    return Gains.reduced(a, np.append(b[0], last), power=power)
+
+
 def scaling(K, *, floor=1e-12):
     draw = np.random.default_rng([K, 7])
     return VectorScaling(draw.uniform(0.5, 1.5, K), draw.normal(0.0, 0.5, K), floor)
@@ -48,6 +57,12 @@ RULES = {
     "offsets of 40": rule(drawn(40, offsets=True)),
     "costs": rule(Gains.from_matrix(-COSTS)),
     "abstaining": rule(Gains.from_matrix(ABSTAIN)),
+    "abstaining by an offset, of 2": rule(abstaining(2)),
+    "abstaining by an offset": rule(abstaining(4)),
+    "abstaining by an offset, 40 classes": rule(abstaining(40)),
+    "three further decisions": rule(Gains.reduced([1.0, 2.0, 1.5], [0.0, -0.1, 0.1, 0.7, 0.8, 0.6])),
+    "abstaining below a distance": rule(abstaining(5, power=1)),
+    "abstaining below a squared distance": rule(abstaining(5, power=2)),
     "full gains of 12": rule(Gains.from_matrix(np.random.default_rng(3).normal(size=(12, 12)))),
     "distances": rule(drawn(5, offsets=True, power=1)),
     "squared distances": rule(drawn(5, offsets=True, power=2)),
@@ -64,6 +79,9 @@ RULES = {
     "vector scaling with a power of zero and one below": rule(
         drawn(3), VectorScaling([1.0, 0.0, -0.5], [0.0, -1.0, -3.0], 1e-3)
     ),
+    "temperature, abstaining": rule(abstaining(3), Temperature(1.7)),
+    "vector scaling, abstaining": rule(abstaining(10), scaling(10)),
+    "matrix scaling, abstaining": rule(abstaining(4), matrix_scaling(4, floor=1e-4)),
     "matrix scaling, weights of 2": rule(drawn(2), matrix_scaling(2)),
     "matrix scaling, offsets": rule(drawn(4, offsets=True), matrix_scaling(4, floor=1e-4)),
     "matrix scaling, offsets, 20 classes": rule(drawn(20, offsets=True), matrix_scaling(20)),

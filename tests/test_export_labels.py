@@ -3,6 +3,7 @@
 import enum
 import json
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from confmax import DecisionRule
 from confmax.confusion import Gains
 from tests.cli_helpers import document, run
-from tests.export_helpers import ABSTAIN, drawn, in_python, table
+from tests.export_helpers import ABSTAIN, abstaining, drawn, in_python, table
 
 HOSTILE = ("'; DROP TABLE scores; --", 'a"b`c]d\\', "line\nbreak ''' \"\"\" \u2028 \U0001f600")
 NAMES = {
@@ -105,14 +106,33 @@ def test_truth_values(names):
     assert in_onnx(exported, P)[0].tolist() == list(names)
 
 
-def test_further_decisions_have_labels():
+@pytest.mark.parametrize("gains", [Gains.from_matrix(ABSTAIN), abstaining(4)], ids=["full", "by an offset"])
+@pytest.mark.parametrize(
+    "names", [("a", "b", "c", "d", "abstain"), (0, 1, 2, 3, -1), (0, 1, 2, 3, "ask"), (0, 1, 2, 3.5, -1)]
+)
+def test_further_decisions_have_labels(names, gains):
     P = table(4, 300)
-    exported = rule(("a", "b", "c", "d", "abstain"), Gains.from_matrix(ABSTAIN))
+    exported = replace(rule(names, gains), abstain=names[-1])
     names_there = {}
     exec(exported.to_python(labels=True), names_there)
     found = [names_there["decide"](row) for row in P.tolist()]
-    assert "abstain" in found
-    assert found == exported.predict(P).tolist() == in_onnx(exported, P)[0].tolist()
+    assert names[-1] in found
+    assert found == expected(exported, P, one_type=False)
+    assert expected(exported, P) == in_onnx(exported, P)[0].tolist()
+    with sqlite3.connect(":memory:") as connection:
+        assert in_sql(exported, P, connection, "sqlite") == expected(exported, P)
+    with pytest.importorskip("duckdb").connect() as connection:
+        assert in_sql(exported, P, connection, "duckdb") == expected(exported, P)
+
+
+def test_a_refused_row_is_not_an_abstention():
+    """Both are -1 beside integers in ONNX, and the index tells them apart."""
+    P = np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.9]])
+    exported = DecisionRule(Gains.reduced([1, 1], [0, 0, 0.7]), np.ones(1), (0, 1, -1), abstain=-1)
+    found, index = in_onnx(exported, P)
+    assert found.tolist() == [0, -1, -1] and index.tolist() == [0, 2, -1]
+    with sqlite3.connect(":memory:") as connection:
+        assert in_sql(exported, P, connection, "standard") == [0, -1, None]
 
 
 def test_an_enumeration_is_written_as_its_value():

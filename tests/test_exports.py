@@ -17,6 +17,7 @@ from tests.export_helpers import (
     ENGINES,
     ROWS,
     RULES,
+    abstaining,
     assert_same_decisions,
     drawn,
     each_engine,
@@ -66,9 +67,28 @@ CALIBRATED = {
 }
 
 
+# the offset of the last is a score that classes reach exactly, on rows of whole and of half probabilities
+ABSTAINING = {
+    f"abstaining{kind}, {K} classes": rule(gains, calibrator)
+    for K in (2, 3, 20)
+    for kind, gains, calibrator in (
+        ("", abstaining(K), None),
+        (" below one half", Gains.reduced(np.ones(K), [*[0.0] * K, 0.5]), None),
+        (" with classes of zero", Gains.reduced([0.0, *[1.0] * (K - 1)], [0.25, *[0.0] * (K - 1), 0.25]), None),
+        (", full", Gains.from_matrix(np.hstack([np.eye(K), np.linspace(0.4, 0.6, K)[:, None]])), None),
+        (", vector", abstaining(K), scaling(K)),
+        (", matrix", abstaining(K), matrix_scaling(K)),
+    )
+}
+
+
 def differing_on_edge_rows(exported, engine, n, share=1.0):
     P = edge_rows(exported.n_classes, n)
-    assert len(np.unique(exported.predict_index(P))) == exported.n_classes
+    made = np.unique(exported.predict_index(P))
+    # every class wins somewhere; beside abstaining at least one does, and some rows are left
+    assert (
+        len(made) == exported.n_classes if not exported.gains.has_further else made[-1] == exported.n_classes > made[0]
+    )
     return assert_same_decisions(exported, P, engine(exported, P), share=share)
 
 
@@ -77,6 +97,12 @@ def differing_on_edge_rows(exported, engine, n, share=1.0):
 def test_edge_rows(name, engine):
     differing = differing_on_edge_rows(CALIBRATED[name], engine, 500)
     assert differing == 0 or name.startswith("alike")
+
+
+@each_engine
+@pytest.mark.parametrize("name", ABSTAINING)
+def test_edge_rows_of_rules_that_abstain(name, engine):
+    assert differing_on_edge_rows(ABSTAINING[name], engine, 500) == 0
 
 
 @pytest.mark.parametrize("powers", [1.0, 300.0])
@@ -104,11 +130,16 @@ def simplex_grid(K, steps):
         Gains.reduced([1, 2, 1], [0.25, 0, 0.125]),
         Gains.reduced([1, -1, 0], [0, 1, 0.5]),
         Gains.from_matrix([[1, 0, 0.5], [0, 1, 0.5], [0, 0.25, 0.5]]),
+        Gains.reduced([1, 1, 1], [0, 0, 0, 0.5]),
+        Gains.reduced([1, 2, 0.5], [0.25, 0, 0.125, 0.75, 0.75]),
+        Gains.reduced([1, 2, 1], [0, 0, 0, 0]),
+        Gains.reduced([-1, -1, -1, -1], [0, 0, 0, 0, -0.5], power=1),
         Gains.reduced([-1, -1, -1, -1], power=1),
         Gains.reduced([-1, -2, -1, -1], [0, 1, 0.5, 0], power=2),
     ],
-    ids=["weights", "argmax", "offsets", "falling", "matrix", "distances", "squares"],
-)
+    ids=["weights", "argmax", "offsets", "falling", "matrix", "abstaining", "two more", "never",
+         "abstaining at a distance", "distances", "squares"],
+)  # fmt: skip
 def test_exact_ties_go_to_the_largest_index(gains, dtype, engine):
     """The witness is exact arithmetic in fractions; every number here is a multiple of a power of two."""
     counts = simplex_grid(gains.n_classes, 8)
@@ -175,6 +206,6 @@ def test_a_thousand_classes(calibrated, engine):
 
 
 if __name__ == "__main__":
-    for name, exported in CALIBRATED.items():
+    for name, exported in (CALIBRATED | ABSTAINING).items():
         counts = {each: differing_on_edge_rows(exported, engine, int(sys.argv[1])) for each, engine in ENGINES.items()}
-        print(f"{name:20}", *(f"{each} {count}" for each, count in counts.items()), flush=True)
+        print(f"{name:40}", *(f"{each} {count}" for each, count in counts.items()), flush=True)

@@ -170,14 +170,15 @@ def test_the_search_along_a_coefficient_counts_further_decisions(place):
     np.testing.assert_allclose(values, found.values[inside], atol=1e-12)
 
 
-def test_files_and_exports_that_cannot_hold_them_say_so(tmp_path):
-    rule = DecisionRule(gains_of(3, 4)[1], np.ones(1), ("a", "b", "c", "abstain"))
-    with pytest.raises(ValueError, match=r"decision beyond the classes has no weight; save the rule of the gains as"):
-        rule.save(tmp_path / "rule.json")
-    for write in (rule.to_sql, rule.to_python):
-        with pytest.raises(ValueError, match="a decision beyond the classes has no weight; export the rule of the"):
-            write()
-    full = DecisionRule(Gains.from_matrix(rule.gains.matrices()), np.ones(1), rule.class_names)
-    full.save(tmp_path / "rule.json")
-    P = rows_of(3)[0]
-    np.testing.assert_array_equal(DecisionRule.load(tmp_path / "rule.json").predict(P), rule.predict(P))
+@pytest.mark.parametrize("power", [0, 1, 2])
+@pytest.mark.parametrize("M", [4, 5])
+def test_files_hold_them(M, power):
+    """Any number of further decisions, in every atom, to the bit; the rule of the matrices decides alike."""
+    gains, names = gains_of(3, M, power=power), ("a", "b", "c", "later", 7)[:M]
+    rule = DecisionRule(gains, np.full(4, 0.25), names, seed=5)
+    again = DecisionRule.from_json(rule.to_json())
+    assert again == rule and again.abstain is None and again.class_names == names
+    assert again.gains.a.tobytes() == gains.a.tobytes() and again.gains.b.tobytes() == gains.b.tobytes()
+    full = DecisionRule(Gains.from_matrix(gains.matrices()), rule.weights, names, seed=5)
+    P = rows_of(3)[0][:50]
+    np.testing.assert_array_equal(again.decision_probabilities(P), full.decision_probabilities(P))

@@ -215,11 +215,41 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (b"\xff\xfe", "not JSON"),
         ("[]", "not a rule"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=6), "version is 6 and this confmax reads versions 1 to 5; update"),
+        (edited(version=7), "version is 7 and this confmax reads versions 1 to 6; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing: 'atoms'; unknown: none"),
         (edited(extra=1), r"unknown: 'extra'"),
         (edited(constraints=[]), r"unknown: 'constraints'"),
+        (edited(version=5, abstain="c"), r"unknown: 'abstain'"),
+        (edited(version=5, classes=list("abcd"), atoms=[{**ATOM, "b": [0] * 4}]), "a is not a list of 4 numbers"),
+        (edited(version=6, abstain="c"), "it abstains, and decides 3 names by .* of 3 classes: there must be one more"),
+        *[
+            (edited(version=6, classes=[*"abc", last], abstain=name, atoms=[{**ATOM, "b": [0] * 4}]), reason)
+            for reason, pairs in {
+                "its abstain is not the last of its classes": [
+                    ("d", "c"),
+                    ("d", None),
+                    ("d", ["d"]),
+                    (1, True),
+                    (1, 1.0),
+                ],
+                "class names that are strings or numbers; got NoneType": [(None, None)],
+            }.items()
+            for last, name in pairs
+        ],
+        (
+            edited(version=6, classes=list("abcde"), abstain="e", atoms=[{**ATOM, "b": [0] * 5}]),
+            "it abstains, and decides 5 names by .* of 3 classes",
+        ),
+        (edited(version=6, classes=list("abcd"), atoms=[{**ATOM, "b": [0] * 3}]), "b is not a list of 4 numbers"),
+        (edited(version=6, classes=list("ab"), atoms=[{**ATOM, "b": [0] * 2}]), "a is not a list of 2 numbers"),
+        (edited(version=6, classes=list("ab"), atoms=[{**ATOM, "a": [1], "b": [0] * 2}]), "a is not a list of 2"),
+        (
+            edited(
+                version=6, classes=list("abcd"), atoms=[{**ATOM, "b": [0] * 4}, {**ATOM, "a": [1, 1], "b": [0] * 4}]
+            ),
+            "a is not a list of 3 numbers",
+        ),
         (edited(version=5, constraints="rate[a] <= 1"), "its constraints are not a list of texts"),
         (edited(version=5, constraints=[["rate[a] <= 1"]]), "its constraints are not a list of texts"),
         (edited(version=5, constraints=["rate[a] < 1"]), "its constraints cannot be read: .* write rate.a. <= 1"),
@@ -319,23 +349,36 @@ def test_a_file_has_the_lowest_version_that_holds_it():
         assert json.loads(within.to_json())["version"] == 5
         assert within.constraints == ("rate[1] <= 0.5",) and within != rule and hash(within) != hash(rule)
         assert within.reordered([1, 0]).constraints == within.constraints
+    # decisions beyond the classes: full gains have always had them, offsets alone have not
+    for gains in (Gains.from_matrix([[1, 0, 0.7], [0, 1, 0.7]]), Gains.reduced([1, 1], [0, 0, 0.7])):
+        further = DecisionRule(gains, np.ones(1), (0, 1, -1))
+        assert json.loads(further.to_json())["version"] == (1 if gains.a is None else 6)
+        abstaining = replace(further, abstain=-1)
+        document = json.loads(abstaining.to_json())
+        assert document["version"] == 6 and document["abstain"] == -1
+        again = DecisionRule.from_json(abstaining.to_json())
+        assert again == abstaining != further and hash(again) == hash(abstaining)
+        assert again.abstain == -1 and type(again.abstain) is int
+        assert again.reordered([1, 0, -1]).abstain == -1
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 def test_stored_files_of_every_version_are_read(version):
     """Rules that draw of all versions draw alike: by the keys, as they are mixed today."""
     path = Path(__file__).parent / "data" / f"rule_version_{version}.json"
     rule = DecisionRule.load(path)
     assert json.loads(path.read_text())["version"] == version
-    assert rule.class_names == ("no", "maybe", "yes") and rule.weights.tolist() == [0.75, 0.25]
+    assert rule.class_names == ("no", "maybe", "yes", "ask")[: 3 + (version == 6)]
+    assert rule.weights.tolist() == [0.75, 0.25] and rule.abstain == ("ask" if version == 6 else None)
     assert (rule.calibrator is None) == (version == 1)
-    assert len(rule.constraints) == (4 if version == 5 else 0)
+    assert len(rule.constraints) == (4 if version >= 5 else 0)
     assert DecisionRule.from_json(rule.to_json()) == rule
     keys = np.arange(2000)
     atom = np.searchsorted([0.75], draws.uniform(rule.seed, draws.given_keys(keys, 2000)), "right")
     P = np.random.default_rng(0).dirichlet(np.ones(3), 2000)
     expected = decide(apply_calibrator(rule.calibrator, P), rule.gains)[atom, np.arange(2000)]
     np.testing.assert_array_equal(rule.predict_index(P, keys=keys), expected)
+    assert len(np.unique(expected)) == rule.n_decisions
 
 
 TEXTS = st.one_of(

@@ -49,7 +49,8 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
         Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, or -1 in rows that `predict`
         refuses. Its metadata hold the class names as a JSON list under ``classes``. With labels, ``decision`` is a
         tensor of int64, double, bool or strings (also for names of several types), and a second output ``index``
-        (n,) holds the index; where the index is -1, the label is -1, NaN, false or "".
+        (n,) holds the index; where the index is -1, the label is -1, NaN, false or "". Beside integers this is also
+        the label of abstaining: there the index tells rows that are refused.
 
     Raises
     ------
@@ -185,7 +186,11 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
         return valid, _product(graph, x, plan.gains)
     if plan.power:
         x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power), axis=1)
-    return valid, graph("Add", graph("Mul", x, graph.number(plan.gains)), graph.number(plan.offsets))
+    scores, further = graph("Mul", x, graph.number(plan.gains)), plan.n_decisions - K
+    if further:
+        # a decision beyond the classes scores its offset
+        scores = graph("Pad", scores, graph.constant(np.array([0, 0, 0, further])))
+    return valid, graph("Add", scores, graph.number(plan.offsets))
 
 
 def _product(graph: _Graph, x: str, matrix: NDArray[Any]) -> str:

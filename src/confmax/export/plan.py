@@ -38,8 +38,8 @@ class Plan:
     ----------
     gains : ndarray (K,) or (K, M)
         Of reduced gains the weights: scores ``gains_j x_j + offsets_j``. Full gains: scores ``sum_i gains[i, j] p_i``.
-    offsets : ndarray (K,) or None
-        Of reduced gains; None for full ones.
+    offsets : ndarray (M,) or None
+        Of reduced gains; None for full ones. Those beyond the classes are the scores of further decisions.
     power : int
         ``x_j`` is ``p_j`` for 0, else the expected distance of the classes to this power.
     scaling : tuple of ndarray (K,) or (K, K), ndarray (K,), float, or None
@@ -68,7 +68,7 @@ class Plan:
     @property
     def n_decisions(self) -> int:
         """Number of decisions M."""
-        return self.gains.shape[-1]
+        return self.gains.shape[-1] if self.offsets is None else len(self.offsets)
 
     @property
     def has_offsets(self) -> bool:
@@ -89,8 +89,8 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
     Raises
     ------
     ValueError
-        If the rule draws between several gains, its decisions beyond the classes have no weight, its calibrator is an
-        object that is not confmax's, or a class name cannot be written as a label.
+        If the rule draws between several gains, its calibrator is an object that is not confmax's, or a class name
+        cannot be written as a label.
     """
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
@@ -104,11 +104,6 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
         raise ValueError(
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
-        )
-    if gains.full is None and gains.has_further:
-        raise ValueError(
-            f"{what} writes one weight and one offset per decision, and a decision beyond the classes has no weight; "
-            f"export the rule of the gains as matrices, Gains.from_matrix(gains.matrices())"
         )
     # numbers that span more than float32 are written, and multiplied, in float64
     kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)

@@ -118,8 +118,14 @@ def _python_product(row: str, name: str, matrix: NDArray[Any], out: str) -> list
 def _python_scores(plan: Plan) -> list[str]:
     if plan.offsets is None:
         return _python_product("p", "gains", plan.gains, "scores")
-    a, b = plan.gains.tolist(), plan.offsets.tolist()
-    return [*_python_distances(plan.power), f"    scores = [value * a + b for value, a, b in zip(p, {a}, {b})]"]
+    a, b, further = (
+        plan.gains.tolist(),
+        plan.offsets[: plan.n_classes].tolist(),
+        plan.offsets[plan.n_classes :].tolist(),
+    )
+    beyond = f" + {further}" if further else ""
+    scores = f"    scores = [value * a + b for value, a, b in zip(p, {a}, {b})]{beyond}"
+    return [*_python_distances(plan.power), scores]
 
 
 def _python_distances(power: int) -> list[str]:

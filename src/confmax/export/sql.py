@@ -249,7 +249,10 @@ class _Writer:
             index = np.arange(len(p), dtype=np.float64)
             distance = np.abs(index[:, None] - index) ** plan.power
             p = self.named("far", (_combined(p, row) for row in distance), carry=[total] if total else [])
-        return (_affine(x, a, b, total) for x, a, b in zip(p, plan.gains, plan.offsets, strict=True))
+        # a decision beyond the classes has no weight
+        further = plan.n_decisions - len(p)
+        terms, weights = [*p, *[""] * further], [*plan.gains, *[0.0] * further]
+        return (_affine(x, a, b, total) for x, a, b in zip(terms, weights, plan.offsets, strict=True))
 
     def exponentials(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
         """Return ``exp(z - c)``, ``z = powers log(p + floor) + offsets``, which are as the softmax but for their sum; c

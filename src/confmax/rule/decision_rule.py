@@ -101,6 +101,7 @@ class DecisionRule:
                 f"abstain is the last name of a rule with one decision more than classes; got {self.abstain!r} with "
                 f"the names {_listed(plain)}"
             )
+        object.__setattr__(self, "abstain", None if self.abstain is None else plain[-1])
 
     @classmethod
     def from_weights(

@@ -19,14 +19,16 @@ from confmax.confusion import Array, Gains
 
 FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
-# keys, 4 the calibration by a matrix, 5 the constraints
-VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED = 1, 2, 3, 4, 5
+# keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, and offsets of decisions beyond the
+# classes
+VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED, FURTHER = 1, 2, 3, 4, 5, 6
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
 
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
-_SINCE = {"calibration": CALIBRATED, "constraints": CONSTRAINED}  # fields that a file may leave out
+# fields that a file may leave out
+_SINCE = {"calibration": CALIBRATED, "constraints": CONSTRAINED, "abstain": FURTHER}
 
 
 def dump(rule: Any, calibrator: Any) -> str:
@@ -35,16 +37,10 @@ def dump(rule: Any, calibrator: Any) -> str:
     Raises
     ------
     ValueError
-        If a class name, the calibrator or the gains are of a kind that a file cannot hold.
+        If a class name or the calibrator is of a kind that a file cannot hold.
     """
     gains = rule.gains
     _refuse_names(rule.class_names)
-    if gains.full is None and gains.has_further:
-        raise ValueError(
-            "a rule file holds a weight and an offset per decision, and a decision beyond the classes has no weight; "
-            "save the rule of the gains as matrices, Gains.from_matrix(gains.matrices()): rows whose best scores are "
-            "equal up to rounding may be decided otherwise"
-        )
     parts = {"gain": gains.full} if gains.full is not None else {"a": gains.a, "b": gains.b}
     # a rule of probabilities names no power, as in files from before there were distances
     power = {"power": gains.power} if gains.power else {}
@@ -58,19 +54,21 @@ def dump(rule: Any, calibrator: Any) -> str:
         "version": max(
             _version_of(calibration), DRAWN if rule.is_randomized else VERSION,
             CONSTRAINED if rule.constraints else VERSION,
+            FURTHER if rule.abstain is not None or _has_offsets_alone(gains) else VERSION,
         ),
         "metric": rule.metric,
         **({"constraints": list(rule.constraints)} if rule.constraints else {}),
         "seed": int(rule.seed),
         "classes": list(rule.class_names),
+        **({} if rule.abstain is None else {"abstain": rule.abstain}),
         **({} if calibration is None else {"calibration": calibration}),
         "atoms": atoms,
     }  # fmt: skip
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, Any, tuple[str, ...]]:
-    """Return gains, weights, class names, metric, seed, calibrator and constraints of a rule file's text.
+def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, Any, tuple[str, ...], Any]:
+    """Return gains, weights, class names, metric, seed, calibrator, constraints and abstain of a rule file's text.
 
     Raises
     ------
@@ -90,9 +88,9 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
     # true equals 1 in Python, so JSON's true would pass for version 1 and for a seed
-    if version not in range(VERSION, CONSTRAINED + 1) or not isinstance(version, int) or isinstance(version, bool):
+    if version not in range(VERSION, FURTHER + 1) or not isinstance(version, int) or isinstance(version, bool):
         raise ValueError(
-            f"its version is {_short(version)} and this confmax reads versions 1 to {CONSTRAINED}; update confmax"
+            f"its version is {_short(version)} and this confmax reads versions 1 to {FURTHER}; update confmax"
         )
     optional = {name for name, since in _SINCE.items() if version >= since}
     unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
@@ -109,11 +107,13 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
         raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
     _refuse_names(names)
-    gains, weights = _atoms(document["atoms"], len(names))
+    gains, weights = _atoms(document["atoms"], len(names), further=version >= FURTHER)
+    abstain = _abstain(document["abstain"], names, gains) if "abstain" in document else None
     calibrator = _calibrator(document["calibration"], gains.n_classes) if "calibration" in document else None
     if version < _version_of(document.get("calibration")):
         raise ValueError(f"it is of version {version} and holds the calibration of a later one")
-    return gains, weights, tuple(names), metric, seed, calibrator, _constraints(document.get("constraints", []))
+    constraints = _constraints(document.get("constraints", []))
+    return gains, weights, tuple(names), metric, seed, calibrator, constraints, abstain
 
 
 def canonical(constraints: Any) -> tuple[str, ...]:
@@ -130,6 +130,23 @@ def canonical(constraints: Any) -> tuple[str, ...]:
     from confmax.constraints import parse, resolve
 
     return tuple(parse(one.text).text for one in resolve(constraints))
+
+
+def _has_offsets_alone(gains: Gains) -> bool:
+    """Whether there are decisions beyond the classes, to which reduced gains give an offset and no weight."""
+    return gains.full is None and gains.has_further
+
+
+def _abstain(name: Any, names: Sequence[Any], gains: Gains) -> Any:
+    # 1, 1.0 and JSON's true are equal in Python, and are different names
+    if type(name) is not type(names[-1]) or name != names[-1]:
+        raise ValueError("its abstain is not the last of its classes")
+    if gains.n_decisions != gains.n_classes + 1:
+        raise ValueError(
+            f"it abstains, and decides {gains.n_decisions} names by the probabilities of {gains.n_classes} classes: "
+            f"there must be one more"
+        )
+    return name
 
 
 def _constraints(texts: Any) -> tuple[str, ...]:
@@ -219,7 +236,8 @@ def _calibrator(document: Any, K: int) -> Scaling:
     return found
 
 
-def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
+def _atoms(values: Any, n_names: int, *, further: bool) -> tuple[Gains, Array]:
+    """Return gains and weights; with ``further``, reduced gains may have fewer weights than names."""
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
         raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
     atoms = [atom if isinstance(atom, dict) else {} for atom in values]
@@ -228,7 +246,11 @@ def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
     if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
         raise ValueError("the powers of its atoms are not all 1 or all 2")
     if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):
-        a = np.array([_numbers(atom["a"], n_names, "a") for atom in atoms])
+        # decisions beyond the classes have no weight, so that the first weights tell how many classes there are
+        first = atoms[0]["a"]
+        fewer = further and isinstance(first, list) and 2 <= len(first) < n_names
+        n_classes = len(first) if fewer else n_names
+        a = np.array([_numbers(atom["a"], n_classes, "a") for atom in atoms])
         b = np.array([_numbers(atom["b"], n_names, "b") for atom in atoms])
         gains = Gains.reduced(a, b, power=powers[0])
     elif keys == {frozenset(("weight", "gain"))}:

@@ -26,6 +26,7 @@ def thresholds(gains: Gains, *, calibrated: bool, cut: float | None) -> list[flo
     for refused, what in (
         (len(gains) > 1, "that decides at random"),
         (cut is not None and not (weights_only and b[0] == b[1]), "that always decides one class"),
+        (gains.has_further, "with a decision beyond its classes, such as abstaining"),
         (calibrated, "that calibrates the probabilities first"),
         (not weights_only, "with more than one weight per class"),
         ((b != b[:1]).any(), "with offsets"),
