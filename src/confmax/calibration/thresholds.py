@@ -1,4 +1,4 @@
-"""The threshold of a rule of two classes, or of one class among several.
+"""The threshold of a rule of two classes, between which it may abstain, or of one class among several.
 
 Of two classes it is the raw probability of the second one, from which on this class is decided.
 
@@ -10,15 +10,18 @@ the floats, by the same code that `predict` runs. No formula is inverted, so the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration.calibrators import Scaling
-from confmax.confusion import Array, Gains
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Gains
 from confmax.tables import Calibrator, apply_calibrator, decide
 
 POINTS = 1024  # probabilities that are decided at once
 ONE = int(np.float64(1.0).view(np.int64))  # positive floats are ordered like their bits
+SAME = 1e-12  # of the largest gain: a difference that rounding explains
 BEYOND = 2.0**60  # times the weight of the others: they break ties and change nothing else
 
 
@@ -45,25 +48,65 @@ def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
     >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]]), None)
     [0.25, inf, None]
     """
-    # a negative power turns the order of the probabilities round
-    is_monotone = calibrator is None or (isinstance(calibrator, Scaling) and calibrator.is_monotone)
-    if gains.n_classes != 2 or gains.n_decisions != 2 or not is_monotone:
+    if gains.n_classes != 2 or gains.n_decisions != 2 or not _is_monotone(calibrator):
         return [None] * len(gains)
-    return [_cut(gains[k], calibrator) for k in range(len(gains))]
+    return [_cut(gains[k], calibrator, lambda decisions: decisions == 1) for k in range(len(gains))]
 
 
-def _cut(gain: Gains, calibrator: Calibrator | None) -> float | None:
+def abstaining_cuts(gain: Gains, calibrator: Calibrator | None) -> tuple[float, float] | None:
+    """Return between which raw probabilities of the second of two classes a gain abstains, its last decision.
+
+    Parameters
+    ----------
+    gain : Gains
+        One of them.
+    calibrator : Calibrator or None
+        What is applied to the raw probabilities first.
+
+    Returns
+    -------
+    (float, float) or None
+        The smallest float64 p for which the first class is not decided on the row (1 - p, p), and the smallest one for
+        which the second class is; infinity if there is none. None if the decisions do not follow each other in this
+        order, if there are not two classes and one decision more, or if the calibration is not known to be monotone.
+
+    Examples
+    --------
+    >>> abstaining_cuts(Gains.reduced([1.0, 1.0], [0.0, 0.25, 0.75]), None)
+    (0.24999999999999994, 0.5000000000000001)
+    """
+    if gain.n_classes != 2 or gain.n_decisions != 3 or not _is_monotone(calibrator):
+        return None
+    first, second, last = np.diff(gain.matrices()[0], axis=0)[0]
+    # the largest of three linear functions of p is the one of the least slope first, and that of the largest last
+    if not first <= last <= second:
+        return None
+    low = _cut(gain, calibrator, lambda decisions: decisions != 0)
+    high = _cut(gain, calibrator, lambda decisions: decisions == 1)
+    return None if low is None or high is None else (low, high)
+
+
+def _is_monotone(calibrator: Calibrator | None) -> bool:
+    """Whether a calibration is known to keep the order of the probabilities of a class: a negative power does not."""
+    return calibrator is None or (isinstance(calibrator, Scaling) and calibrator.is_monotone)
+
+
+def _cut(
+    gain: Gains, calibrator: Calibrator | None, after: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+) -> float | None:
+    """Return the smallest p of the second class ``after`` which, as this says of decisions, they are others."""
+
     def decided(p: Array) -> NDArray[np.bool_]:
         rows = np.stack([1.0 - p, p], axis=1)
-        return np.asarray(decide(np.asarray(apply_calibrator(calibrator, rows)), gain)[0] == 1)
+        return np.asarray(after(decide(np.asarray(apply_calibrator(calibrator, rows)), gain)[0]))
 
     at_zero, at_one = decided(np.array([0.0, 1.0])).tolist()
     if at_zero:
         return 0.0 if at_one else None
     if not at_one:
         return np.inf
-    low, high = 0, ONE  # bits of a probability where the first class is decided, and of one where the second is
-    # the decisions change once, so the place is between the last first class and the first second one
+    low, high = 0, ONE  # bits of a probability before the change of decisions, and of one after it
+    # the decisions change once, so the place is between the last one before and the first one after
     while high - low > 1:
         step = -(-(high - low) // POINTS)
         bits = np.minimum(low + step * np.arange(1, POINTS + 1), high)
@@ -105,3 +148,45 @@ def class_cut(gain: Gains) -> tuple[int, float] | None:
     if rest[0] <= 0 or (rest != rest[0]).any() or b[others].any() or a[k] < 0 or size[k] < rest[0] * BEYOND:
         return None
     return k, float(-b[k] / a[k]) if a[k] else float(-np.inf * b[k])
+
+
+def abstaining_class_cuts(gain: Gains) -> tuple[int, float, float] | None:
+    """Return which class a gain decides by its probability alone, and between which of its probabilities it abstains.
+
+    Parameters
+    ----------
+    gain : Gains
+        One of them; its last decision is to abstain.
+
+    Returns
+    -------
+    (int, float, float) or None
+        The class, and its probabilities, after any calibration, from which the most probable other class is not decided
+        and from which the class is, as in `abstaining_cuts`. None for other gains, and for those of two classes.
+
+    Examples
+    --------
+    >>> full = Gains.from_matrix([[1e-21, -0.75, 0.0, -0.25], [0.0, 0.5, 0.0, 0.25], [0.0, -0.75, 1e-21, -0.25]])
+    >>> abstaining_class_cuts(full)
+    (1, 0.5, 0.6666666666666667)
+    """
+    K = gain.n_classes
+    if gain.power or not 3 <= K <= MAX_MATRIX_CLASSES or gain.n_decisions != K + 1:
+        return None
+    G = gain.matrices()[0]
+    size = np.abs(G).max()
+    k = int(np.argmax(np.abs(G[:, :K]).max(axis=0)))
+    others = np.arange(K) != k
+    # the scores of the others: a number, and the same small multiple of their own probability
+    rest = G[:, :K][:, others]
+    own, shared = np.diagonal(G)[others], rest[k, 0]
+    same = bool((np.where(np.eye(K, dtype=np.bool_)[:, others], shared, rest) == shared).all())
+    if not same or (own != own[0]).any() or not 0.0 < own[0] - shared < size / BEYOND or abs(shared) > size / BEYOND:
+        return None
+    # beside the probability of the class, the others count alike to it and to abstaining
+    far = G[others][:, [k, K]]
+    # a score as small as those of the others would be compared with their probabilities
+    if (np.ptp(far, axis=0) > SAME * size).any() or (np.abs(far) <= size / BEYOND).any():
+        return None
+    two = abstaining_cuts(Gains.from_matrix([[0.0, *far[0]], [0.0, *G[k, [k, K]]]]), None)
+    return None if two is None else (k, *two)

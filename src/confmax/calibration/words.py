@@ -13,7 +13,7 @@ import numpy as np
 
 from confmax.calibration import MatrixScaling, Scaling, Temperature
 from confmax.calibration.pairs import pulls
-from confmax.calibration.thresholds import class_cut, cuts
+from confmax.calibration.thresholds import abstaining_class_cuts, abstaining_cuts, class_cut, cuts
 from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
@@ -39,9 +39,11 @@ def headline(rule: Any) -> list[str]:
         known = isinstance(rule.calibrator, Scaling)
         lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")
     if rule.gains.full is not None:
-        scores = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"
+        scores, last = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})", "the last"
     else:
-        scores = " " + score_of_class(rule)
+        scores, last = " " + score_of_class(rule), "an offset alone"
+    if rule.abstain is not None:
+        scores += f"; {_decision(rule, rule.n_decisions - 1)} has {last}"
     return [*lines, f"  {in_words(rule) or f'decides the largest of {scores}'}"]
 
 
@@ -57,12 +59,14 @@ def score_of_class(rule: Any, p: str = "p") -> str:
 def how(rule: Any) -> str:
     """Return how a rule decides, as a sentence that may leave out its numbers."""
     if rule.gains.full is not None:
-        rest = "decides the largest expected gain; each decision has a gain for each true class"
+        each = "each decision" if rule.abstain is None else "each decision, abstaining too,"
+        rest = f"decides the largest expected gain; {each} has a gain for each true class"
     elif rule.gains.power:
         rest = "decides by the expected distance between the true class and the decided one on their ordered scale"
     else:
         offset = ", adds an offset" if coefficients(rule.gains)[1].any() else ""
         rest = f"multiplies each probability by a weight{offset} and decides the class with the largest result"
+        rest += "" if rule.abstain is None else ", or abstains if no result is above one number"
     return in_words(rule) or rest
 
 
@@ -79,9 +83,12 @@ def in_words(rule: Any) -> str | None:
 
     Rules of two classes have one on the raw probability of the second class, or two where they draw between two. Rules
     for a metric of one class have one on the probability of this class. With more classes, equal weights are argmax.
+    Rules that abstain have one on the same probabilities, and one on the largest if they treat all classes alike.
     """
     if len(rule.weights) > 2:
         return None
+    if rule.abstain is not None:
+        return _between(rule) or _above_one(rule)
     if rule.n_classes > 2:
         return _of_several(rule)
     thresholds = [cut for cut in cuts(rule.gains, rule.calibrator) if cut is not None]
@@ -107,6 +114,77 @@ def in_words(rule: Any) -> str | None:
             f"them {yes} with probability {share}"
         )
     return sentence if rule.calibrator is None else f"{sentence}; this is p before calibration"
+
+
+def _between(rule: Any) -> str | None:
+    """Return the sentence for a rule that abstains between two probabilities: of the second of two classes, or of one
+    class against the most probable other."""
+    if rule.is_randomized:
+        return None
+    names, p, note = [printable(str(name)) for name in rule.class_names[: rule.n_classes]], "p", ""
+    two, one = abstaining_cuts(rule.gains, rule.calibrator), abstaining_class_cuts(rule.gains)
+    if two is not None:
+        (no, yes), (low, high) = names, two
+        note = "" if rule.calibrator is None else "; this is p before calibration"
+    elif one is not None:
+        no, yes, low, high = "the most probable other class", names[one[0]], *one[1:]
+        p = "p" if rule.calibrator is None else "calibrated p"
+    else:
+        return None
+    if low == np.inf or high == 0.0:
+        return f"always decides {no if high else yes}"
+    if low == 0.0 and high == np.inf:
+        return f"always {_abstains(rule)}"
+    parts = [f"{yes} if {p}({yes}) >= {probability(high)}"] * (high < np.inf)
+    parts += [f"{no} if {p}({yes}) < {probability(low)}"] * (low > 0.0)
+    rest = f"{no}, and never {_abstains(rule)}" if low == high else _abstains(rule)
+    return f"decides {', '.join(parts[:1] if low == high else parts)}, else {rest}{note}"
+
+
+def _above_one(rule: Any) -> str | None:
+    """Return the sentence for a rule that decides like argmax if the largest probability is above a number."""
+    found = [_least_decided(rule.gains[s]) for s in range(len(rule.gains))]
+    known = [cut for cut in found if cut is not None]
+    if len(known) < len(found):
+        return None
+    like = "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
+    low, high, least = min(known), max(known), 1.0 / rule.n_classes
+    if low >= 1.0:
+        return f"always {_abstains(rule)}"
+    # the largest probability of a row is no smaller
+    if high < least:
+        return f"{like}, and never {_abstains(rule)}"
+    if low == high:
+        return f"{like} if the largest p is above {probability(high)}, else {_abstains(rule)}"
+    if low < least or high >= 1.0:
+        return None
+    return (
+        f"{like} if the largest p is above {probability(high)}, {_abstains(rule)} if it is not above "
+        f"{probability(low)}, and between them decides with probability {rule.weights[known.index(low)]:.4g}"
+    )
+
+
+def _least_decided(gain: Gains) -> float | None:
+    """Return above which largest p a gain decides, like argmax, and else abstains; None for other gains."""
+    if gain.full is not None or gain.power or gain.n_decisions != gain.n_classes + 1:
+        return None
+    a, b = (part[0] for part in gain.pair())
+    if a[0] <= 0.0 or (a != a[0]).any() or (b[:-1] != b[0]).any():
+        return None
+    return float((b[-1] - b[0]) / a[0])
+
+
+def _abstains(rule: Any) -> str:
+    """Return that a rule abstains, as a verb, with what it then returns."""
+    name = printable(str(rule.abstain))
+    return "abstains" if name == "abstain" else f"abstains ({name})"
+
+
+def _decision(rule: Any, k: int) -> str:
+    """Return the name of a decision; of abstaining, with this word."""
+    name = printable(str(rule.class_names[k]))
+    is_abstaining = rule.abstain is not None and k == rule.n_decisions - 1
+    return f"{name} (abstain)" if is_abstaining and name != "abstain" else name
 
 
 def one_class(rule: Any) -> tuple[int, float] | None:
@@ -219,13 +297,24 @@ def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None
         return None
     a, b = coefficients(rule.gains)
     shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
-    names = [printable(str(name)) for name in rule.class_names[: min(most_classes, rule.n_decisions)]]
+    columns = list(range(min(most_classes, rule.n_decisions)))
+    if rule.abstain is not None:
+        # abstaining is shown beside any number of classes
+        columns = [*range(min(most_classes, rule.n_classes)), rule.n_decisions - 1]
+    names = [_decision(rule, k) for k in columns]
     more = [(rule.n_decisions - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
     return Numbers(
         [f"{share:.1%}" for share in rule.weights[:n_rules]] if rule.is_randomized else [],
         ["weight", "offset"][: len(shown)] * n_rules,
         names,
-        [[f"{part[s, k]:.4g}" for s in range(n_rules) for part in shown] for k in range(len(names))],
+        [
+            [
+                "-" if part is a and k >= rule.n_classes else f"{part[s, k]:.4g}"
+                for s in range(n_rules)
+                for part in shown
+            ]
+            for k in columns
+        ],
         [f"{number} more {what}" for number, what in more if number > 0],
     )
 
