@@ -377,6 +377,37 @@ def test_transform_adds_what_predict_decides(spark):
     np.testing.assert_array_equal(decided(by_matrix.transform(df)), by_matrix.predict(P))
 
 
+@pytest.mark.parametrize(("names", "kind"), [(("a", "b", "c", "abstain"), "string"), ((0, 1, 2, -1), "double")])
+def test_rules_that_abstain(spark, names, kind):
+    """Names are strings, numbers are doubles, and names beside numbers strings; rules draw and calibrate as others."""
+    P, y, _ = labelled(1500, 3, sharp=0.7)
+    df = frame_of(spark, columns_of(P, y) | {"id": np.arange(1500)}, at=(0, 700))
+    gains = Gains.reduced([[1, 1, 1], [1, 0.5, 1.5]], [[0, 0, 0, 0.6], [0, 0.4, 0.1, 0.7]])
+    calibrator = confmax.calibration.Temperature(1.5)
+    drawn = confmax.DecisionRule(gains, np.array([0.4, 0.6]), names, seed=3, calibrator=calibrator, abstain=names[-1])
+    one = confmax.DecisionRule(gains[1], np.ones(1), names, abstain=names[-1])
+    mixed = confmax.DecisionRule(gains[0], np.ones(1), (0, 1, 2, "ask"), abstain="ask")
+    out = one.transform(df)
+    assert dict(out.dtypes)["decision"] == kind
+    assert names[-1] in one.predict(P)
+    np.testing.assert_array_equal(decided(out), one.predict(P))
+    np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.predict(P, keys=np.arange(1500)))
+    np.testing.assert_array_equal(decided(mixed.transform(df)), mixed.predict(P).astype(str))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
+def test_maximize_with_abstaining(spark, metric):
+    P, y, w = labelled(1500, 3, sharp=0.7)
+    df = frame_of(spark, columns_of(P, y, w), at=(0, 700))
+    given = {"abstain": True, "constraints": "coverage >= 0.8", "confusion": "model"}
+    found = confmax.maximize(metric, df, y="label", sample_weight="weight", **given)
+    whole = confmax.maximize(metric, P, y, sample_weight=w, **given)
+    assert found.value == pytest.approx(whole.value, abs=1e-9)
+    np.testing.assert_array_equal(found.predict(P), whole.predict(P))
+    assert found.rule.abstain == -1 and -1 in found.predict(P)
+    np.testing.assert_array_equal(decided(found.rule.transform(df)), whole.predict(P))
+
+
 @pytest.mark.parametrize(
     ("values", "names"),
     [
