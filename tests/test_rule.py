@@ -222,7 +222,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (edited(constraints=[]), r"unknown: 'constraints'"),
         (edited(version=5, abstain="c"), r"unknown: 'abstain'"),
         (edited(version=5, classes=list("abcd"), atoms=[{**ATOM, "b": [0] * 4}]), "a is not a list of 4 numbers"),
-        (edited(version=6, abstain="c"), "it abstains, and decides 3 names by .* of 3 classes: there must be one more"),
+        (edited(version=6, abstain="c"), "it abstains, .* one decision more .* and has 3 decisions for 3 classes"),
         *[
             (edited(version=6, classes=[*"abc", last], abstain=name, atoms=[{**ATOM, "b": [0] * 4}]), reason)
             for reason, pairs in {
@@ -239,7 +239,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         ],
         (
             edited(version=6, classes=list("abcde"), abstain="e", atoms=[{**ATOM, "b": [0] * 5}]),
-            "it abstains, and decides 5 names by .* of 3 classes",
+            "it abstains, .* and has 5 decisions for 3 classes",
         ),
         (edited(version=6, classes=list("abcd"), atoms=[{**ATOM, "b": [0] * 3}]), "b is not a list of 4 numbers"),
         (edited(version=6, classes=list("ab"), atoms=[{**ATOM, "b": [0] * 2}]), "a is not a list of 2 numbers"),
@@ -401,6 +401,21 @@ def test_whatever_stands_for_constraints_is_read_or_refused(constraints):
     assert DecisionRule.from_json(rule.to_json()).constraints == rule.constraints
     assert len(rule.constraints) == len(constraints)
     assert len(repr(rule).splitlines()) == 4 + bool(constraints) + rule.n_decisions and "\x1b" not in repr(rule)
+
+
+NAMES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.sampled_from(["c", "d", ["d"], {}])
+)
+
+
+@given(abstain=NAMES)
+def test_whatever_stands_for_abstaining_is_read_or_refused(abstain):
+    text = edited(version=6, classes=list("abcd"), abstain=abstain, atoms=[{**ATOM, "b": [0] * 4}])
+    if abstain == "d":
+        assert DecisionRule.from_json(text).abstain == "d"
+        return
+    with pytest.raises(ValueError, match=r"^its abstain is not the last of its classes$|^it is not JSON"):
+        DecisionRule.from_json(text)
 
 
 def test_a_rule_says_what_it_was_tuned_within():

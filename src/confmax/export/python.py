@@ -118,13 +118,10 @@ def _python_product(row: str, name: str, matrix: NDArray[Any], out: str) -> list
 def _python_scores(plan: Plan) -> list[str]:
     if plan.offsets is None:
         return _python_product("p", "gains", plan.gains, "scores")
-    a, b, further = (
-        plan.gains.tolist(),
-        plan.offsets[: plan.n_classes].tolist(),
-        plan.offsets[plan.n_classes :].tolist(),
-    )
-    beyond = f" + {further}" if further else ""
-    scores = f"    scores = [value * a + b for value, a, b in zip(p, {a}, {b})]{beyond}"
+    K, a, b = plan.n_classes, plan.gains.tolist(), plan.offsets.tolist()
+    # a decision beyond the classes scores its offset
+    beyond = f" + {b[K:]}" if b[K:] else ""
+    scores = f"    scores = [value * a + b for value, a, b in zip(p, {a}, {b[:K]})]{beyond}"
     return [*_python_distances(plan.power), scores]
 
 

@@ -249,7 +249,7 @@ class _Writer:
             index = np.arange(len(p), dtype=np.float64)
             distance = np.abs(index[:, None] - index) ** plan.power
             p = self.named("far", (_combined(p, row) for row in distance), carry=[total] if total else [])
-        # a decision beyond the classes has no weight
+        # a decision beyond the classes scores its offset
         further = plan.n_decisions - len(p)
         terms, weights = [*p, *[""] * further], [*plan.gains, *[0.0] * further]
         return (_affine(x, a, b, total) for x, a, b in zip(terms, weights, plan.offsets, strict=True))

@@ -58,6 +58,7 @@ class DecisionRule:
         functions, which no text can hold; a text that cannot be read is a ValueError.
     abstain : str, int, float or None
         The last of the class names, if the rule leaves a row undecided by this decision; None if it decides every row.
+        Its index is K, in exports too.
     groups : tuple
         Names of the G groups, if the rule decides each by gains of its own, which then stand side by side in ``gains``
         (`confmax.confusion.Layout`). Pass the group of every row to `predict`.

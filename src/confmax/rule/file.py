@@ -54,7 +54,8 @@ def dump(rule: Any, calibrator: Any) -> str:
         "version": max(
             _version_of(calibration), DRAWN if rule.is_randomized else VERSION,
             CONSTRAINED if rule.constraints else VERSION,
-            FURTHER if rule.abstain is not None or _has_offsets_alone(gains) else VERSION,
+            # full gains have had decisions beyond the classes since the first version
+            FURTHER if rule.abstain is not None or (gains.full is None and gains.has_further) else VERSION,
         ),
         "metric": rule.metric,
         **({"constraints": list(rule.constraints)} if rule.constraints else {}),
@@ -132,19 +133,14 @@ def canonical(constraints: Any) -> tuple[str, ...]:
     return tuple(parse(one.text).text for one in resolve(constraints))
 
 
-def _has_offsets_alone(gains: Gains) -> bool:
-    """Whether there are decisions beyond the classes, to which reduced gains give an offset and no weight."""
-    return gains.full is None and gains.has_further
-
-
 def _abstain(name: Any, names: Sequence[Any], gains: Gains) -> Any:
     # 1, 1.0 and JSON's true are equal in Python, and are different names
     if type(name) is not type(names[-1]) or name != names[-1]:
         raise ValueError("its abstain is not the last of its classes")
     if gains.n_decisions != gains.n_classes + 1:
         raise ValueError(
-            f"it abstains, and decides {gains.n_decisions} names by the probabilities of {gains.n_classes} classes: "
-            f"there must be one more"
+            f"it abstains, which takes one decision more than there are classes, and has {gains.n_decisions} decisions "
+            f"for {gains.n_classes} classes"
         )
     return name
 
