@@ -100,10 +100,8 @@ def test_classes_with_fewer_rows_than_folds():
         confmax.MetricClassifierCV(LogisticRegression()).fit(X[:7], np.array(list("aaaabbb")))
 
 
-def test_an_estimator_predicts_classes_only():
+def test_an_estimator_predicts_classes_or_abstains():
     y = (X[:, 0] > 0).astype(int)
     costs = confmax.metrics.get("linear", cost=[[0, 1, 0.3], [5, 0, 0.3]])
-    with pytest.raises(
-        ValueError, match="for further decisions, such as abstaining, pass the model's probabilities to"
-    ):
+    with pytest.raises(ValueError, match="for other decisions pass the model's probabilities to"):
         confmax.MetricClassifierCV(LogisticRegression(), metric=costs).fit(X, y)

@@ -313,6 +313,6 @@ def test_a_classifier_decides_only_classes(two):
     abstain = confmax.metrics.get("linear", gain=[[1, 0, 0.4], [0, 1, 0.4]])
     with pytest.raises(
         ValueError,
-        match="has 3 decisions for 2 classes, and an estimator predicts classes only; for further decisions, such as ",
+        match="has 3 decisions for 2 classes, and an estimator predicts classes, or abstains; pass abstain=True if ",
     ):
         MetricClassifierCV(GaussianNB(), metric=abstain).fit(X, rare)

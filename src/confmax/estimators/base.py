@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from confmax.confusion import Array
-from confmax.estimators.steps import checked_labels
+from confmax.estimators.steps import checked_labels, with_abstain
 from confmax.rule import DecisionRule
 from confmax.tables.columns import stated_order
 from confmax.tables.kinds import here, host_array, named
@@ -118,6 +118,12 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         return np.asarray(self.estimator_.classes_)
 
     @property
+    def _decisions(self) -> NDArray[Any]:
+        """What `predict` returns (M,): the classes, and the name of abstaining if the rule may."""
+        name = self.rule_.abstain
+        return self.classes_ if name is None else with_abstain(self.classes_, name)
+
+    @property
     def n_features_in_(self) -> int:
         """Number of features d, if the wrapped estimator counts them."""
         # an estimator that does not count its features raises AttributeError here, and so has no attribute here either
@@ -132,18 +138,19 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         """Return the class (n,) that the rule decides for every row of X (n, d); lazy for Dask probabilities.
 
         A randomised rule computes its draw from the row's probabilities, so equal rows get equal classes in any batch.
+        For rows that a rule leaves undecided, this is the name of abstaining, ``rule_.abstain``.
         """
         check_is_fitted(self, "estimator_")
         decisions = self.rule_.predict_index(self.estimator_.predict_proba(X))
         # class names need not be numbers, which is all that a tensor holds
         found = here(host_array, decisions)
-        return named(self.classes_, decisions if found is None else found)
+        return named(self._decisions, decisions if found is None else found)
 
     def decision_probabilities(self, X: Any) -> NDArray[Any]:
         """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.
 
-        The columns have the order of ``rule_.classes``. All entries are 0 or 1 if the rule is deterministic. The result
-        is lazy for Dask probabilities.
+        The columns have the order of ``rule_.classes``: M is K, or K + 1 for a rule that abstains. All entries are 0
+        or 1 if the rule is deterministic. The result is lazy for Dask probabilities.
         """
         check_is_fitted(self, "estimator_")
         return self.rule_.decision_probabilities(self.estimator_.predict_proba(X))

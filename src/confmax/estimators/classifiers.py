@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -35,8 +36,10 @@ from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
+from confmax.metrics.decided import Coverage
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
+from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.solution.confidence import UNEQUAL, assured, check_confidence
 from confmax.solution.infeasible import check_infeasible, or_raise
 from confmax.tables import Table, here, make_table
@@ -77,6 +80,12 @@ class MetricClassifierCV(RuleClassifier):
         the final model. Otherwise it is the models of the folds: their rules hold on out-of-fold rows, and nothing is
         promised for the final model (``solution_.guarantee`` says so). Each of the ``fold_rules_`` then takes as long
         as the rule itself.
+    abstain : bool, str or int
+        As in `confmax.maximize`: whether the rule may leave rows undecided, and what `predict` returns for them. True
+        means "abstain" beside names and -1 beside integers. The metric, the constraints, `score`, ``refit_loss_`` and
+        the rules of the folds are then about the rows that are decided, so a floor such as ``"coverage >= 0.8"`` is
+        needed. ``classes_`` stays the K classes. A name that is not of the labels' kind, such as "abstain" beside
+        integers, makes `predict` return an array of objects.
     labels : sequence or None
         All class labels in order. String labels need it if the metric depends on the order of the classes, as
         ``quadratic_kappa`` does. By default, the order is that of ``y`` if it is an ordered ``pandas.Categorical``.
@@ -180,6 +189,7 @@ class MetricClassifierCV(RuleClassifier):
         constraints: Any = (),
         on_infeasible: str = "raise",
         confidence: float | None = None,
+        abstain: bool | str | int = False,
         labels: Sequence[Any] | None = None,
         pos_label: Any = None,
         fold_rules: bool = True,
@@ -190,7 +200,7 @@ class MetricClassifierCV(RuleClassifier):
         self.refit, self.ensemble = refit, ensemble
         self.calibration, self.confusion, self.solver, self.randomized = calibration, confusion, solver, randomized
         self.constraints, self.on_infeasible, self.confidence = constraints, on_infeasible, confidence
-        self.labels, self.pos_label, self.fold_rules = labels, pos_label, fold_rules
+        self.abstain, self.labels, self.pos_label, self.fold_rules = abstain, labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
 
     def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
@@ -200,10 +210,7 @@ class MetricClassifierCV(RuleClassifier):
         run = tune if self.confidence is None else partial(assured, tune, confidence=self.confidence)
         model = self._model()
         classes = steps.known_classes(model, y)
-        # an ordered categorical may name classes that no row has
-        order = None if self._order is None else [name for name in self._order if name in classes]
-        labels = order if self.labels is None and self.pos_label is None else self.labels
-        metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label)
+        metric, name = self._metric_and_name(wanted, classes, y)
         if not wanted:
             warn_of_trivial(metric)
         routed = self._routed(weight, params)
@@ -225,8 +232,8 @@ class MetricClassifierCV(RuleClassifier):
             raw = held_out = out if test is None else out.in_memory().take(~np.isin(rows, test))
             if own is not None and few:
                 raw = own if test is None else own.take(~np.isin(np.arange(len(y)), test))
-            fitted = fit_metric(metric, raw, explicit=True)
-            given = {**settings, "limits": self._limits(wanted, fitted, raw), "out_of_fold": held_out if few else None}
+            fitted, limits = self._placed(fit_metric(metric, raw, explicit=True), wanted, raw, name)
+            given = {**settings, "limits": limits, "abstain": name, "out_of_fold": held_out if few else None}
             return or_raise(run(fitted, raw, random_state=seed, **given), self.on_infeasible)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
@@ -268,10 +275,29 @@ class MetricClassifierCV(RuleClassifier):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         return wanted
 
-    def _limits(self, wanted: Sequence[Constraint], metric: Metric, table: Table) -> Limits | None:
-        """Return constraints placed on a table on which a metric is maximised."""
-        n_decisions = metric.n_decisions(table.n_classes)
-        return bind(wanted, table, explicit=True, pos_label=self.pos_label, n_decisions=n_decisions)
+    def _metric_and_name(self, wanted: Sequence[Constraint], classes: list[Any], y: Any) -> tuple[Metric, Any]:
+        """Return the metric in the order of the classes, and the name of abstaining; None if every row is decided."""
+        # an ordered categorical may name classes that no row has
+        order = None if self._order is None else [name for name in self._order if name in classes]
+        labels = order if self.labels is None and self.pos_label is None else self.labels
+        abstains = self.abstain is not False and self.abstain is not None
+        metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label, abstains=abstains)
+        name = abstain_name(self.abstain, classes, metric.names and metric.names[1])
+        if (abstains or isinstance(metric.formula, Coverage)) and not self._is_prefit:
+            # what cannot be tuned is refused before anything is fitted: it depends on the limits, on no probability
+            even = np.full((len(y), len(classes)), 1.0 / len(classes))
+            self._placed(metric, wanted, make_table(even, y, None, classes), name)
+        return metric, name
+
+    def _placed(
+        self, metric: Metric, wanted: Sequence[Constraint], table: Table, name: Any
+    ) -> tuple[Metric, Limits | None]:
+        """Return the metric to maximise on a table and the constraints, for rules with this name of abstaining."""
+        n_decisions = metric.n_decisions(table.n_classes) if name is None else table.n_classes + 1
+        limits = bind(
+            wanted, table, explicit=True, pos_label=self.pos_label, n_decisions=n_decisions, abstains=name is not None
+        )
+        return with_abstaining(metric, table, limits, name), limits
 
     def _tables(
         self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], routed: Mapping[str, Any]
@@ -328,8 +354,8 @@ class MetricClassifierCV(RuleClassifier):
         """Return the tuned metric on rows ``X`` (n, d) with true classes ``y`` (n,).
 
         This is ``solution_.metric`` of the confusion matrix with these labels, weighted by ``sample_weight`` (n,). For
-        a randomised rule it is the metric of the expected matrix, without any draw. Raise a ValueError for unknown
-        classes.
+        a randomised rule it is the metric of the expected matrix, without any draw. With ``abstain`` it is the metric
+        of the rows that are decided, 0 if none is. Raise a ValueError for unknown classes.
         """
         check_is_fitted(self, "estimator_")
         classes = self.classes_.tolist()
@@ -358,7 +384,8 @@ class FixedRuleClassifier(RuleClassifier):
     rule : DecisionRule, path or "argmax"
         The rule, or the path of a file that ``rule.save`` wrote. A rule with the class labels in another order is
         reordered. A rule with the classes 0..K-1 is applied by position in ``classes_``. "argmax" decides the most
-        probable class, and the last of tied ones.
+        probable class, and the last of tied ones. A rule that abstains returns its name of abstaining; other decisions
+        beyond the classes are refused.
 
     Attributes
     ----------
@@ -394,3 +421,19 @@ class FixedRuleClassifier(RuleClassifier):
         model.fit(X, y, **self._routed(weight, params)["estimator"]["fit"])
         steps.refuse_other_classes(model, classes)
         self.estimator_, self.rule_ = model, rule
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on rows ``X`` (n, d) with true classes ``y`` (n,), weighted by ``sample_weight`` (n,).
+
+        For a rule that abstains it is the accuracy of the rows that are decided, 0 if none is. Raise a ValueError for
+        rows that the estimator refuses, and for lengths that differ.
+        """
+        check_is_fitted(self, "estimator_")
+        if self.rule_.abstain is None:
+            return super().score(X, y, sample_weight)
+        decided = np.asarray(self.rule_.predict_index(self.estimator_.predict_proba(X)))
+        kept = decided < self.rule_.n_classes
+        weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
+        if not kept.any() or (weight is not None and not weight.any()):
+            return 0.0
+        return float(accuracy_score(np.asarray(y)[kept], self.classes_[decided[kept]], sample_weight=weight))

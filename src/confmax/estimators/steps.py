@@ -36,6 +36,7 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule
 from confmax.solution import value_on_labels
+from confmax.solution.abstaining import abstain_name
 from confmax.tables import MemoryTable, given_hashes, here, host_array
 from confmax.tables.columns import find, warn
 from confmax.tables.draws import RandomState, as_seed
@@ -290,8 +291,13 @@ class MeanOfModels:
 # --- the order of the classes ----------------------------------------------------------------------------------------
 
 
-def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, pos_label: Any) -> Metric:
-    """Return the metric over the columns ``classes``, counting them in the order that was asked for."""
+def in_order(
+    metric: Metric, classes: list[Any], labels: Sequence[Any] | None, pos_label: Any, *, abstains: bool = False
+) -> Metric:
+    """Return the metric over the columns ``classes``, counting them in the order that was asked for.
+
+    ``abstains`` says that a table of gains may have one decision more than there are classes.
+    """
     K = len(classes)
     order = list(range(K))
     metric = aligned(metric, classes)
@@ -307,14 +313,14 @@ def in_order(metric: Metric, classes: list[Any], labels: Sequence[Any] | None, p
         if labels is not None and classes[order[-1]] != pos_label:
             raise ValueError(f"labels={labels!r} and pos_label={pos_label!r} name different positive classes; pass one")
     M = metric.n_decisions(K)
-    if metric.gain is not None and len(metric.gain) == K < M:
+    if metric.gain is not None and len(metric.gain) == K < M and not (abstains and M == K + 1):
         raise ValueError(
-            f"the gain matrix of {metric.name} has {M} decisions for {K} classes, and an estimator predicts "
-            f"classes only; for further decisions, such as abstaining, pass the model's probabilities to "
-            f"confmax.maximize"
+            f"the gain matrix of {metric.name} has {M} decisions for {K} classes, and an estimator predicts classes, "
+            f"or abstains; pass abstain=True if the last of {K + 1} decisions is to abstain, and for other decisions "
+            f"pass the model's probabilities to confmax.maximize"
         )
     # the order is settled: what else the metric demands of a table can be told before a model is fitted
-    metric.check_table(K, K)
+    metric.check_table(K, max(K, M))
     stated = labels is not None or pos_label is not None
     # numbers have an order, names only their alphabet, which is seldom the order that is meant
     if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
@@ -341,16 +347,42 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
         raise ValueError(
             f"rule must be a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}"
         )
-    names = list(rule.class_names)
-    fits = rule.n_classes == rule.n_decisions == len(classes)  # a rule that abstains has more decisions than classes
+    K = rule.n_classes
+    names, further = list(rule.class_names[:K]), rule.class_names[K:]
+    # of further decisions an estimator knows abstaining alone
+    fits = len(classes) == K and (not further or rule.abstain is not None)
+    # a rule that is applied by position may meet a class of this name
+    abstain_name(rule.abstain, classes)
     found = find([str(plain(name)) for name in names], classes) if fits else None
     if found is not None and found.places is not None:
         # the classes keep the estimator's spelling: 1, 1.0, "1" and True are one class
-        return replace(rule.reordered([names[k] for k in found.places]), class_names=tuple(classes))
+        ordered = rule.reordered([*(names[k] for k in found.places), *further])
+        return replace(ordered, class_names=(*classes, *further))
     if fits and names == list(range(len(classes))):
         # the classes of its constraints have other names here
-        return replace(rule, class_names=tuple(classes), constraints=())
+        return replace(rule, class_names=(*classes, *further), constraints=())
     raise ValueError(
-        f"the rule decides between ({_shown(names)}), but the estimator's classes are ({_shown(classes)}); pass a rule "
-        f"for these classes, or a rule of classes 0..{len(classes) - 1} to apply by position"
+        f"the rule decides between ({_shown(rule.class_names)}), but the estimator's classes are ({_shown(classes)}); "
+        f"pass a rule for these classes, or a rule of classes 0..{len(classes) - 1} to apply by position"
     )
+
+
+def with_abstain(classes: NDArray[Any], name: Any) -> NDArray[Any]:
+    """Return the ``classes`` (K,) and the ``name`` of abstaining (K + 1,), in an array of the classes' kind.
+
+    It holds objects where no number, or no string, is both a class and such a name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with_abstain(np.array(["no", "yes"]), "abstain").tolist(), with_abstain(np.array([0, 1]), -1).tolist()
+    (['no', 'yes', 'abstain'], [0, 1, -1])
+    >>> with_abstain(np.array([0, 1]), "abstain").dtype
+    dtype('O')
+    """
+    names = [*classes.tolist(), name]
+    found, kind = np.array(names), classes.dtype.kind
+    # one dtype for all may change a name: 0 beside "abstain" becomes "0", and True beside -1 becomes 1
+    if found.tolist() == names and found.dtype.kind == {"u": "i"}.get(kind, kind):
+        return found
+    return np.array(names, dtype=object)
