@@ -71,6 +71,8 @@ def rules():
     library.DecisionRule(table, np.ones(1), tuple("abc"), "x", 0, matrix).save("m.json")
     one = Gains.reduced([2.0**-68, 2.0, 2.0**-68], [0.0, -0.5, 0.0])
     library.DecisionRule(one, np.ones(1), tuple("abc"), "f1[b]").save("o.json")
+    asks = Gains.reduced([1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.5])
+    library.DecisionRule(asks, np.ones(1), (*"abc", "ask"), "accuracy", abstain="ask").save("a.json")
     run = ("tune", HPC, "--label", "obs", "--metric", "g_mean", "--calibration", "vector", "-o", "v.json")
     assert document(*run)["calibration"]["kind"] == "vector"
 
@@ -82,6 +84,7 @@ def outputs():
     costs = Path("costs.csv")
     costs.write_text("true,a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n")
     pages = find_spec("vl_convert") is not None
+    asks = ("--metric", "accuracy", "--abstain", "ask", "--subject-to", "coverage >= 0.5")
     more = ("tune", path, "--label", "y", "--metric", "macro_f1", "--report", "page.html")
     return {
         "demo": [("demo", "-o", "demo.json")],
@@ -90,6 +93,7 @@ def outputs():
             ("tune", *labelled, "--metric", "macro_f1", "-o", "new.json"),
             ("tune", path, "--metric", "g_mean", "--columns", "a,b,c"),
             ("tune", *labelled, "--costs", costs),
+            ("tune", *labelled, *asks),
             ("tune", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
             ("tune", path, "--metric", "accuracy", "--columns", "a,b,c", "--subject-to", "accuracy >= 0.1"),
             ("tune", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1", "--confidence", "0.9"),
@@ -99,11 +103,12 @@ def outputs():
             ("compare", *labelled, "--metric", "g_mean", "--rule", "r.json"),
             ("compare", *labelled, "--metric", "g_mean", "--replicates", "0"),
             ("compare", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
+            ("compare", *labelled, *asks),
         ],
-        "apply": [("apply", "r.json", path, "-o", "out.csv")],
+        "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
-                  ("score", *labelled, "--rule", "l.json")],
-        "explain": [("explain", f"{name}.json", *more) for name in "rdtvom" for more in ((),)]
+                  ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json")],
+        "explain": [("explain", f"{name}.json", *more) for name in "rdtvoma" for more in ((),)]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],
         "export": [("export", "r.json", "--to", "python", "-o", "r.py")],
         "metrics": [("metrics",)],

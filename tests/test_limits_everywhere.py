@@ -282,6 +282,8 @@ def test_what_completion_offers_are_the_quantities_that_can_be_limited():
                 # of one class, both are a text
                 found[c.parse(text).metric.one_class is not None].add(name)
                 break
+    # which is of one class and of all
+    found = {of_one: {*names, "coverage"} for of_one, names in found.items()}
     assert found == {True: set(LIMITED), False: set(LIMITED_OF_ALL)}
 
 

@@ -42,16 +42,17 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
         app.warn(
             f"{joined(left_out)} of {frame.path} cannot be columns of {rows.n_rows} rows and were left out of {out}"
         )
-    shares = np.bincount(decisions, minlength=len(names)) / rows.n_rows
-    return {
-        **source_document(rows),
-        "out": str(out),
-        "decided": {str(name): float(share) for name, share in zip(names.tolist(), shares, strict=True)},
-    }
+    counts = np.bincount(decisions, minlength=len(names))
+    shares = {str(name): float(count / rows.n_rows) for name, count in zip(names.tolist(), counts, strict=True)}
+    undecided = {} if rule.abstain is None else {"abstain": rule.abstain, "rows_undecided": int(counts[-1])}
+    return {**source_document(rows), "out": str(out), "decided": shares, **undecided}
 
 
 def _show(page: Page, document: Document) -> None:
     """Print where the decisions went, and how often each was taken."""
     show_source(page, document)
     taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
-    page.items({"decided": joined(taken, 20), "written": document["out"]})
+    items = {"decided": joined(taken, 20)}
+    if "abstain" in document:
+        items["undecided"] = f"{document['rows_undecided']} of {document['rows']} rows, as {document['abstain']}"
+    page.items({**items, "written": document["out"]})

@@ -96,6 +96,10 @@ SUBJECT_TO = click.option("--subject-to", "constraints", multiple=True, metavar=
                           help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may "
                                "be repeated. The estimate of the confusion matrix counts; only with --confusion model "
                                "is anything proved.")  # fmt: skip
+ABSTAIN = click.option("--abstain", metavar="NAME",
+                       help="Let the rule leave rows undecided: it decides NAME for them, such as abstain. Metrics and "
+                            "limits are then those of the rows that are decided; 'coverage' is their share, and needs "
+                            "a floor, such as --subject-to 'coverage >= 0.8'.")  # fmt: skip
 SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
                       help="Second metric of the page's trade-off.")  # fmt: skip
 SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
@@ -270,6 +274,7 @@ def score() -> None:
 @click.option("--rule", "rules", type=PATH, multiple=True, metavar="RULE", shell_complete=rule_files,
               help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
 @SUBJECT_TO
+@ABSTAIN
 @table_options
 @bootstrap_options
 @AS_JSON
@@ -285,6 +290,7 @@ def compare() -> None:
       confmax compare validation.csv --label truth
       confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
       confmax compare validation.csv --label truth --subject-to 'recall[yes] >= 0.9'
+      confmax compare validation.csv --label truth --abstain ask --subject-to 'coverage >= 0.8'
       confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
     """
 
@@ -305,13 +311,14 @@ def compare() -> None:
                    "or column of names is matched to the classes; without names the order is that of --classes. "
                    "Further columns are further decisions, such as abstaining.")  # fmt: skip
 @SUBJECT_TO
+@ABSTAIN
 @click.option("--on-infeasible", type=click.Choice(["raise", "closest"]), default="raise", show_default=True,
               help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them "
                    "least.")  # fmt: skip
 @click.option("--confidence", type=float, metavar="LEVEL",
               help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. "
-                   "For limits on recall, precision, specificity, fpr, rate and accuracy; exit code 3 if one is not "
-                   "assured.")  # fmt: skip
+                   "For limits on recall, precision, specificity, fpr, rate, accuracy and coverage; exit code 3 if "
+                   "one is not assured.")  # fmt: skip
 @table_options
 @click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
               show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
@@ -356,6 +363,7 @@ def tune() -> None:
       confmax tune scores.csv --label truth --metric linear --costs costs.csv
       confmax tune scores.csv --label truth --metric accuracy --subject-to 'recall[yes] >= 0.9'
       confmax tune scores.csv --label truth --metric f1 --subject-to 'recall[yes] >= 0.9' --confidence 0.9
+      confmax tune scores.csv --label truth --metric accuracy --abstain ask --subject-to 'coverage >= 0.8'
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
     """

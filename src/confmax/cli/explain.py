@@ -30,6 +30,7 @@ FEATURES = ("probability", "mean distance", "mean squared distance")
 SHOWN = 20  # classes in words and tables
 RIVALS = 4  # of a class, in words
 SHOWN_PARTS = 4  # of a rule that draws
+MOST_LIMITS = 8  # of probabilities, in a sentence
 WIDEST = 12  # a table of gains
 KEYS = {"a": "powers", "W": "matrix", "b": "offsets"}  # of the numbers of calibrations
 
@@ -64,6 +65,7 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
         "constraints": list(rule.constraints),
         "classes": list(rule.class_names[: rule.n_classes]),
         "decisions": list(rule.class_names),
+        "abstain": rule.abstain,
         "randomized": rule.is_randomized,
         "seed": rule.seed,
         "calibration": _calibration(rule),
@@ -112,7 +114,34 @@ def _parts(rule: DecisionRule) -> list[Document]:
     if rule.gains.full is not None:
         return [{"share": share, "gains": table.tolist()} for share, table in zip(shares, rule.gains.full, strict=True)]
     a, b = (numbers.tolist() for numbers in words.coefficients(rule.gains))
-    return [{"share": share, "weights": w, "offsets": o} for share, w, o in zip(shares, a, b, strict=True)]
+    parts = [{"share": share, "weights": w, "offsets": o} for share, w, o in zip(shares, a, b, strict=True)]
+    cuts = _undecided(rule)
+    if cuts is None:
+        return parts
+    names = [str(name) for name in rule.class_names[: rule.n_classes]]
+    # below zero even a class without probability is decided rather than nothing
+    limits = [
+        {name: None if cut < 0 else min(cut, 1.0) for name, cut in zip(names, part, strict=True)} for part in cuts
+    ]
+    return [{**part, "undecided_up_to": limit} for part, limit in zip(parts, limits, strict=True)]
+
+
+def _undecided(rule: DecisionRule) -> list[list[float]] | None:
+    """Return for every part and class the probability up to which the part abstains rather than decides the class.
+
+    A part abstains where no class is above its own. None for rules that decide every row, and where abstaining does not
+    depend on the probabilities one by one.
+    """
+    if rule.abstain is None or rule.gains.full is not None or rule.gains.power:
+        return None
+    a, b = rule.gains.coefficients()
+    if (a < 0).any():
+        return None
+    room = b[:, rule.n_classes :] - b[:, : rule.n_classes]
+    # of equal scores the last decision is taken, which is to abstain
+    never = np.where(room < 0, -np.inf, np.inf)
+    cuts: list[list[float]] = np.divide(room, a, out=never, where=a > 0).tolist()
+    return cuts
 
 
 def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
@@ -142,6 +171,8 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
                 f"of {names[low]}"
             )
     said += words.pulled(rule)
+    if rule.abstain is not None:
+        said += _abstains(rule, names)
     if rule.is_randomized:
         said.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below")
     return said
@@ -155,6 +186,28 @@ def _when(k: int, names: Sequence[str], thresholds: Array) -> str:
     against = [f"{_from(thresholds[j])} against {names[j]}" for j in others[:RIVALS]]
     more = f", ... {len(others) - RIVALS} more" if len(others) > RIVALS else ""
     return f"{name} is decided {', '.join(against)}{more}"
+
+
+def _abstains(rule: DecisionRule, names: Sequence[str]) -> list[str]:
+    """Return which rows a rule leaves undecided, a sentence for each part that is shown."""
+    cuts, name = _undecided(rule), str(rule.abstain)
+    if cuts is None:
+        return [f"a row is left undecided ({name}) if that has the largest expected gain"]
+    p = "p" if rule.calibrator is None else "calibrated p"
+    said = []
+    for share, part in zip(rule.weights.tolist(), cuts[:SHOWN_PARTS], strict=False):
+        drawn = f"drawn with probability {share:.1%}: " if rule.is_randomized else ""
+        # the probabilities of a row sum to one: some class is above its limit if the limits sum to less
+        if min(part) < 0 or sum(part) < 1:
+            said.append(f"{drawn}no row is left undecided ({name})")
+            continue
+        if len(names) == 2:
+            when = f"{max(1 - part[0], 0.0):.3f} <= {p}({names[1]}) <= {min(part[1], 1.0):.3f}"
+        else:
+            limits = [f"{p}({one}) <= {cut:.3f}" for one, cut in zip(names, part, strict=True) if cut < 1]
+            when = " and ".join(limits[:MOST_LIMITS]) + " and so on" * (len(limits) > MOST_LIMITS)
+        said.append(f"{drawn}a row is left undecided ({name}) " + (f"if {when}" if when else "always"))
+    return said
 
 
 def _from(threshold: float) -> str:
@@ -204,7 +257,8 @@ def _scores(rule: DecisionRule, p: Array) -> tuple[Array, Array]:
     distance = np.abs(np.subtract.outer(np.arange(len(p)), np.arange(len(p))))
     x = p @ distance**rule.gains.power if rule.gains.power else p
     a, b = words.coefficients(rule.gains)
-    return x, a * x + b
+    # decisions beyond the classes have an offset alone
+    return x, a * np.pad(x, (0, rule.n_decisions - len(x))) + b
 
 
 def _last_largest(scores: NDArray[Any]) -> int:
@@ -220,7 +274,9 @@ def _show(page: Page, document: Document, decides: str) -> None:
     if document["constraints"]:
         items["within"] = ", ".join(document["constraints"])
     items["classes"] = joined(classes, SHOWN)
-    if len(names) > len(classes):
+    if document["abstain"] is not None:
+        items["also"] = f"leaves rows undecided, as {document['abstain']}"
+    elif len(names) > len(classes):
         items["also"] = f"decides {joined(names[len(classes) :], SHOWN)}"
     items |= {"calibrates": _calibrates(document["calibration"]), "decides": decides}
     if document["randomized"]:
@@ -286,7 +342,8 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
         if document["one_class"] is None:
             columns |= {"weight": part["weights"], **({"offset": part["offsets"]} if has_offsets else {})}
         cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
-        page.table(["class", *columns], list(zip(classes, *cells, strict=True))[:SHOWN])
+        # a calibration has numbers of the classes alone
+        page.table(["class", *columns], list(zip_longest(names, *cells, fillvalue=""))[:SHOWN])
         if len(classes) > SHOWN:
             page.say(f"... {len(classes) - SHOWN} more classes; --json shows all.")
     if len(parts) > SHOWN_PARTS:

@@ -9,6 +9,7 @@ from typing import Any
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, read_rows
+from confmax.cli.csvs import as_names
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.confusion import MAX_MATRIX_CLASSES
@@ -46,6 +47,18 @@ def check_applies(metric: Metric, rows: FileRows) -> None:
         )
     if why:
         raise ValueError(f"{metric.name} does not apply: {why}")
+
+
+def name_beside(text: str, classes: Sequence[Any]) -> Any:
+    """Return the name of a further decision as a command line gives it, as a number where the ``classes`` are numbers.
+
+    Examples
+    --------
+    >>> name_beside("-1", [0, 1]), name_beside("later", [0, 1]), name_beside("-1", ["no", "yes"])
+    (-1, 'later', '-1')
+    """
+    is_text = any(isinstance(name, str) for name in classes)
+    return text if is_text else as_names([text]).tolist()[0]
 
 
 def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> FileRows:

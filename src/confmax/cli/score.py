@@ -21,6 +21,7 @@ from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
+from confmax.cli.decided import EVERY_ROW, checked_abstain, of_what_is_decided, refused, rows_undecided, with_one_more
 from confmax.cli.matching import check_applies, not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Bar, Document, Page, between, key_of, number, print_document, show_source, source_document
@@ -34,7 +35,6 @@ from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import Decided, check_bootstrap, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
-from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
@@ -57,7 +57,8 @@ def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[Metric], dict[s
         raise ValueError(f"{command} has no table of costs for linear; confmax tune --costs shows its values")
     settings = {key: options.pop(key) for key in ("n_replicates", "level", "stratified", "seed")}
     check_bootstrap(settings["n_replicates"], settings["level"])
-    return [catalogue.get(name, **params) for name in names], settings
+    # by `resolve`, which knows coverage too
+    return [catalogue.get(name, **params) if params else catalogue.resolve(name) for name in names], settings
 
 
 def judged_table(rows: FileRows) -> MemoryTable:
@@ -112,10 +113,16 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
             every = [tuned_for, *(metric for metric in every if not is_same(metric, tuned_for, len(rows.classes)))]
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
-    table = judged_table(rows)
-    limits, absent = judged(() if rule is None else rule.constraints, table)
+    table, undecided = judged_table(rows), {}
+    abstains = rule is not None and rule.abstain is not None
+    if abstains:
+        used, more = of_what_is_decided(used, table, rows)
+        decided = with_one_more(rules, table)["rule"]
+        undecided = {"abstain": rules["rule"].abstain, "rows_undecided": rows_undecided(decided)}
+        skipped += more
+    limits, absent = judged(() if rule is None else rule.constraints, table, abstains=abstains)
     limited = {} if limits is None else {str(one): one.metric for one in limits.constraints}
-    scores = _scores(table, {**used, **limited}, rules, **settings)
+    scores = _scores(table, {**used, **limited}, rules, abstains=abstains, **settings)
     kept = []
     if limits is not None:
         S = rules["rule"].evaluate(make_oracle(table, "labels"), matrix=limits.statistics == "matrix")
@@ -126,6 +133,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
     return {
         **source_document(rows),
         "tuned_for": rule and rule.metric,
+        **undecided,
         **({"constraints": kept} if kept else {}),
         "values": [_scored(scores, name) for name in scores.metrics if name not in limited],
         "skipped": skipped,
@@ -141,9 +149,12 @@ def _aligned(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
     return {repr(metric): metric for metric in found}
 
 
-def _scores(table: MemoryTable, used: Mapping[str, Metric], rules: Mapping[str, Any], **settings: Any) -> Score:
+def _scores(
+    table: MemoryTable, used: Mapping[str, Metric], rules: Mapping[str, Any], *, abstains: bool, **settings: Any
+) -> Score:
     """Return values of argmax, p/prior and further rules; what makes them doubtful is printed."""
-    scores = uncertainty.compare(table, used, {**plain_rules(table), **rules}, **settings)
+    every = {**plain_rules(table), **rules}
+    scores = uncertainty.compare(table, used, with_one_more(every, table) if abstains else every, **settings)
     app.warn(*doubts(scores, used, undefined=False))
     return scores
 
@@ -193,7 +204,10 @@ def _show(page: Page, document: Document) -> None:
     """Print the metrics of every rule."""
     show_source(page, document)
     if document["tuned_for"] is not None:
-        page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}"})
+        items = {"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}"}
+        if "abstain" in document:
+            items["undecided"] = f"{document['rows_undecided']:g} of {document['rows']} rows, as {document['abstain']}"
+        page.items(items)
     page.say()
     if document.get("constraints"):
         cells = []
@@ -216,7 +230,7 @@ def _show(page: Page, document: Document) -> None:
             line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
         heads += [f"{names[-1]} - argmax", "better"]
     page.table(heads, body, best=3)
-    page.say("", "p/prior uses the class sizes of these rows.")
+    page.say("", *([EVERY_ROW] if "abstain" in document else []), "p/prior uses the class sizes of these rows.")
     if about is not None:
         page.say(
             f"In brackets: {about['method']}, the same resamples for all rules.",
@@ -238,14 +252,14 @@ def _show(page: Page, document: Document) -> None:
 def compare(file: Path, as_json: bool, **more: Any) -> None:
     """Run `confmax compare`."""
     wanted, settings = metrics_and_bootstrap(more)
-    paths, constraints = more.pop("rules"), more.pop("constraints")
+    paths, constraints, abstain = (more.pop(key) for key in ("rules", "constraints", "abstain"))
     resolve_constraints(constraints)
     if len(set(paths)) < len(paths):
         raise click.UsageError("--rule names a file twice; name each rule once")
     rules = {str(path): load_rule(path) for path in paths}
     rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
     with Bar("comparing", "rules") as bar:
-        document = comparison(rows, wanted, rules, bar.update, constraints, **settings)
+        document = comparison(rows, wanted, rules, bar.update, constraints, abstain, **settings)
     print_document(document, as_json, _show_comparison)
 
 
@@ -255,6 +269,7 @@ def comparison(
     rules: Mapping[str, DecisionRule],
     progress: Callable[[int, int], Any],
     constraints: Sequence[str] = (),
+    abstain: str | None = None,
     **settings: Any,
 ) -> Document:
     """Return every rule's value by every metric, on rows that it was not tuned on.
@@ -271,37 +286,34 @@ def comparison(
         Takes the number of rules that were tuned, and of all.
     constraints : sequence of str
         Limits that the tuned rules must keep, and by which all are judged.
+    abstain : str or None
+        What the tuned rules decide for rows that they leave undecided; None if they decide every row.
     **settings
         Of the bootstrap, as `uncertainty.compare` takes them.
     """
-    chosen = _chosen(wanted, rows, limited=bool(constraints))
-    evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
     table = judged_table(rows)  # every rule is tuned on calibrated probabilities
-    counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
-    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
-    if rare:
-        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
-    limits = bind(constraints, table, explicit=True)
-    cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress, constraints)
-    tuned_for = {name: name.removeprefix("for ") for name in cross_fitted}
-    given = {}
-    for path, rule in rules.items():
-        own = rule.class_names[: rule.n_classes]
-        if set(own) != set(rows.classes):
-            raise ValueError(
-                f"the rule {path} decides between {joined(own)} and the classes here are {joined(rows.classes)}; "
-                f"compare rules of the same classes"
-            )
-        given[path], tuned_for[path] = over(rule, rows.classes), rule.metric
+    chosen = _chosen(wanted, rows, limited=bool(constraints), abstains=abstain is not None)
+    name, limits = checked_abstain(abstain, chosen, constraints, table)
+    abstains = name is not None or any(rule.abstain is not None for rule in rules.values())
+    evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
+    if abstains:
+        evaluated, _ = of_what_is_decided(evaluated, table, rows)
+        limits = bind(constraints, table, explicit=True, abstains=True)
+    _warn_of_rare(table)
+    given = _of_files(rules, rows)
+    cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress, constraints, name)
+    tuned_for = {one: one.removeprefix("for ") for one in cross_fitted} | {path: rules[path].metric for path in given}
     limited = {} if limits is None else {str(one): one.metric for one in limits.constraints}
-    scores = _scores(table, {**evaluated, **limited}, {**cross_fitted, **given}, **settings)
+    scores = _scores(table, {**evaluated, **limited}, {**cross_fitted, **given}, abstains=abstains, **settings)
     decides: dict[str, Decided] = {}
     if limits is not None:
         files = {path: Decided(*rule.decided(table)) for path, rule in given.items()}
         decides = {**plain_rules(table), **cross_fitted, **files}
+        decides = with_one_more(decides, table) if abstains else decides
     return {
         **source_document(rows),
         "folds": N_FOLDS,
+        **({} if name is None else {"abstain": name}),
         "metrics": list(evaluated),
         "rules": [
             {
@@ -322,6 +334,28 @@ def comparison(
     }
 
 
+def _warn_of_rare(table: MemoryTable) -> None:
+    """Warn of classes with so few rows that rules without one fold have seen hardly any of them."""
+    counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
+    if rare:
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
+
+
+def _of_files(rules: Mapping[str, DecisionRule], rows: FileRows) -> dict[str, DecisionRule]:
+    """Return rules, by their files, for the classes of the rows; refuse those of other classes."""
+    given = {}
+    for path, rule in rules.items():
+        own = rule.class_names[: rule.n_classes]
+        if set(own) != set(rows.classes):
+            raise ValueError(
+                f"the rule {path} decides between {joined(own)} and the classes here are {joined(rows.classes)}; "
+                f"compare rules of the same classes"
+            )
+        given[path] = over(rule, rows.classes)
+    return given
+
+
 def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
     return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
 
@@ -334,13 +368,18 @@ def _confusion(decided: Decided, table: MemoryTable) -> Confusion:
     return Confusion.from_matrix(C / C.sum())
 
 
-def _chosen(wanted: Sequence[Metric], rows: FileRows, *, limited: bool) -> dict[str, Metric]:
+def _chosen(wanted: Sequence[Metric], rows: FileRows, *, limited: bool, abstains: bool) -> dict[str, Metric]:
     """Return the metrics to tune for; those that cannot be maximised within limits are left out, or refused."""
+
+    def why_not(metric: Metric) -> str | None:
+        return refused(metric, len(rows.classes), abstains=abstains) if limited else None
+
     if not wanted:
-        defaults = map(catalogue.get, OF_TWO if len(rows.classes) == 2 else SEVERAL)
-        return _applicable((metric for metric in defaults if not (limited and refused_within_limits(metric))), rows)
+        # of what is decided, accuracy needs no other metric beside it
+        names = (*(["accuracy"] if abstains else []), *(OF_TWO if len(rows.classes) == 2 else SEVERAL))
+        return _applicable((metric for metric in map(catalogue.get, names) if not why_not(metric)), rows)
     chosen = _aligned(wanted, rows)
-    for why in filter(None, map(refused_within_limits, chosen.values() if limited else ())):
+    for why in filter(None, map(why_not, chosen.values())):
         raise ValueError(why)
     if len(chosen) < len(wanted):
         raise ValueError("--metric names a metric twice; name each once")
@@ -349,7 +388,7 @@ def _chosen(wanted: Sequence[Metric], rows: FileRows, *, limited: bool) -> dict[
 
 def _cross_fitted(
     table: MemoryTable, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any],
-    constraints: Sequence[str],
+    constraints: Sequence[str], abstain: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
@@ -364,6 +403,7 @@ def _cross_fitted(
             return maximize(
                 metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
                 random_state=seed, constraints=constraints, on_infeasible="closest",
+                abstain=False if abstain is None else abstain,
             )  # fmt: skip
 
         try:
@@ -431,7 +471,10 @@ def _show_comparison(page: Page, document: Document) -> None:
         page.say("-: not finite, or not defined for a rule of more decisions than classes.")
     if intervals is not None:
         page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
-    again = app.command_line(click.get_current_context(), "confmax tune", ("file", "constraints", *TABLE_OPTIONS))
+    if "coverage" in names:
+        page.say(EVERY_ROW)
+    kept = ("file", "constraints", "abstain", *TABLE_OPTIONS)
+    again = app.command_line(click.get_current_context(), "confmax tune", kept)
     page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
 
 

@@ -20,13 +20,13 @@ from confmax.calibration.words import MISSES
 from confmax.cli import app
 from confmax.cli.cells import is_number
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
-from confmax.cli.matching import check_applies
+from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Bar, Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_cells, read_frame
 from confmax.cli.texts import SHARE, joined
-from confmax.constraints import ConstraintOutcome
+from confmax.constraints import Constraint, ConstraintOutcome
 from confmax.constraints import resolve as resolve_constraints
 from confmax.metrics import Metric
 from confmax.places import is_stream
@@ -55,18 +55,10 @@ def tune(
     one_result(as_json, out, report)
     wanted = resolve_constraints(more["constraints"])
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
-    if not 0 <= more["random_state"] < 2**63:
-        raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['random_state']}")
-    if more["confusion"] in ("labels", "blend") and options.label is None:
-        raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
-    if more["calibration"] in ("temperature", "vector", "matrix") and options.label is None:
-        raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
-    if more["confidence"] is not None:
-        if options.label is None:
-            raise click.UsageError("--confidence tests the limits on labels; give --label, the column of true classes")
-        check_confidence(more["confidence"], wanted)
+    _check(more, options.label, wanted, costs)
     check_tune(report, out, options.label, second, read)
     # what is left are the settings of `maximize`, by its names
+    abstain = more.pop("abstain")
     calibration = None if more["calibration"] == "none" else more["calibration"]
     randomized = {"auto": "auto", "yes": True, "no": False}[more["randomized"]]
     settings = {**more, "calibration": calibration, "randomized": randomized}
@@ -74,6 +66,8 @@ def tune(
         # one pass over the file can take minutes, so its rows are shown as they are read
         parted = is_read_in_parts(file, in_parts)
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
+        if abstain is not None:
+            settings["abstain"] = name_beside(abstain, rows.classes)
         try:
             solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
         except Infeasible as error:
@@ -91,6 +85,26 @@ def tune(
     document["guarantee"] = app.in_words_of_options(document["guarantee"])
     print_document(document, as_json, partial(_show, rule=solution.rule), out, report)
     return 3 if any(one.assured is False for one in solution.constraints) else 0
+
+
+def _check(more: Mapping[str, Any], label: str | None, wanted: Sequence[Constraint], costs: Path | None) -> None:
+    """Refuse settings that no file could make right; ``wanted`` are the limits."""
+    if not 0 <= more["random_state"] < 2**63:
+        raise click.UsageError(f"--seed is a whole number from 0 to 2^63 - 1; got {more['random_state']}")
+    if more["confusion"] in ("labels", "blend") and label is None:
+        raise click.UsageError(f"--confusion {more['confusion']} needs --label, the column of true classes")
+    if more["calibration"] in ("temperature", "vector", "matrix") and label is None:
+        raise click.UsageError(f"--calibration {more['calibration']} needs --label, the column of true classes")
+    if more["confidence"] is not None:
+        if label is None:
+            raise click.UsageError("--confidence tests the limits on labels; give --label, the column of true classes")
+        check_confidence(more["confidence"], wanted)
+    # a table of costs says what abstaining costs
+    if more["abstain"] is not None and not wanted and costs is None:
+        raise click.UsageError(
+            "--abstain needs a limit, because the best rule would decide next to nothing; give --subject-to "
+            "'coverage >= 0.8', or another"
+        )
 
 
 # --- the work --------------------------------------------------------------------------------------------------------
@@ -113,7 +127,8 @@ def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: An
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
     """Return a metric by name or alias; the table of ``linear`` comes later, when the classes are known."""
     if costs is None and name != "linear":
-        return metrics.get(name, **params)
+        # by `resolve`, which knows coverage too
+        return metrics.get(name, **params) if params else metrics.resolve(name)
     if name != "linear":
         raise ValueError(f"--costs is for the metric linear; got {name}: leave one of them out")
     if params:
@@ -129,6 +144,7 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
     return {
         "metric": repr(metric),
         "unit": None if costs is None else "minus the mean cost of a row",
+        **_decided(solution),
         "confusion": solution.mode,
         "model_share": solution.model_share,
         "argmax": finite(base["argmax"]),
@@ -145,6 +161,14 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
         "calibration": None if solution.calibration is None else _calibration(solution.calibration),
         "rule": json.loads(solution.rule.to_json()),
     }
+
+
+def _decided(solution: Solution) -> Document:
+    """Return what a rule that abstains is called where it does, and which share of the tuning rows it decides."""
+    rule = solution.rule
+    if rule.abstain is None:
+        return {}
+    return {"abstain": rule.abstain, "coverage": float(solution.statistics.columns[: rule.n_classes].sum())}
 
 
 def _within(solution: Solution) -> Document:
@@ -349,13 +373,19 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         "blend": _blended(document["model_share"]),
     }[document["confusion"]]
     unit = f", {document['unit']}" if document["unit"] else ""
-    page.say("", f"{document['metric']} on the tuning rows, {how}{unit}", style="bold")
+    # coverage and costs are those of all rows
+    decided = " of what is decided" if "abstain" in document and not unit and document["metric"] != "coverage" else ""
+    page.say("", f"{document['metric']}{decided} on the tuning rows, {how}{unit}", style="bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
     confidence = document.get("confidence")
     on_labels = "on labels" if confidence is None else "on test rows"
     # where the confusion is counted on the labels of the same rows, "tuned" is already the value on labels
     if (document["confusion"] != "labels" or confidence) and document["tuned_on_labels"] is not None:
         items[on_labels] = number(document["tuned_on_labels"])
+    if "abstain" in document:
+        items["coverage"] = (
+            f"{document['coverage']:.1%} of the rows are decided, the others left ({document['abstain']})"
+        )
     if document["calibration"] is not None:
         items["calibration"] = document["calibration"]["told"]
     if document.get("constraints"):

@@ -24,6 +24,7 @@ from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
+from confmax.metrics.scores import rate
 from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
@@ -238,7 +239,8 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     spare = M - S.columns.shape[1]
     if spare > 0 and S.matrix is not None:
         S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
-    if metric.statistics != "diagonal" and S.columns.shape[1] != M:
+    # the rate of a class is defined whatever else can be decided
+    if metric.statistics != "diagonal" and metric.formula is not rate and S.columns.shape[1] != M:
         return np.full(len(S), np.nan)
     used = np.array(metric.divided_by(S.rows.shape[1]), dtype=np.intp)
     present = S.rows[:, used] > 0

@@ -1,0 +1,356 @@
+"""Rules that leave rows undecided, on the command line."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
+
+import confmax
+from confmax.confusion import Gains
+from confmax.tables import make_table
+from confmax.tables.draws import stratified_folds
+from tests.cli_helpers import cli, document, run
+
+FLOOR = ("--subject-to", "coverage >= 0.8")
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    """A folder with a table."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([0.5, 1.0, 2.0], 400).round(6)
+    truth = ["abc"[rng.choice(3, p=p / p.sum())] for p in P]
+    pd.DataFrame(P, columns=list("abc")).assign(truth=truth, w=rng.integers(1, 4, 400)).to_csv("t.csv", index=False)
+
+
+@pytest.fixture
+def table():
+    return pd.read_csv("t.csv")
+
+
+def two_classes(abstain="ask"):
+    """A rule that decides a class from a probability of 0.7 and 0.8 on."""
+    gains = Gains.reduced([[1.0, 1.0]], [[0.1, 0.0, 0.8]])
+    return confmax.DecisionRule(gains, np.ones(1), ("no", "yes", abstain), "accuracy", abstain=abstain)
+
+
+def three_classes(**more):
+    gains = Gains.reduced([[1.0, 1.0, 2.0]], [[0.0, 0.1, 0.0, 0.6]])
+    return confmax.DecisionRule(gains, np.ones(1), ("a", "b", "c", "ask"), "macro_f1", abstain="ask", **more)
+
+
+# --- tune -------------------------------------------------------------------------------------------------------------
+
+
+def test_tune_says_what_is_decided(table):
+    arguments = ("tune", "t.csv", "--label", "truth", "--metric", "accuracy", "--abstain", "ask", *FLOOR)
+    text = run(*arguments, "--confusion", "model", "-o", "rule.json")[0]
+    assert "accuracy of what is decided on the tuning rows" in text
+    assert re.search(r"^coverage +80\.0% of the rows are decided, the others left \(ask\)$", text, re.MULTILINE)
+    found = document(*arguments, "--confusion", "model")
+    expected = confmax.maximize(
+        "accuracy", table[list("abc")], table["truth"], classes=list("abc"), abstain="ask",
+        constraints="coverage >= 0.8", confusion="model",
+    )  # fmt: skip
+    assert confmax.DecisionRule.load("rule.json") == expected.rule
+    assert found["tuned"] == expected.value and found["abstain"] == "ask"
+    assert found["coverage"] == pytest.approx(float((expected.predict(table[list("abc")]) != "ask").mean()), abs=1e-3)
+    assert found["constraints"][0]["text"] == "coverage >= 0.8" and found["constraints"][0]["kept"]
+
+
+def test_a_rule_that_decides_every_row_has_no_coverage():
+    found = document("tune", "t.csv", "--label", "truth", "--metric", "accuracy")
+    assert "abstain" not in found and "coverage" not in found
+
+
+def test_coverage_is_maximised_within_a_floor_on_what_is_decided():
+    arguments = ("tune", "t.csv", "--metric", "coverage", "--abstain", "ask", "--subject-to", "accuracy >= 0.8")
+    found = document(*arguments, "--randomized", "yes", "--columns", "a,b,c")
+    assert found["tuned"] == pytest.approx(found["coverage"]) and found["constraints"][0]["value"] >= 0.8
+    assert "coverage on the tuning rows" in run(*arguments, "--columns", "a,b,c")[0]
+
+
+def test_numbers_have_a_number_for_abstaining(table):
+    table.rename(columns={"a": "0", "b": "1", "c": "2"}).replace(
+        {"truth": dict(zip("abc", range(3), strict=True))}
+    ).to_csv("n.csv", index=False)
+    arguments = ("--label", "truth", "--metric", "accuracy", *FLOOR, "--columns", "0,1,2", "-o", "rule.json", "--force")
+    run("tune", "n.csv", "--abstain", "-1", *arguments)
+    assert confmax.DecisionRule.load("rule.json").class_names == (0, 1, 2, -1)
+    run("apply", "rule.json", "n.csv", "--columns", "0,1,2", "-o", "out.csv")
+    assert set(pd.read_csv("out.csv")["decision"]) == {0, 1, 2, -1}
+    run("tune", "n.csv", "--abstain", "later", *arguments)
+    assert confmax.DecisionRule.load("rule.json").class_names == (0, 1, 2, "later")
+    assert "a class is called 1" in run("tune", "n.csv", "--abstain", "1", *arguments, code=2)[1]
+
+
+def test_costs_say_what_abstaining_costs():
+    pd.DataFrame(np.hstack([1.0 - np.eye(3), np.full((3, 1), 0.3)]), columns=["a", "b", "c", "ask"]).to_csv(
+        "costs.csv", index=False
+    )
+    arguments = ("tune", "t.csv", "--label", "truth", "--costs", "costs.csv", "--columns", "a,b,c")
+    text = run(*arguments, "--abstain", "ask", "-o", "rule.json")[0]
+    assert "of what is decided" not in text and "left (ask)" in text
+    assert confmax.DecisionRule.load("rule.json").abstain == "ask"
+    assert "names its further decision 'ask'" in run(*arguments, "--abstain", "later", code=2)[1]
+
+
+def test_rows_in_parts(table):
+    np.save("p.npy", table[list("abc")].to_numpy())
+    found = document("tune", "p.npy", "--metric", "accuracy", "--abstain", "-1", *FLOOR)
+    assert found["rule"]["classes"] == [0, 1, 2, -1] and found["coverage"] >= 0.8 - 1e-9
+
+
+MISTAKES = {
+    "no limit": (["--abstain", "ask"], "give --subject-to 'coverage >= 0.8', or another"),
+    "no floor": (
+        ["--abstain", "ask", "--subject-to", "rate[a] <= 0.5"],
+        "set a floor, such as --subject-to 'coverage >= 0.8'",
+    ),
+    "a class": (["--abstain", "b", *FLOOR], "a class is called 'b'; give abstaining another name, such as --abstain"),
+    "empty": (["--abstain", "", *FLOOR], "--abstain is a name for the decision"),
+    "above one": (["--abstain", "ask", "--subject-to", "coverage >= 1.5"], "coverage lies between 0 and 1"),
+    "without": ([*FLOOR], "this rule decides all rows; give --abstain NAME, or leave it out"),
+    "of all": (
+        ["--abstain", "ask", *FLOOR, "--subject-to", "cohen_kappa >= 0.2"],
+        "of the rows that are decided, cohen_kappa is neither linear nor a ratio",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "sentence"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.parametrize("command", ["tune", "compare"])
+def test_what_cannot_be_asked_is_a_mistake(command, given, sentence):
+    if command == "compare" and given == ["--abstain", "ask"]:
+        sentence = "set a floor, such as --subject-to 'coverage >= 0.8'"
+    stdout, stderr = run(command, "t.csv", "--label", "truth", "--metric", "accuracy", *given, code=2)
+    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
+    assert sentence in stderr
+
+
+def test_coverage_is_no_metric_of_a_rule_that_decides_every_row():
+    for command in ("tune", "compare"):
+        told = run(command, "t.csv", "--label", "truth", "--metric", "coverage", code=2)[1]
+        assert "give --abstain NAME, or maximise another metric" in told
+
+
+# --- apply and explain ------------------------------------------------------------------------------------------------
+
+
+def test_apply_counts_the_rows_that_are_left(table):
+    three_classes().save("rule.json")
+    found = document("apply", "rule.json", "t.csv", "-o", "out.csv")
+    decided = pd.read_csv("out.csv")["decision"]
+    assert decided.tolist() == three_classes().predict(table[list("abc")]).tolist()
+    left = int((decided == "ask").sum())
+    assert 0 < left < 400 and found["abstain"] == "ask" and found["rows_undecided"] == left
+    assert found["decided"]["ask"] == left / 400
+    assert f"undecided  {left} of 400 rows, as ask" in run("apply", "rule.json", "t.csv", "-o", "out.csv")[0]
+    confmax.DecisionRule.from_weights([1, 1, 1], classes=list("abc")).save("all.json")
+    assert "rows_undecided" not in document("apply", "all.json", "t.csv", "-o", "out.csv")
+
+
+def test_explain_says_which_rows_are_left(table):
+    three_classes().save("rule.json")
+    text = run("explain", "rule.json")[0]
+    assert re.search("^also +leaves rows undecided, as ask$", text, re.MULTILINE)
+    # c by (0.6 - 0) / 2
+    assert "a row is left undecided (ask) if p(a) <= 0.600 and p(b) <= 0.500 and p(c) <= 0.300" in text
+    assert re.search(r"^ask +0 +0$", text, re.MULTILINE)
+    found = document("explain", "rule.json")
+    assert found["abstain"] == "ask" and found["decisions"] == ["a", "b", "c", "ask"]
+    limits = found["parts"][0]["undecided_up_to"]
+    assert limits == pytest.approx({"a": 0.6, "b": 0.5, "c": 0.3})
+    # by enumeration
+    P = table[list("abc")].to_numpy()
+    most = np.array([limits[name] for name in "abc"])
+    expected = (most >= P).all(axis=1)
+    assert (three_classes().predict(P) == "ask").tolist() == expected.tolist()
+
+
+def test_explain_says_it_of_two_classes_and_step_by_step():
+    two_classes().save("rule.json")
+    assert "a row is left undecided (ask) if 0.300 <= p(yes) <= 0.800" in run("explain", "rule.json")[0]
+    rule = two_classes()
+    p = np.linspace(0.0, 1.0, 1001)
+    left = p[rule.predict(np.column_stack([1 - p, p])) == "ask"]
+    assert (left.min(), left.max()) == pytest.approx((0.3, 0.8), abs=1.1e-3)
+    found = document("explain", "rule.json", "--proba", "0.5,0.5")["example"]
+    assert found["decision"] == "ask" and found["parts"][0]["decision"] == "ask"
+    assert len(found["scored"]) == 2 and len(found["parts"][0]["scores"]) == 3
+    assert "Decided: ask, the largest score (*)" in run("explain", "rule.json", "--proba", "0.5,0.5")[0]
+    assert "Decided: yes" in run("explain", "rule.json", "--proba", "0.1,0.9")[0]
+
+
+@pytest.mark.parametrize(
+    ("b", "words", "limits"),
+    [
+        ([[0.0, 0.0, 0.4]], "no row is left undecided (ask)", [0.4, 0.4]),
+        ([[0.5, 0.0, 0.4]], "no row is left undecided (ask)", [None, 0.4]),
+        ([[0.0, 0.0, 2.0]], "a row is left undecided (ask) if 0.000 <= p(yes) <= 1.000", [1.0, 1.0]),
+    ],
+)
+def test_explain_of_rules_that_never_or_always_abstain(b, words, limits):
+    rule = replace(two_classes(), gains=Gains.reduced([[1.0, 1.0]], b))
+    rule.save("rule.json")
+    assert words in run("explain", "rule.json")[0]
+    assert list(document("explain", "rule.json")["parts"][0]["undecided_up_to"].values()) == pytest.approx(limits)
+    p = np.linspace(0.0, 1.0, 101)
+    assert (rule.predict(np.column_stack([1 - p, p])) == "ask").all() == (limits[0] == 1.0)
+
+
+def test_explain_of_parts_and_of_tables_of_gains():
+    gains = Gains.reduced([[1.0, 1.0]] * 2, [[0.0, 0.0, 0.7], [0.0, 0.0, 0.9]])
+    confmax.DecisionRule(gains, np.array([0.25, 0.75]), ("no", "yes", "ask"), abstain="ask").save("rule.json")
+    text = run("explain", "rule.json")[0]
+    assert "drawn with probability 25.0%: a row is left undecided (ask) if 0.300 <= p(yes) <= 0.700" in text
+    assert "drawn with probability 75.0%: a row is left undecided (ask) if 0.100 <= p(yes) <= 0.900" in text
+    full = Gains.from_matrix(np.array([[[1.0, 0.0, 0.6], [0.0, 1.0, 0.6]]]))
+    confmax.DecisionRule(full, np.ones(1), ("no", "yes", "ask"), abstain="ask").save("rule.json")
+    assert "a row is left undecided (ask) if that has the largest expected gain" in run("explain", "rule.json")[0]
+
+
+# --- score and compare ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_score_is_of_what_is_decided(table, weighted):
+    limits = ("coverage >= 0.5", "coverage >= 0.99", "rate[a] <= 0.4", "recall[b] >= 0.01")
+    three_classes(constraints=limits).save("rule.json")
+    weight = ("--weight", "w") if weighted else ()
+    arguments = ("score", "t.csv", "--label", "truth", "--rule", "rule.json", "--replicates", "100", *weight)
+    found = json.loads(run(*arguments, "--json", code=3)[0])
+    decided, y = three_classes().predict(table[list("abc")]), table["truth"].to_numpy()
+    w, kept = table["w"].to_numpy() if weighted else np.ones(400), decided != "ask"
+    values = {row["metric"]: row for row in found["values"]}
+    assert found["abstain"] == "ask" and found["rows_undecided"] == (~kept).sum()
+    assert values["coverage"]["rule"] == pytest.approx(w[kept].sum() / w.sum())
+    assert values["coverage"]["argmax"] == pytest.approx(1.0) and values["coverage"]["p_prior"] == pytest.approx(1.0)
+    given = {"sample_weight": w[kept], "y_true": y[kept], "y_pred": decided[kept]}
+    assert values["accuracy"]["rule"] == pytest.approx(accuracy_score(**given))
+    assert values["macro_f1"]["rule"] == pytest.approx(f1_score(**given, average="macro"))
+    assert values["balanced_accuracy"]["rule"] == pytest.approx(balanced_accuracy_score(**given))
+    # the others decide every row
+    plain = table[list("abc")].to_numpy().argmax(axis=1)
+    assert values["accuracy"]["argmax"] == pytest.approx(w[np.array(list("abc"))[plain] == y].sum() / w.sum())
+    # the bootstrap draws rows, so coverage varies
+    low, high = values["coverage"]["intervals"]["rule"]
+    assert low < values["coverage"]["rule"] < high
+    outcomes = {one["text"]: one for one in found["constraints"]}
+    assert [outcomes[text]["kept"] for text in limits] == [True, False, True, True]
+    assert outcomes["rate[a] <= 0.4"]["value"] == pytest.approx(w[decided == "a"].sum() / w.sum())
+    assert outcomes["rate[a] <= 0.4"]["interval"][0] <= outcomes["rate[a] <= 0.4"]["value"]
+    recall = w[(decided == "b") & (y == "b")].sum() / w[kept & (y == "b")].sum()
+    assert outcomes["recall[b] >= 0.01"]["value"] == pytest.approx(recall)
+    text = run(*arguments, code=3)[0]
+    assert f"undecided  {(~kept).sum()} of 400 rows, as ask" in text
+    assert "argmax and p/prior decide every row." in text
+
+
+def test_the_interval_of_what_is_decided_is_that_of_its_resamples(table):
+    """As of a plain bootstrap by hand, up to chance."""
+    three_classes().save("rule.json")
+    found = document("score", "t.csv", "--label", "truth", "--rule", "rule.json", "--metric", "accuracy",
+                     "--replicates", "2000")  # fmt: skip
+    hit = (three_classes().predict(table[list("abc")]) == table["truth"]).to_numpy()
+    kept = three_classes().predict(table[list("abc")]) != "ask"
+    draws = np.random.default_rng(1).integers(0, 400, (4000, 400))
+    values = (hit & kept)[draws].sum(axis=1) / kept[draws].sum(axis=1)
+    (accuracy,) = (row for row in found["values"] if row["metric"] == "accuracy")
+    assert accuracy["intervals"]["rule"] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.01)
+
+
+def test_score_leaves_out_what_the_labels_do_not_say(table):
+    table[table["truth"] != "a"].to_csv("bc.csv", index=False)
+    three_classes(constraints=("recall[a] >= 0.2",)).save("rule.json")
+    found = document("score", "bc.csv", "--label", "truth", "--rule", "rule.json", "--metric", "recall[a]",
+                     "--metric", "balanced_accuracy", "--replicates", "0")  # fmt: skip
+    assert found["skipped"] == [{"metric": "recall[a]", "why": "no row has its class"}]
+    assert found["constraints"] == [{"text": "recall[a] >= 0.2", "value": None, "kept": None, "vacuous": False}]
+    rows = table[table["truth"] != "a"]
+    decided, y = three_classes().predict(rows[list("abc")]), rows["truth"]
+    recalls = [(decided[(decided != "ask") & (y == name)] == name).mean() for name in "bc"]
+    assert found["values"][1]["rule"] == pytest.approx(np.mean(recalls))
+
+
+def test_a_rule_that_draws_leaves_an_expected_number_of_rows(table):
+    gains = Gains.reduced([[1.0, 1.0, 1.0]] * 2, [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.6]])
+    rule = confmax.DecisionRule(gains, np.array([0.25, 0.75]), ("a", "b", "c", "ask"), abstain="ask")
+    rule.save("rule.json")
+    found = document("score", "t.csv", "--label", "truth", "--rule", "rule.json", "--replicates", "0")
+    expected = rule.decision_probabilities(table[list("abc")])[:, 3].sum()
+    assert found["rows_undecided"] == pytest.approx(expected)
+    assert found["values"][0]["rule"] == pytest.approx(1 - expected / 400)
+
+
+def test_compare_tunes_and_judges_at_the_same_coverage(table):
+    three_classes().save("rule.json")
+    arguments = ("compare", "t.csv", "--label", "truth", "--metric", "accuracy", "--metric", "macro_f1", "--abstain",
+                 "later", *FLOOR, "--rule", "rule.json", "--replicates", "0")  # fmt: skip
+    found = document(*arguments)
+    assert found["abstain"] == "later" and found["metrics"] == ["coverage", "accuracy", "macro_f1"]
+    rules = {row["rule"]: row for row in found["rules"]}
+    # by hand: the same folds, a rule tuned without each
+    P, y = table[list("abc")].to_numpy(), table["truth"].to_numpy()
+    folds, decided = stratified_folds(make_table(P, y, classes=list("abc")), 5, 0), np.empty(400, dtype=object)
+    for k in range(5):
+        part = confmax.maximize("accuracy", P[folds != k], y[folds != k], classes=list("abc"), abstain=True,
+                                constraints="coverage >= 0.8", on_infeasible="closest")  # fmt: skip
+        assert not part.rule.is_randomized
+        decided[folds == k] = part.predict(P[folds == k])
+    kept = decided != "abstain"
+    assert rules["for accuracy"]["values"]["coverage"] == pytest.approx(kept.mean())
+    assert rules["for accuracy"]["values"]["accuracy"] == pytest.approx((decided == y)[kept].mean())
+    assert rules["argmax"]["values"]["coverage"] == pytest.approx(1.0) and rules["argmax"]["constraints"][0]["kept"]
+    fixed = three_classes().predict(P)
+    assert rules["rule.json"]["values"]["accuracy"] == pytest.approx((fixed == y)[fixed != "ask"].mean())
+    text = run(*arguments)[0]
+    assert "argmax and p/prior decide every row." in text and "--abstain later" in text.splitlines()[-1]
+
+
+def test_compare_takes_what_can_be_maximised_so():
+    found = document("compare", "t.csv", "--label", "truth", "--abstain", "ask", *FLOOR, "--replicates", "0")
+    assert [row["rule"] for row in found["rules"]][2:] == ["for accuracy", "for macro_f1", "for balanced_accuracy"]
+    arguments = ("compare", "t.csv", "--label", "truth", "--abstain", "ask", "--replicates", "0", "--metric")
+    assert "mcc cannot be maximised" in run(*arguments, "mcc", *FLOOR, code=2)[1]
+    found = document(*arguments, "coverage", "--subject-to", "accuracy >= 0.75")
+    assert 0.3 < found["rules"][2]["values"]["coverage"] < 1.0
+
+
+def test_compare_without_abstaining_takes_a_rule_that_does():
+    three_classes().save("rule.json")
+    ask = Gains.from_matrix(np.hstack([np.eye(3), np.full((3, 1), 0.6)])[None])
+    confmax.DecisionRule(ask, np.ones(1), ("a", "b", "c", "ambulance")).save("other.json")
+    arguments = (
+        "compare",
+        "t.csv",
+        "--label",
+        "truth",
+        "--metric",
+        "accuracy",
+        "--replicates",
+        "0",
+        "--rule",
+        "rule.json",
+    )
+    found = document(*arguments)
+    rules = {row["rule"]: row["values"] for row in found["rules"]}
+    assert "abstain" not in found and rules["for accuracy"]["coverage"] == pytest.approx(1.0)
+    assert rules["rule.json"]["coverage"] < 1.0
+    told = run(*arguments, "--rule", "other.json", code=2)[1]
+    assert "the rule other.json has decisions beyond the classes that are not called abstaining" in told
+    assert "give --abstain NAME" in run(*arguments, *FLOOR, code=2)[1]
+
+
+# --- completion -------------------------------------------------------------------------------------------------------
+
+
+def test_coverage_is_completed_with_and_without_a_class():
+    context = cli.confmax.commands["tune"].make_context("tune", ["t.csv", "--label", "truth"], resilient_parsing=True)
+    found = [item.value for item in cli.limits(context, None, "cov")]
+    assert found == ["coverage[a]", "coverage[b]", "coverage[c]", "coverage"]
