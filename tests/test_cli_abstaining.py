@@ -190,8 +190,8 @@ def test_explain_says_it_of_two_classes_and_step_by_step():
 @pytest.mark.parametrize(
     ("b", "words", "limits"),
     [
-        ([[0.0, 0.0, 0.4]], "no row is left undecided (ask)", [0.4, 0.4]),
-        ([[0.5, 0.0, 0.4]], "no row is left undecided (ask)", [None, 0.4]),
+        ([[0.0, 0.0, 0.4]], "no row is left undecided (ask)", [None, None]),
+        ([[0.5, 0.0, 0.4]], "no row is left undecided (ask)", [None, None]),
         ([[0.0, 0.0, 2.0]], "a row is left undecided (ask) if 0.000 <= p(yes) <= 1.000", [1.0, 1.0]),
     ],
 )
@@ -210,9 +210,23 @@ def test_explain_of_parts_and_of_tables_of_gains():
     text = run("explain", "rule.json")[0]
     assert "drawn with probability 25.0%: a row is left undecided (ask) if 0.300 <= p(yes) <= 0.700" in text
     assert "drawn with probability 75.0%: a row is left undecided (ask) if 0.100 <= p(yes) <= 0.900" in text
-    full = Gains.from_matrix(np.array([[[1.0, 0.0, 0.6], [0.0, 1.0, 0.6]]]))
-    confmax.DecisionRule(full, np.ones(1), ("no", "yes", "ask"), abstain="ask").save("rule.json")
+    full = Gains.from_matrix(np.hstack([np.eye(3), np.full((3, 1), 0.6)])[None])
+    confmax.DecisionRule(full, np.ones(1), (*"abc", "ask"), abstain="ask").save("rule.json")
     assert "a row is left undecided (ask) if that has the largest expected gain" in run("explain", "rule.json")[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_explain_of_any_table_of_gains_of_two_classes(seed):
+    rng = np.random.default_rng(seed)
+    rule = confmax.DecisionRule(Gains.from_matrix(rng.normal(size=(1, 2, 3))), np.ones(1), (0, 1, -1), abstain=-1)
+    rule.save("rule.json")
+    limits = document("explain", "rule.json")["parts"][0]["undecided_up_to"]
+    p = np.linspace(0.0, 1.0, 2001)
+    left = rule.predict(np.column_stack([1 - p, p])) == -1
+    if limits["1"] is None:
+        assert not left.any()
+    else:
+        assert (left == ((1 - p <= limits["0"]) & (p <= limits["1"]))).all()
 
 
 # --- score and compare ------------------------------------------------------------------------------------------------

@@ -99,6 +99,21 @@ def _calibration(rule: DecisionRule) -> Document | None:
     return {"kind": calibrator.kind, **numbers}
 
 
+def _undecided_of_two(gains: Array) -> list[float]:
+    """Return the limits of both classes for a table of gains (2, 3), which leaves an interval undecided, or nothing."""
+    low, high = 0.0, 1.0
+    for k in range(2):
+        # by how much abstaining is above class k where the second class is impossible, and where it is certain
+        first, second = (gains[:, 2] - gains[:, k]).tolist()
+        if first == second and first < 0:
+            return [-math.inf, -math.inf]
+        if second > first:
+            low = max(low, first / (first - second))
+        elif second < first:
+            high = min(high, first / (first - second))
+    return [1.0 - low, high] if low <= high else [-math.inf, -math.inf]
+
+
 def _one_class(rule: DecisionRule) -> Document | None:
     """Return the class that is decided by its probability alone, and from where on: 0 always, None never."""
     one = words.one_class(rule)
@@ -112,9 +127,11 @@ def _parts(rule: DecisionRule) -> list[Document]:
     """Return what is drawn with which share: weights and offsets, or the table of gains."""
     shares = rule.weights.tolist()
     if rule.gains.full is not None:
-        return [{"share": share, "gains": table.tolist()} for share, table in zip(shares, rule.gains.full, strict=True)]
-    a, b = (numbers.tolist() for numbers in words.coefficients(rule.gains))
-    parts = [{"share": share, "weights": w, "offsets": o} for share, w, o in zip(shares, a, b, strict=True)]
+        tables = zip(shares, rule.gains.full, strict=True)
+        parts = [{"share": share, "gains": table.tolist()} for share, table in tables]
+    else:
+        a, b = (numbers.tolist() for numbers in words.coefficients(rule.gains))
+        parts = [{"share": share, "weights": w, "offsets": o} for share, w, o in zip(shares, a, b, strict=True)]
     cuts = _undecided(rule)
     if cuts is None:
         return parts
@@ -132,6 +149,8 @@ def _undecided(rule: DecisionRule) -> list[list[float]] | None:
     A part abstains where no class is above its own. None for rules that decide every row, and where abstaining does not
     depend on the probabilities one by one.
     """
+    if rule.abstain is not None and rule.n_classes == 2:
+        return [_undecided_of_two(table) for table in rule.gains.matrices()]
     if rule.abstain is None or rule.gains.full is not None or rule.gains.power:
         return None
     a, b = rule.gains.coefficients()

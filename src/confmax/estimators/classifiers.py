@@ -42,7 +42,7 @@ from confmax.solution import Solution, check_settings, fit_metric, tune, value_o
 from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.solution.confidence import UNEQUAL, assured, check_confidence
 from confmax.solution.infeasible import check_infeasible, or_raise
-from confmax.tables import Table, here, make_table
+from confmax.tables import Table, here, host_array, make_table
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed, cross_fit, quietly
 
@@ -85,7 +85,8 @@ class MetricClassifierCV(RuleClassifier):
         means "abstain" beside names and -1 beside integers. The metric, the constraints, `score`, ``refit_loss_`` and
         the rules of the folds are then about the rows that are decided, so a floor such as ``"coverage >= 0.8"`` is
         needed. ``classes_`` stays the K classes. A name that is not of the labels' kind, such as "abstain" beside
-        integers, makes `predict` return an array of objects.
+        integers, makes `predict` return an array of objects. scikit-learn's own metrics count a row that is left
+        undecided as an error.
     labels : sequence or None
         All class labels in order. String labels need it if the metric depends on the order of the classes, as
         ``quadratic_kappa`` does. By default, the order is that of ``y`` if it is an ordered ``pandas.Categorical``.
@@ -171,6 +172,15 @@ class MetricClassifierCV(RuleClassifier):
     >>> tuned = MetricClassifierCV(LogisticRegression(), metric="f1").fit(X[::2], y[::2])
     >>> plain = LogisticRegression().fit(X[::2], y[::2])
     >>> bool(sum(tuned.predict(X[1::2])) > sum(plain.predict(X[1::2])))
+    True
+
+    A classifier that leaves about a fifth of the rows undecided:
+
+    >>> given = {"abstain": True, "constraints": "coverage >= 0.8", "randomized": False}
+    >>> unsure = MetricClassifierCV(LogisticRegression(), metric="accuracy", **given).fit(X[::2], y[::2])
+    >>> sorted(set(unsure.predict(X[1::2]).tolist()))
+    [-1, 0, 1]
+    >>> unsure.score(X[1::2], y[1::2]) > plain.score(X[1::2], y[1::2])
     True
     """
 
@@ -431,7 +441,7 @@ class FixedRuleClassifier(RuleClassifier):
         check_is_fitted(self, "estimator_")
         if self.rule_.abstain is None:
             return super().score(X, y, sample_weight)
-        decided = np.asarray(self.rule_.predict_index(self.estimator_.predict_proba(X)))
+        decided = host_array(self.rule_.predict_index(self.estimator_.predict_proba(X)))
         kept = decided < self.rule_.n_classes
         weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
         if not kept.any() or (weight is not None and not weight.any()):
