@@ -294,9 +294,10 @@ class MetricClassifierCV(RuleClassifier):
         metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label, abstains=abstains)
         name = abstain_name(self.abstain, classes, metric.names and metric.names[1])
         if (abstains or isinstance(metric.formula, Coverage)) and not self._is_prefit:
-            # what cannot be tuned is refused before anything is fitted: it depends on the limits, on no probability
-            even = np.full((len(y), len(classes)), 1.0 / len(classes))
-            self._placed(metric, wanted, make_table(even, y, None, classes), name)
+            # what cannot be tuned is refused before anything is fitted: it depends on which classes have rows alone
+            present = np.unique(y)
+            even = np.full((len(present), len(classes)), 1.0 / len(classes))
+            self._placed(metric, wanted, make_table(even, present, None, classes), name)
         return metric, name
 
     def _placed(
