@@ -368,3 +368,24 @@ def test_coverage_is_completed_with_and_without_a_class():
     context = cli.confmax.commands["tune"].make_context("tune", ["t.csv", "--label", "truth"], resilient_parsing=True)
     found = [item.value for item in cli.limits(context, None, "cov")]
     assert found == ["coverage[a]", "coverage[b]", "coverage[c]", "coverage"]
+
+
+@pytest.mark.parametrize("positive", ["yes", "no"])
+def test_the_positive_class_of_what_is_decided(positive):
+    rng = np.random.default_rng(3)
+    p = rng.beta(0.6, 1.2, 500).round(5)
+    frame = pd.DataFrame({"no": 1 - p, "yes": p, "y": np.where(rng.random(500) < p, "yes", "no")})
+    frame.to_csv("two.csv", index=False)
+    given = ("two.csv", "--label", "y", "--positive", positive)
+    run("tune", *given, "--metric", "f1", "--abstain", "ask", "--subject-to", "coverage >= 0.7", "--randomized", "no",
+        "-o", "rule.json")  # fmt: skip
+    rule = confmax.DecisionRule.load("rule.json")
+    decided = rule.predict(frame[list(rule.class_names[:2])])
+    kept = decided != "ask"
+    # who leaves --positive out means the class of the rule
+    for arguments in (given, given[:3]):
+        found = document("score", *arguments, "--rule", "rule.json", "--metric", "f1", "--replicates", "0")
+        expected = f1_score(frame["y"][kept], decided[kept], pos_label=positive)
+        assert found["values"][1]["rule"] == pytest.approx(expected)
+    compared = document("compare", *given, "--metric", "f1", "--rule", "rule.json", "--replicates", "0")
+    assert compared["rules"][-1]["values"]["f1"] == pytest.approx(expected)
