@@ -197,7 +197,7 @@ def coverage(label: Any = None) -> Quantity:
     Parameters
     ----------
     label : str, int, float or None
-        Name of a class, for the share of its rows; None for all rows.
+        Name of a class, else a ValueError, for the share of its rows; None for all rows.
 
     Examples
     --------

@@ -223,7 +223,7 @@ class Constraint:
         if not low <= self.limit <= high:
             number = number_text(self.limit)
             # a share may have been given in percent
-            hint = f"; for {number} % write {number_text(self.limit / 100)}" if 1 < self.limit <= 100 else ""
+            hint = f"; for {number} % write {number_text(round(self.limit / 100, 15))}" if 1 < self.limit <= 100 else ""
             raise ValueError(
                 f"{self.text}: {what} lies between {number_text(low)} and {number_text(high)}, and {number} does not"
                 f"{hint or '; choose a limit between them'}"

@@ -42,10 +42,11 @@ class Coverage(Formula):
         """Return value and derivatives; without a decision beyond the classes all rows are decided."""
         K, M = S.rows.shape[-1], S.columns.shape[-1]
         if self.place is None:
+            # what is left undecided has no rounding where nothing is
             by_columns = np.zeros_like(S.columns)
-            by_columns[..., :K] = 1.0
+            by_columns[..., K:] = -1.0
             zero = np.zeros_like(S.diagonal)
-            return FirstOrder(S.columns[..., :K].sum(-1), zero, by_columns, np.zeros_like(S.rows))
+            return FirstOrder(1.0 - S.columns[..., K:].sum(-1), zero, by_columns, np.zeros_like(S.rows))
         assert S.matrix is not None
         unit = np.asarray(reciprocal(S.rows[..., self.place]))
         decided = S.matrix[..., self.place, :K].sum(-1)
@@ -59,11 +60,11 @@ class Coverage(Formula):
 
 
 def coverage_parts(rows: Array, **_: Any) -> Ratios:
-    """``sum of the columns of the classes / 1``."""
+    """``(1 - c) / 1`` with c, how often is abstained."""
     K = len(rows)
-    top, none = Gains(np.zeros((1, K)), _decided(K)[None]), Gains(np.zeros((1, K)), np.zeros((1, K + 1)))
+    top, none = Gains(np.zeros((1, K)), -np.eye(1, K + 1, K)), Gains(np.zeros((1, K)), np.zeros((1, K + 1)))
     one = np.ones(1)
-    return Ratios(top, none, np.zeros(1), one, one, one)
+    return Ratios(top, none, one, one, one, one)
 
 
 @dataclass(frozen=True)
@@ -279,11 +280,6 @@ def _with_rows(gains: Gains, constants: Array) -> Gains:
     full = np.zeros((len(gains), K, K + 1))
     full[:, :, :K] = gains.matrices() + constants[:, :, None]
     return Gains.from_matrix(full)
-
-
-def _decided(K: int) -> Array:
-    """Return ones for the classes and zero for the last decision (K + 1,)."""
-    return np.append(np.ones(K), 0.0)
 
 
 # --- what is limited, or maximised within limits ----------------------------------------------------------------------

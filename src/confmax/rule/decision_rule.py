@@ -490,7 +490,7 @@ class DecisionRule:
         ValueError
             If the text is not a rule of a known version, or anything in it is out of bounds.
         """
-        return cls(*file.parse(text))
+        return cls(**file.parse(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rule to the JSON file ``path``, completely or not at all.

@@ -15,20 +15,22 @@ import numpy as np
 
 from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
-from confmax.confusion import Array, Gains
+from confmax.confusion import Array, Gains, Layout
 
 FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
-# keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, and offsets of decisions beyond the
-# classes
+# keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, offsets of decisions beyond the
+# classes, and groups
 VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED, FURTHER = 1, 2, 3, 4, 5, 6
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
+MAX_GROUPS = 100
 
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
 # fields that a file may leave out
-_SINCE = {"calibration": CALIBRATED, "constraints": CONSTRAINED, "abstain": FURTHER}
+_SINCE = {"calibration": CALIBRATED, "constraints": CONSTRAINED, "abstain": FURTHER,
+          "groups": FURTHER, "groups_known": FURTHER}  # fmt: skip
 
 
 def dump(rule: Any, calibrator: Any) -> str:
@@ -41,12 +43,9 @@ def dump(rule: Any, calibrator: Any) -> str:
     """
     gains = rule.gains
     _refuse_names(rule.class_names)
-    parts = {"gain": gains.full} if gains.full is not None else {"a": gains.a, "b": gains.b}
-    # a rule of probabilities names no power, as in files from before there were distances
-    power = {"power": gains.power} if gains.power else {}
+    groups = _written_groups(rule) if rule.groups else {}
     atoms = [
-        {"weight": float(weight), **{name: part[k].tolist() for name, part in parts.items()}, **power}
-        for k, weight in enumerate(rule.weights)
+        {"weight": float(weight), **({} if groups else _numbers_of(gains, k))} for k, weight in enumerate(rule.weights)
     ]
     calibration = None if calibrator is None else _calibration_of(calibrator)
     document = {
@@ -55,7 +54,7 @@ def dump(rule: Any, calibrator: Any) -> str:
             _version_of(calibration), DRAWN if rule.is_randomized else VERSION,
             CONSTRAINED if rule.constraints else VERSION,
             # full gains have had decisions beyond the classes since the first version
-            FURTHER if rule.abstain is not None or (gains.full is None and gains.has_further) else VERSION,
+            FURTHER if rule.abstain is not None or groups or (gains.full is None and gains.has_further) else VERSION,
         ),
         "metric": rule.metric,
         **({"constraints": list(rule.constraints)} if rule.constraints else {}),
@@ -63,13 +62,14 @@ def dump(rule: Any, calibrator: Any) -> str:
         "classes": list(rule.class_names),
         **({} if rule.abstain is None else {"abstain": rule.abstain}),
         **({} if calibration is None else {"calibration": calibration}),
+        **groups,
         "atoms": atoms,
     }  # fmt: skip
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, Any, tuple[str, ...], Any]:
-    """Return gains, weights, class names, metric, seed, calibrator, constraints and abstain of a rule file's text.
+def parse(text: str | bytes) -> dict[str, Any]:
+    """Return the fields of the `DecisionRule` in a rule file's text.
 
     Raises
     ------
@@ -108,13 +108,23 @@ def parse(text: str | bytes) -> tuple[Gains, Array, tuple[Any, ...], str, int, A
     if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
         raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
     _refuse_names(names)
-    gains, weights = _atoms(document["atoms"], len(names), further=version >= FURTHER)
-    abstain = _abstain(document["abstain"], names, gains) if "abstain" in document else None
-    calibrator = _calibrator(document["calibration"], gains.n_classes) if "calibration" in document else None
+    groups: dict[str, Any] = {}
+    if "groups" in document:
+        gains, weights, groups = _read_groups(document, len(names))
+        layout: Layout = groups.pop("layout")
+        K, M = layout.n_classes, layout.n_decisions
+    else:
+        gains, weights = _atoms(document["atoms"], len(names), further=version >= FURTHER)
+        K, M = gains.n_classes, gains.n_decisions
+    abstain = _abstain(document["abstain"], names, K, M) if "abstain" in document else None
+    calibrator = _calibrator(document["calibration"], K) if "calibration" in document else None
     if version < _version_of(document.get("calibration")):
         raise ValueError(f"it is of version {version} and holds the calibration of a later one")
-    constraints = _constraints(document.get("constraints", []))
-    return gains, weights, tuple(names), metric, seed, calibrator, constraints, abstain
+    return {
+        "gains": gains, "weights": weights, "class_names": tuple(names), "metric": metric, "seed": seed,
+        "calibrator": calibrator, "constraints": _constraints(document.get("constraints", [])), "abstain": abstain,
+        **groups,
+    }  # fmt: skip
 
 
 def canonical(constraints: Any) -> tuple[str, ...]:
@@ -133,14 +143,65 @@ def canonical(constraints: Any) -> tuple[str, ...]:
     return tuple(parse(one.text).text for one in resolve(constraints))
 
 
-def _abstain(name: Any, names: Sequence[Any], gains: Gains) -> Any:
+def _numbers_of(gains: Gains, k: int) -> dict[str, Any]:
+    """Return one gain as a file holds it."""
+    parts = {"gain": gains.full} if gains.full is not None else {"a": gains.a, "b": gains.b}
+    found: dict[str, Any] = {name: part[k].tolist() for name, part in parts.items() if part is not None}
+    # a rule of probabilities names no power, as in files from before there were distances
+    return {**found, **({"power": gains.power} if gains.power else {})}
+
+
+def _written_groups(rule: Any) -> dict[str, Any]:
+    """Return the groups of a rule as a file holds them: the gains of each, one for every atom."""
+    _refuse_names(rule.groups, "group")
+    parts = [rule.layout.gains_of(rule.gains, g) for g in range(len(rule.groups))]
+    every = [
+        {"name": name, "gains": [_numbers_of(part, k) for k in range(len(rule.weights))]}
+        for name, part in zip(rule.groups, parts, strict=True)
+    ]
+    return {"groups": every, **({} if rule.groups_known else {"groups_known": False})}
+
+
+def _read_groups(document: dict[str, Any], n_names: int) -> tuple[Gains, Array, dict[str, Any]]:
+    """Return gains, weights, and the fields of a rule with groups."""
+    listed, atoms = document["groups"], document["atoms"]
+    known = document.get("groups_known", True)
+    if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_GROUPS:
+        raise ValueError(f"its groups are not a list of 1 to {MAX_GROUPS}")
+    if not all(isinstance(one, dict) and set(one) == {"name", "gains"} for one in listed):
+        raise ValueError("its groups do not all hold a name and gains")
+    if not isinstance(known, bool):
+        raise ValueError("its groups_known is neither true nor false")
+    names = [one["name"] for one in listed]
+    _refuse_names(names, "group")
+    if not isinstance(atoms, list) or not all(isinstance(atom, dict) and set(atom) == {"weight"} for atom in atoms):
+        raise ValueError("its atoms hold more than a weight, beside groups that hold the gains")
+    parts = []
+    for one in listed:
+        gains = one["gains"]
+        if not isinstance(gains, list) or len(gains) != len(atoms) or not all(isinstance(g, dict) for g in gains):
+            raise ValueError("the gains of a group are not one for every atom")
+        each = [{**gain, "weight": atom["weight"]} for gain, atom in zip(gains, atoms, strict=True)]
+        part, weights = _atoms(each, n_names, further=True)
+        if part.power:
+            raise ValueError("the gains of groups hold distances, which only rules without groups have")
+        parts.append(part)
+    shapes = {(part.n_classes, part.n_decisions) for part in parts}
+    if len(shapes) != 1:
+        raise ValueError("the gains of its groups differ in shape")
+    K, M = shapes.pop()
+    layout = Layout(len(names), K, M - K, shared=not known)
+    return layout.beside(parts), weights, {"groups": tuple(names), "groups_known": known, "layout": layout}
+
+
+def _abstain(name: Any, names: Sequence[Any], n_classes: int, n_decisions: int) -> Any:
     # 1, 1.0 and JSON's true are equal in Python, and are different names
     if type(name) is not type(names[-1]) or name != names[-1]:
         raise ValueError("its abstain is not the last of its classes")
-    if gains.n_decisions != gains.n_classes + 1:
+    if n_decisions != n_classes + 1:
         raise ValueError(
-            f"it abstains, which takes one decision more than there are classes, and has {gains.n_decisions} decisions "
-            f"for {gains.n_classes} classes"
+            f"it abstains, which takes one decision more than there are classes, and has {n_decisions} decisions for "
+            f"{n_classes} classes"
         )
     return name
 
@@ -179,16 +240,16 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
 
-def _refuse_names(names: Sequence[Any]) -> None:
-    """Refuse class names that JSON does not give back as they were, on the way out and on the way in."""
+def _refuse_names(names: Sequence[Any], what: str = "class") -> None:
+    """Refuse names of classes, or of ``what``, that JSON does not give back, on the way out and on the way in."""
     for name in names:
         if not isinstance(name, (str, int, float)):
-            raise ValueError(f"a rule file holds class names that are strings or numbers; got {type(name).__name__}")
+            raise ValueError(f"a rule file holds {what} names that are strings or numbers; got {type(name).__name__}")
         if isinstance(name, float) and not math.isfinite(name):
-            raise ValueError(f"a rule file holds class names that are finite numbers; got {name}: rename this class")
+            raise ValueError(f"a rule file holds {what} names that are finite numbers; got {name}: rename this {what}")
     if len(set(names)) < len(names):
         raise ValueError(
-            "a rule file holds distinct class names, and this rule names a class twice; rename one of them"
+            f"a rule file holds distinct {what} names, and this rule names a {what} twice; rename one of them"
         )
 
 
