@@ -309,20 +309,20 @@ class Layout:
         return self.n_groups * self.n_decisions
 
     def classes(self, group: int) -> slice:
-        """Return where the classes of a group stand."""
+        """Return where the classes of a ``group`` stand."""
         return slice(group * self.n_classes, (group + 1) * self.n_classes)
 
     def decisions(self, group: int) -> NDArray[np.intp]:
-        """Return where the decisions of a group stand (K + D,)."""
+        """Return where the decisions of a ``group`` stand (K + D,)."""
         K, D = self.n_classes, self.n_further
         return np.concatenate([np.arange(group * K, group * K + K), self.all_classes + group * D + np.arange(D)])
 
     def block(self, group: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the indices of a group's classes and decisions in a matrix (G K, G (K + D))."""
+        """Return the indices of the classes and decisions of a ``group`` in a matrix (G K, G (K + D))."""
         return np.arange(self.all_classes)[self.classes(group), None], self.decisions(group)
 
     def gains_of(self, gains: Gains, group: int) -> Gains:
-        """Return the part of ``gains`` (B) that decides the rows of a group."""
+        """Return the part of ``gains`` (B) that decides the rows of a ``group``."""
         place = self.decisions(group)
         if gains.full is not None:
             return Gains(full=np.ascontiguousarray(gains.full[:, self.classes(group)][:, :, place]))
@@ -358,15 +358,15 @@ class Layout:
         return Confusion(rows, diagonal, columns, matrix)
 
     def priors(self, rows: Array) -> Array:
-        """Return the class sizes of all rows (K,) from those of the groups (G K,)."""
+        """Return the class sizes of all rows (K,) from those of the groups, ``rows`` (G K,)."""
         return np.asarray(rows.reshape(self.n_groups, self.n_classes).sum(axis=0))
 
     def total(self, S: Confusion) -> Confusion:
-        """Return the confusion (..., K, K + D) of the rows of all groups."""
+        """Return the confusion (..., K, K + D) of the rows of all groups, from ``S`` of groups side by side."""
         return self._sum(S, range(self.n_groups))
 
     def of_group(self, S: Confusion, group: int) -> Confusion:
-        """Return the confusion of the rows of a group, in fractions of their weight."""
+        """Return the confusion of the rows of a ``group``, in fractions of their weight, from ``S``."""
         part = self._sum(S, [group])
         unit = 1.0 / np.maximum(part.rows.sum(-1), np.finfo(np.float64).tiny)
         over, alike = np.asarray(unit)[..., None], part.rows.ndim == 1

@@ -154,7 +154,7 @@ class Limits:
         return np.stack([over_groups(one, *self._of_members(one, S)) for one in self.constraints], axis=-1)
 
     def members(self, one: Constraint) -> tuple[Metric, ...]:
-        """Return the metrics that a constraint speaks of: of every group, or of all rows."""
+        """Return the metrics that ``one`` of the constraints speaks of: of every group, or of all rows."""
         if one.over is None or self.layout is None:
             return (seen(one.metric, self.layout),)
         return tuple(seen(one.metric, self.layout, g) for g in range(self.layout.n_groups))
@@ -428,7 +428,24 @@ def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
 
 
 def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[float, ...]]:
-    """Return the floors that limits set on the coverage: of all rows, and of each of ``n_classes`` (K)."""
+    """Return the floors that limits set on the coverage: of all rows, and of each class (K).
+
+    Parameters
+    ----------
+    limits : Limits or None
+        The limits, of rules that may abstain.
+    n_classes : int
+        K.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> from confmax.oracle import make_table
+    >>> table = make_table([[0.75, 0.25], [0.5, 0.5]], ["no", "yes"])
+    >>> limits = c.bind(["coverage >= 0.5", "coverage[yes] >= 0.8"], table, explicit=True, abstains=True)
+    >>> c.least_coverage(limits, 2)
+    (0.5, (0.0, 0.8))
+    """
     whole, of_classes, decided = 0.0, np.zeros(n_classes), np.zeros(n_classes)
     for one in () if limits is None else limits.constraints:
         if not one.is_floor:

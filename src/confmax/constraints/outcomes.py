@@ -26,8 +26,12 @@ class GroupValue:
         Name of the group.
     value : float
         The quantity, under the confusion estimate that the rule was tuned on.
-    label_value, label_interval, label_rows
-        As those of `ConstraintOutcome`, of the rows of this group.
+    label_value : float or None
+        The quantity on the labels of this group's rows, if there are any.
+    label_interval : tuple of two floats, or None
+        Its interval, as that of `ConstraintOutcome`.
+    label_rows : int or None
+        Number of rows that it is a share of.
     """
 
     group: Any

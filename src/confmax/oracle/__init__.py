@@ -123,7 +123,10 @@ class CountingOracle:
         return table
 
     def read_groups(self, what: str) -> list[tuple[Any, MemoryTable]]:
-        """Return the oracle and the rows of every group, as `read_rows` does, and count one pass; one for all rows."""
+        """Return the oracle and the rows of every group for ``what`` sorts them, and count one pass.
+
+        Without groups there is one oracle, with all rows (`read_rows`).
+        """
         if not isinstance(self.oracle, GroupedOracle):
             return [(self, self.read_rows(what))]
         self._count()

@@ -157,7 +157,7 @@ class DecisionRule:
         return Layout(len(self.groups), self.n_classes, further, shared=not self.groups_known)
 
     def of_group(self, name: Any) -> DecisionRule:
-        """Return the rule by which the rows of a group are decided.
+        """Return the rule by which the rows of the group ``name`` are decided.
 
         Raises
         ------
@@ -387,7 +387,7 @@ class DecisionRule:
     def decided(self, table: MemoryTable, groups: Groups | None = None) -> tuple[NDArray[np.int64], Array, int]:
         """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
 
-        ``groups`` are those of its rows, for a rule with groups.
+        ``groups`` are those of its rows, for a rule with groups, else a ValueError.
 
         Returns
         -------

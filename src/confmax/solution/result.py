@@ -174,7 +174,8 @@ class Solution(Tuned):
     ) -> NDArray[Any]:
         """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) fix its draws.
 
-        This calls `DecisionRule.predict` of ``rule``, which describes the arguments and the errors.
+        A rule of groups needs ``group`` (n,) or ``group_proba`` (n, G). This calls `DecisionRule.predict` of ``rule``,
+        which describes the arguments and the ValueError.
 
         Examples
         --------
