@@ -112,7 +112,7 @@ def test_a_metric_over_the_present_classes_stands_once():
         found = _without_the_last(P, y)
     names = [metric_name(row.name) for row in found.metrics]
     assert names[0] == "smallest recall (3 classes)" and "smallest recall" not in names
-    decisions, shares, _ = found.evidence.decided
+    decisions, shares, *_ = found.evidence.decided
     recalls = shares @ [reference.recall_score(y, line, labels=[0, 1, 2], average=None) for line in decisions]
     assert found.main.tuned.value == pytest.approx(recalls.min())
     others = applicable(found.evidence.table, confmax.metrics.get("macro_f1"), confmax.metrics.get("accuracy"),

@@ -12,15 +12,15 @@ from confmax._version import __version__
 if TYPE_CHECKING:
     from confmax import calibration, checks, constraints, metrics, optimize, plotting, populations, report, theory
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
-    from confmax.evaluate import Score, score
+    from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
     from confmax.rule import DecisionRule
-    from confmax.solution import Infeasible, Solution, maximize
+    from confmax.solution import Infeasible, Solution, coverage_path, maximize
     from confmax.tables import open_table
 
 __all__ = [
-    "DecisionRule", "FixedRuleClassifier", "Infeasible", "MetricClassifierCV", "Score", "Solution", "__version__",
-    "calibration", "checks", "constraints", "maximize", "metrics", "open_table", "optimize", "plotting",
-    "populations", "report", "score", "theory",
+    "DecisionRule", "FixedRuleClassifier", "Infeasible", "MetricClassifierCV", "RiskCoverage", "Score", "Solution",
+    "__version__", "calibration", "checks", "constraints", "coverage_path", "maximize", "metrics", "open_table",
+    "optimize", "plotting", "populations", "report", "risk_coverage", "score", "theory",
 ]  # fmt: skip
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
@@ -29,10 +29,13 @@ _NAMES = {
     "FixedRuleClassifier": "estimators",
     "Infeasible": "solution",
     "MetricClassifierCV": "estimators",
+    "RiskCoverage": "evaluate",
     "Score": "evaluate",
     "Solution": "solution",
+    "coverage_path": "solution",
     "maximize": "solution",
     "open_table": "tables",
+    "risk_coverage": "evaluate",
     "score": "evaluate",
 }
 

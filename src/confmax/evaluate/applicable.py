@@ -12,6 +12,8 @@ from confmax import metrics
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
+from confmax.metrics.catalogue import quantity
+from confmax.metrics.decided import COVERAGE
 from confmax.metrics.first_order import FirstOrder, Formula, safe_ratio
 from confmax.metrics.structure import General
 from confmax.tables import MemoryTable
@@ -84,14 +86,14 @@ def of_class(part: str, k: int) -> Metric:
 def named(text: str) -> Metric | None:
     """Return the metric that a rule's file names, None for tables of costs, functions and what is not understood."""
     parts = re.fullmatch(r"(\w+)(\[.*\])?(\(.*\))?", text, re.DOTALL)  # the name of a class may have parentheses
-    if parts is None or parts[1] == "linear" or parts[1] not in metrics.names():
+    if parts is None or parts[1] == "linear" or parts[1] not in (*metrics.names(), COVERAGE.name):
         return None
     params: dict[str, Any] = dict(re.findall(r"(\w+)=(\([\d, ]*\)|[^,()]+)", parts[3] or ""))
     classes = params.pop("classes", None)
     try:
         # numbers have digits and words have none; whether a value fits its parameter is checked by the catalogue
         numbers = {key: float(value) for key, value in params.items() if not value.isalpha()}
-        metric = metrics.get(parts[1] + (parts[2] or ""), **{**params, **numbers})
+        metric = quantity(parts[1] + (parts[2] or ""), **{**params, **numbers})
         return metric if classes is None else metric.over([int(k) for k in re.findall(r"\d+", classes)])
     except ValueError:
         return None

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, with_gain
-from confmax.evaluate.uncertainty import Decided
+from confmax.evaluate.uncertainty import Decided, counts_of, decided_by
 from confmax.metrics import Metric
+from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
 from confmax.tables import MemoryTable, Table, apply_calibrator
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
@@ -33,7 +34,8 @@ class Evidence:
     table : MemoryTable
         Raw probabilities (n, K) with labels.
     metric : Metric
-        What the rule was tuned for, or what it is evaluated by.
+        What the rule was tuned for, or what it is evaluated by. If the rule abstains, it is read on the rows that are
+        decided.
     rule : DecisionRule
         The rule that is reported on.
     decided : Decided
@@ -87,20 +89,16 @@ class Evidence:
 
     def counts(self, decided: Decided) -> Array:
         """Return the weights (K, M) of rows by true class and decision."""
-        K, M = self.table.n_classes, decided.n_decisions
-        counts = np.zeros(K * M)
-        for line, share in zip(decided.decisions, decided.shares, strict=True):
-            counts += share * np.bincount(self.labels * M + line, weights=self.weight, minlength=K * M)
-        return counts.reshape(K, M)
+        return counts_of(decided, self.table)
 
 
 def evidence_of(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
     """Return the evidence of a finished rule on the rows of a table."""
-    decided = Decided(*rule.decided(table))
-    single = Decided(*with_gain(rule, frequent_gain(rule)).decided(table)) if rule.is_randomized else None
+    decided = decided_by(rule, table)
+    single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
     seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
-    return Evidence(table, metric, rule, decided, decided, single, proba, solution, seen=seen)
+    return Evidence(table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen)
 
 
 def cross_fitted(
@@ -153,7 +151,7 @@ def cross_fitted(
     for part, rule in zip(masks(fold), rules, strict=True):
         proba[part] = apply_calibrator(rule.calibrator, table.proba[part])
     return Evidence(
-        table, solution.metric, solution.rule, pooled(rules, table, fold), Decided(*solution.rule.decided(table)),
+        table, as_written(solution.metric), solution.rule, pooled(rules, table, fold), decided_by(solution.rule, table),
         pooled(singles, table, fold) if any(rule.is_randomized for rule in rules) else None, proba, solution, fold,
         tuple(solutions),
     )  # fmt: skip
@@ -177,7 +175,7 @@ def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) 
         # the middle of a piece lies inside one share of every rule
         atom = np.minimum(np.searchsorted(end, middles), len(lines) - 1)
         out[:, part] = lines[atom]
-    return Decided(out, shares, max(rule.n_decisions for rule in rules))
+    return Decided(out, shares, max(rule.n_decisions for rule in rules), rules[0].abstain is not None)
 
 
 def kind_of(solution: Tuned) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from confmax.confusion import Array, Confusion
 from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, of_class, positive_class
 from confmax.evaluate.confusion_change import ConfusionChange
+from confmax.evaluate.coverage_curves import CoverageFigures
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
@@ -186,6 +187,8 @@ class Figures:
         Names of the classes, then of further decisions, as they are shown.
     limits : LimitFigures or None
         Of a rule that was tuned within limits.
+    undecided : CoverageFigures or None
+        Of a rule that leaves rows undecided.
     """
 
     evidence: Evidence
@@ -203,6 +206,7 @@ class Figures:
     single: Difference | None
     names: list[str]
     limits: LimitFigures | None = None
+    undecided: CoverageFigures | None = None
 
     @property
     def main(self) -> MetricRow:
@@ -240,11 +244,12 @@ class Figures:
 
 def figures(
     evidence: Evidence, second: Metric, *, order_known: bool, n_replicates: int, level: float, seed: int,
-    study: Any = None,
+    study: Any = None, undecided: Any = None,
 ) -> Figures:  # fmt: skip
     """Compute all figures; one bootstrap serves every interval, so that all differences are paired.
 
-    ``study`` is the `LimitStudy` of the rule's limits, None if it has none.
+    ``study`` is the `LimitStudy` of the rule's limits, None if it has none, and ``undecided`` the `CoverageStudy` of a
+    rule that abstains.
     """
     table = evidence.table
     shown = applicable(table, evidence.metric, second, order_known=order_known)
@@ -257,9 +262,11 @@ def figures(
     if evidence.single is not None:
         # what drawing adds is measured against the rule that is drawn most often, on the same replicates
         rules["single"] = evidence.single
-    limited = {} if study is None else study.metrics
-    rules |= {} if study is None else study.rules
-    score = compare(table, {**shown, **by_class, **limited}, rules, n_replicates=n_replicates, level=level, seed=seed)
+    studied: dict[str, Metric] = {}
+    for one in (study, undecided):
+        studied |= {} if one is None else one.metrics
+        rules |= {} if one is None else one.rules
+    score = compare(table, {**shown, **by_class, **studied}, rules, n_replicates=n_replicates, level=level, seed=seed)
     k = positive_class(evidence.metric)
     # a decision beyond the classes may be called like a class: all labels are told apart together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
@@ -282,13 +289,15 @@ def figures(
     same = evidence.proba is table.proba or np.array_equal(evidence.proba, table.proba)
     calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
-    trade = trade_off(evidence.parts, (evidence.metric, second))
+    # between argmax, which decides all rows, and a rule that abstains the rules do not decide the same rows
+    trade = None if evidence.decided.abstains else trade_off(evidence.parts, (evidence.metric, second))
     curve = threshold_curve(evidence.rule, table, evidence.metric)
     classes = _class_rows(evidence, score if by_class else None, change, names)
     other = next(row for row in rows if row.name == repr(second))
     return Figures(
         evidence, tuple(rows), other, classes, change, changed, by_folds, raw, calibrated, trade, curve, score, single,
         names, None if study is None else study.figures(score),
+        None if undecided is None else undecided.figures(score, names, metric_name(repr(undecided.metric))),
     )  # fmt: skip
 
 

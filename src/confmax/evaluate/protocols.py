@@ -49,6 +49,8 @@ class Rule(Decides, AppliedRule, Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
+    def abstain(self) -> Any: ...
+    @property
     def threshold(self) -> float | None: ...
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion: ...
     def to_json(self) -> str: ...
@@ -105,7 +107,10 @@ def with_gain(rule: Rule, gain: Gains) -> Rule:
 def plain_rule(rule: Rule) -> Rule:
     """Return argmax of the raw probabilities for the classes of ``rule``."""
     K = rule.n_classes
-    return replace(with_gain(rule, Gains.reduced(np.ones(K))), class_names=rule.class_names[:K], calibrator=None)
+    return replace(
+        rule, gains=Gains.reduced(np.ones(K)), weights=np.ones(1), class_names=rule.class_names[:K], calibrator=None,
+        abstain=None,
+    )  # fmt: skip
 
 
 def convergence(solution: Tuned) -> tuple[NDArray[np.int64], Array, Array]:

@@ -24,7 +24,8 @@ from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
-from confmax.metrics.scores import rate
+from confmax.metrics.catalogue import quantity
+from confmax.metrics.decided import Coverage, as_written, of_decided
 from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
@@ -45,11 +46,14 @@ class Decided(NamedTuple):
         Probability of each line; they sum to one.
     n_decisions : int
         M.
+    abstains : bool
+        Whether the last decision is to leave a row undecided. Metrics are then those of the rows that are decided.
     """
 
     decisions: NDArray[np.int64]
     shares: Array
     n_decisions: int
+    abstains: bool = False
 
 
 AnyMetric = str | Metric | Callable[[Array], float]
@@ -134,6 +138,9 @@ def score(
     alone has no value. All other metrics count the class as empty (its F1 is zero). With ``stratified=True`` no class
     is ever absent. A metric that is not defined for a rule with more decisions than classes is NaN.
 
+    The metrics of a rule that abstains are those of the rows that it decides, except for "coverage", "rate" and tables
+    of costs, which speak of all rows; argmax and p/prior decide all rows.
+
     Examples
     --------
     >>> import confmax
@@ -155,7 +162,7 @@ def score(
     judged = _by_name(rule, rules)
     tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
     stated = stated_order(y, proba)
-    order = (_column_order(tuned_rules) or stated) if classes is None else classes
+    order = (column_order(tuned_rules) or stated) if classes is None else classes
     table = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     # who tuned a rule for a metric of ordered classes has said what the order is
     tuned_for = [named(one.metric) for one in tuned_rules]
@@ -195,16 +202,18 @@ def compare(
         kept = weight > 0
         labels, weight, decisions = labels[kept], weight[kept], decisions[:, kept]
     cells = tally(labels, decisions, weight, (table.n_classes, sizes))
-    whole = any(metric.statistics == "matrix" for metric in metrics.values())
+    abstains = [one.abstains for one in decided]
+    forms = [_forms(metric, table.n_classes, set(abstains)) for metric in metrics.values()]
+    whole = any(metric.statistics == "matrix" for both in forms for metric in both.values())
     counter = Counter(cells, [one.shares for one in decided], matrix=whole)
-    values = _values(counter.confusions(cells.sums[None]), metrics)[:, :, 0]
+    values = _values(counter.confusions(cells.sums[None]), forms, abstains)[:, :, 0]
     drawn = np.full((*values.shape, n_replicates), np.nan)
     absent, start = np.zeros(table.n_classes), 0
     rng = np.random.default_rng(seed)
     for sums in replicates(cells, n_replicates, rng, stratified=stratified):
         for confusions in counter.chunks(sums):
             stop = start + len(confusions[0])
-            drawn[:, :, start:stop] = _values(confusions, metrics)
+            drawn[:, :, start:stop] = _values(confusions, forms, abstains)
             absent += (confusions[0].rows == 0).sum(axis=0)
             start = stop
     drawn[~np.isfinite(drawn)] = np.nan
@@ -228,25 +237,37 @@ def by_prior(prior: Array) -> Gains:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _values(confusions: Sequence[Confusion], metrics: Mapping[str, Metric]) -> Array:
+def _forms(metric: Metric, n_classes: int, kinds: set[bool]) -> dict[bool, Metric]:
+    """Return a metric for the ``kinds`` of rules that there are: True for those that abstain, False for the others."""
+    placed = of_decided(metric, n_classes) if True in kinds or isinstance(metric.formula, Coverage) else metric
+    return {abstains: placed if abstains else as_written(placed) for abstains in kinds}
+
+
+def _values(confusions: Sequence[Confusion], forms: Sequence[dict[bool, Metric]], abstains: Sequence[bool]) -> Array:
     """Return the values (m, r, B) of metrics at the confusions of r rules, batches of B."""
-    return np.array([[values_at(metric, S) for S in confusions] for metric in metrics.values()])
+    rules = list(zip(abstains, confusions, strict=True))
+    return np.array([[values_at(both[abstains], S) for abstains, S in rules] for both in forms])
 
 
 def values_at(metric: Metric, S: Confusion) -> Array:
     """Return the values (B,) at a batch; over the classes that are present, where the metric divides by their size."""
-    M = metric.n_decisions(S.diagonal.shape[1])
+    K = S.rows.shape[1]
+    M = metric.n_decisions(K)
     spare = M - S.columns.shape[1]
-    if spare > 0 and S.matrix is not None:
-        S = Confusion.from_matrix(np.pad(S.matrix, ((0, 0), (0, 0), (0, spare))))
-    # the rate of a class is defined whatever else can be decided
-    if metric.statistics != "diagonal" and metric.formula is not rate and S.columns.shape[1] != M:
+    if spare > 0:
+        # a rule of fewer decisions never takes the further ones
+        matrix = None if S.matrix is None else np.pad(S.matrix, ((0, 0), (0, 0), (0, spare)))
+        S = Confusion(S.rows, S.diagonal, np.pad(S.columns, ((0, 0), (0, spare))), matrix)
+    # one class alone has its row, its column and its hits, whatever else is decided
+    if not (metric.statistics == "diagonal" or metric.one_class == "alone") and S.columns.shape[1] != M:
         return np.full(len(S), np.nan)
-    used = np.array(metric.divided_by(S.rows.shape[1]), dtype=np.intp)
+    written = as_written(metric)
+    of = metric.formula.place if isinstance(metric.formula, Coverage) else None
+    used = np.array(written.divided_by(K) if of is None else (of,), dtype=np.intp)
     present = S.rows[:, used] > 0
     if present.all():
         return metric.values(S)
-    if metric.one_class:
+    if written.one_class or of is not None:
         return np.where(present[:, 0], metric.values(S), np.nan)
     values = np.full(len(S), np.nan)
     patterns, which = np.unique(present, axis=0, return_inverse=True)
@@ -254,7 +275,8 @@ def values_at(metric: Metric, S: Confusion) -> Array:
         # of one class alone, a metric of the recalls is no mean: `Metric.over` wants two
         if pattern.sum() >= 2:
             same = np.flatnonzero(which.reshape(-1) == k)
-            values[same] = replace(metric, classes=tuple(used[pattern].tolist())).values(S[same])
+            over = replace(written, classes=tuple(used[pattern].tolist()))
+            values[same] = (over if written is metric else of_decided(over, K)).values(S[same])
     return values
 
 
@@ -266,12 +288,35 @@ def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable)
     if isinstance(rule, Decided):
         return rule
     if isinstance(rule, Decides):
-        return Decided(*_aligned(name, rule, table.classes).decided(table))
+        return decided_by(aligned_rule(name, rule, table.classes), table)
     try:
         codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
     except ValueError as error:
         raise ValueError(f"the decisions of {name!r} are not class labels: {error}") from None
     return Decided(codes[None], np.ones(1), table.n_classes)
+
+
+def decided_by(rule: Decides, table: MemoryTable) -> Decided:
+    """Return what a rule decides on the raw probabilities of a ``table``."""
+    return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None)
+
+
+def counts_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Array:
+    """Return the weights (K, M) of the rows of a ``table`` by true class and decision.
+
+    Labels are counted, or expected by the probabilities ``proba`` (n, K).
+    """
+    K, M = table.n_classes, decided.n_decisions
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    counts = np.zeros((K, M))
+    for line, share in zip(decided.decisions, decided.shares, strict=True):
+        if proba is None:
+            assert table.labels is not None
+            counts += share * np.bincount(table.labels * M + line, weight, K * M).reshape(K, M)
+            continue
+        for k, row in enumerate(counts):
+            row += share * np.bincount(line, weight * proba[:, k], M)
+    return counts
 
 
 def _is_tuned(value: Any) -> TypeGuard[Tuned]:
@@ -292,7 +337,7 @@ def _by_name(rule: Any, rules: Any) -> dict[str, Any]:
     return {name: one.rule if _is_tuned(one) else one for name, one in judged.items()}
 
 
-def _column_order(rules: Sequence[Decides]) -> tuple[Any, ...] | None:
+def column_order(rules: Sequence[Decides]) -> tuple[Any, ...] | None:
     """Return the order of the columns by the names that the rules have for them."""
     orders = {rule.class_names[: rule.n_classes] for rule in rules} - {tuple(range(rule.n_classes)) for rule in rules}
     if len(orders) > 1:
@@ -302,7 +347,7 @@ def _column_order(rules: Sequence[Decides]) -> tuple[Any, ...] | None:
     return orders.pop() if orders else None
 
 
-def _aligned(name: str, rule: Decides, classes: tuple[Any, ...]) -> Decides:
+def aligned_rule(name: str, rule: Decides, classes: tuple[Any, ...]) -> Decides:
     """Return a rule for the columns ``classes``."""
     K = len(classes)
     names = rule.class_names[: rule.n_classes]
@@ -324,7 +369,8 @@ def _by_repr(metric: Any) -> dict[str, Metric]:
     if not isinstance(metric, Sequence) or not len(metric):
         raise ValueError(f"metric is a name, a Metric, a function, or a list of these; got {metric!r}")
     chosen: dict[str, Metric] = {}
-    for one in [catalogue.resolve(given) for given in metric]:
+    # what is limited may be read too
+    for one in [quantity(given) if isinstance(given, str) else catalogue.resolve(given) for given in metric]:
         if repr(one) in chosen:
             raise ValueError(f"two metrics are called {one!r}; drop one, or name it with from_function(name=)")
         chosen[repr(one)] = one

@@ -144,7 +144,7 @@ def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: t
     >>> selective.value([[40, 10, 10], [0, 30, 10]])
     0.875
     """
-    if isinstance(metric.formula, Coverage) and metric.label is not None:
+    if isinstance(metric.formula, Coverage) and metric.label is not None and metric.formula.place is None:
         place = (metric.classes or (0,))[-1]
         return replace(metric, formula=Coverage(place), classes=tuple(range(n_classes)), one_class=None)
     if metric.name in OF_ALL_ROWS or isinstance(metric.formula, OfDecided):

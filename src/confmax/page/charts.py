@@ -15,6 +15,7 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
+from confmax.evaluate.coverage_curves import CoverageFigures
 from confmax.evaluate.figures import Figures, labels, metric_name
 from confmax.evaluate.limits import LimitCurve
 from confmax.evaluate.palette import STEPS
@@ -72,6 +73,8 @@ def charts(figures: Figures) -> dict[str, Chart]:
         made["limits"] = _limits(figures, figures.limits.curve)
     if figures.curve is not None:
         made["curve"] = _curve(figures, figures.curve)
+    if figures.undecided is not None:
+        made["coverage"] = _coverage(figures.undecided)
     return made
 
 
@@ -318,6 +321,30 @@ def _limits(figures: Figures, curve: LimitCurve) -> Chart:
                 marks, size=140),
     ]  # fmt: skip
     return _chart(f"Best {name} against the limit of {curve.name}.", layers, path, 300, key)
+
+
+def _coverage(undecided: CoverageFigures) -> Chart:
+    curves = [(Series("Chow's rule", "quiet"), undecided.curve)]
+    if undecided.path is not None:
+        curves.append((Series("best rule at each coverage", "second", "■"), undecided.path))
+    key = (*(series for series, _ in curves), RULES[2])
+    rows = [
+        {"what": series.name, "x": x, "y": y}
+        for series, curve in curves
+        for x, y in zip(curve.coverages, curve.losses, strict=True)
+    ]
+    x, y = undecided.point
+    title = f"1 − {undecided.label} of what is decided"
+    place = {"x": _along("x", "coverage", zero=False, padding=14), "y": _along("y", title, zero=False, padding=14)}
+    tips = _tips({"what": "rule", "x": "coverage", "y": title})
+    # the rules of a path are a few, and Chow's curve has a point for nearly every row
+    points = [row for row in rows if row["what"] != key[0].name] + [{"what": key[-1].name, "x": x, "y": y}]
+    looks = {**place, **_series(key, "color", "shape"), **tips}
+    layers = [
+        _layer("line", {**place, **_series(key, "color"), **tips}, strokeWidth=2),
+        _points(looks, points, size=70),
+    ]
+    return _chart("Risk-coverage curve: the loss of what is decided against its share.", layers, rows, 300, key)
 
 
 def _convergence(solution: Tuned) -> Chart:

@@ -116,7 +116,7 @@ def headline(figures: Figures) -> str:
     main = figures.main
     name = capital(main.label)
     if matters(figures.limits):
-        return f"{name} within limits: {_of_limits(figures.limits, 'the tuned rule')}"
+        return f"{name} within limits: {of_limits(figures.limits, 'the tuned rule')}"
     if not figures.changed:
         # other rows may be too few to show where the rule differs from argmax
         tuning = figures.evidence.fold is not None or figures.evidence.seen
@@ -187,7 +187,8 @@ def matters(limits: LimitFigures | None) -> TypeGuard[LimitFigures]:
     return limits is not None and bool(limits.missed("argmax") or not all(row.kept for row in limits.rows))
 
 
-def _of_limits(limits: LimitFigures, rule: str) -> str:
+def of_limits(limits: LimitFigures, rule: str) -> str:
+    """Return which limits a rule misses, or that it keeps all, as a sentence that names the ``rule``."""
     missed = [row.text for row in limits.rows if not row.kept]
     if missed:
         return f"{rule} misses {listed(missed)} on these rows"
@@ -199,7 +200,7 @@ def _verdict_within(limits: LimitFigures, text: str) -> tuple[str, str]:
     unsure = [row.text for row in limits.rows if row.unsure]
     missed = [row.text for row in limits.rows if not row.kept]
     kind = "worse" if set(missed) - set(unsure) else "unclear" if missed or unsure else "better"
-    sentence = f"{capital(_of_limits(limits, 'the tuned rule'))}."
+    sentence = f"{capital(of_limits(limits, 'the tuned rule'))}."
     if unsure:
         sentence += f" New rows may show otherwise: the interval of the value contains the limit for {listed(unsure)}."
     others = limits.missed("argmax")
@@ -290,9 +291,11 @@ def how_it_decides(figures: Figures) -> list[str]:
     sentences.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
     K, after = len(figures.classes), figures.change.after
     for name, column in zip(figures.names[K:], after.T[K:], strict=True):
-        sentences.append(
-            f"It decides {name}, which is not a class, for {percent(float(column.sum() / after.sum()))} of rows."
-        )
+        share = percent(float(column.sum() / after.sum()))
+        if rule.abstain is None:
+            sentences.append(f"It decides {name}, which is not a class, for {share} of rows.")
+        else:
+            sentences.append(f"It leaves {share} of rows undecided: its decision is then {name}.")
     return sentences
 
 
@@ -318,7 +321,8 @@ def class_sentence(figures: Figures, k: int) -> str:
     """Return what the rule does for class k."""
     row = figures.classes[k]
     name, least = row.name, row.threshold
-    of_two = len(figures.classes) == 2
+    # of two classes the other one follows, if no row is left undecided
+    of_two = figures.evidence.decided.n_decisions == 2
     if row.between is not None:
         low, high = map(probability, row.between)
         text = f"{name} is decided when its probability lies between {low} and {high}"

@@ -32,14 +32,15 @@ from confmax.evaluate.scores import AS_GOOD
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
-from confmax.page import limit_words, words
+from confmax.metrics.decided import as_written
+from confmax.page import coverage_words, limit_words, words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.draws import RandomState, as_seed
 
 AnyPath = str | os.PathLike[str]
-Study = Callable[[Evidence], Any]
+Studies = Callable[[Evidence], tuple[Any, Any]]
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
 MOST_TEXT = 10_000  # characters of a line
@@ -64,7 +65,7 @@ def write_page(
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
-    study: Study,
+    studies: Studies,
     metric: AnyMetric | None = None,
     second: AnyMetric = "accuracy",
     random_state: RandomState = 0,
@@ -72,7 +73,7 @@ def write_page(
 ) -> None:
     """Write a report of a finished rule: `confmax.report.write`, with the `Settings` that are ``shown``.
 
-    ``study`` computes the figures of its limits.
+    ``studies`` of some evidence are those of its limits and of what it leaves undecided.
     """
     solution = rule if isinstance(rule, Tuned) else None
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
@@ -80,7 +81,7 @@ def write_page(
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
     how = Settings(seed=as_seed(random_state), **shown)
     check_first(path, how.n_replicates, how.level)
-    chosen, other = _metric_of(evaluated, solution, metric), resolve(second)
+    chosen, other = as_written(_metric_of(evaluated, solution, metric)), resolve(second)
     table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], stated=False)
     chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
@@ -90,7 +91,7 @@ def write_page(
     evidence = evidence_of(table, chosen, evaluated, solution)
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
-    finish(path, evidence, other, how, pairs, call.format(os.fspath(path)), study)
+    finish(path, evidence, other, how, pairs, call.format(os.fspath(path)), studies)
 
 
 def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
@@ -144,18 +145,19 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
 
 def finish(
     path: AnyPath, evidence: Evidence, second: Metric, how: Settings, pairs: list[tuple[str, str]], call: str,
-    study: Study,
+    studies: Studies,
 ) -> None:  # fmt: skip
     """Compute the figures and write the page.
 
     ``second`` is the metric of the trade-off, ``pairs`` are further settings to show, and ``call`` makes the page again
-    where nothing else is said to. ``study`` returns what `figures` takes of limits.
+    where nothing else is said to. ``studies`` returns what `figures` takes of limits and of what is left undecided.
     """
     table, metric = evidence.table, evidence.metric
     K, M = table.n_classes, evidence.decided.n_decisions
     for one in (metric, second):
         one.check_table(K, one.n_decisions(K))
-        if M > K and one.statistics != "diagonal" and one.n_decisions(K) != M:
+        # a rule that abstains is read on the rows that it decides
+        if M > K and not evidence.decided.abstains and one.statistics != "diagonal" and one.n_decisions(K) != M:
             raise ValueError(
                 f"{one.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
                 f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
@@ -169,9 +171,10 @@ def finish(
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
     replicates = int(how.n_replicates)
+    limits, undecided = studies(evidence)
     numbers = figures(
-        evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed,
-        study=study(evidence),
+        evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed, study=limits,
+        undecided=undecided,
     )  # fmt: skip
     settings = [
         *pairs,
@@ -209,7 +212,8 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
     share, change = figures.change.limits()
     # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
-        "figures": figures, "made": made, "words": words, "limit_words": limit_words, "charts": drawn,
+        "figures": figures, "made": made, "words": words, "limit_words": limit_words,
+        "coverage_words": coverage_words, "charts": drawn,
         "warnings": words.warnings_of(figures),
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
         "largest_share": share, "largest_change": change, "class_intervals": CLASS_INTERVALS, "as_good": AS_GOOD,

@@ -6,10 +6,10 @@ and ``figure_``. The colours are those of the reports, for light and for dark ba
 """
 
 from confmax.plotting.confusions import ConfusionChangeDisplay
-from confmax.plotting.curves import ConvergenceDisplay, ThresholdDisplay, TradeOffDisplay
+from confmax.plotting.curves import ConvergenceDisplay, RiskCoverageDisplay, ThresholdDisplay, TradeOffDisplay
 from confmax.plotting.rules import DecisionRegionsDisplay, WeightsDisplay
 
 __all__ = [
-    "ConfusionChangeDisplay", "ConvergenceDisplay", "DecisionRegionsDisplay", "ThresholdDisplay", "TradeOffDisplay",
-    "WeightsDisplay",
+    "ConfusionChangeDisplay", "ConvergenceDisplay", "DecisionRegionsDisplay", "RiskCoverageDisplay", "ThresholdDisplay",
+    "TradeOffDisplay", "WeightsDisplay",
 ]  # fmt: skip

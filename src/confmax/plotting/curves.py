@@ -1,15 +1,17 @@
-"""Metrics along a line: a trade-off with another metric, a threshold, and the scans of a run."""
+"""Metrics along a line: a trade-off with another metric, a threshold, a coverage, and the scans of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.evidence import tuned_on
+from confmax.evaluate.coverage_curves import RiskCoverage
+from confmax.evaluate.evidence import evidence_of, tuned_on
+from confmax.evaluate.palette import CLASSES
 from confmax.evaluate.protocols import convergence
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
@@ -20,10 +22,12 @@ from confmax.oracle import make_oracle
 from confmax.plotting.shared import OfRows, axes_of, fitted, rows_for, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
+from confmax.solution.coverage_study import CHOW, coverage_study
 from confmax.tables import Table, make_table
 
 STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule, and half of it beyond
 # the shape and the colour of the points of each rule
+BEST = "best rule at each coverage"
 RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
 
 
@@ -229,6 +233,93 @@ class ThresholdDisplay(OfRows):
         )
         # the points of rules that decide always or never lie at the ends, and are drawn whole
         self.ax_.set_xlim(-0.02, 1.02)
+        self.ax_.legend()
+        return self
+
+
+class RiskCoverageDisplay(OfRows):
+    """The loss among the rows that are decided against their share, for Chow's rule and rules that abstain.
+
+    Parameters
+    ----------
+    curves : mapping of str to RiskCoverage
+        The curves, by name; `confmax.risk_coverage` makes one. All are of one metric.
+    points : mapping of str to (float, float), or None
+        Coverage and loss of single rules, by name.
+    over : tuple of two floats, or None
+        The coverages that areas are taken over; by default those that all curves reach.
+
+    Attributes
+    ----------
+    areas : dict
+        The mean loss of every curve over these coverages, by name.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.plotting import RiskCoverageDisplay
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> display = RiskCoverageDisplay(curves={"Chow's rule": confmax.risk_coverage("accuracy", P, y)}, over=(0.5, 1.0))
+    >>> {name: round(area, 3) for name, area in display.areas.items()}
+    {"Chow's rule": 0.069}
+    """
+
+    def __init__(
+        self,
+        *,
+        curves: Mapping[str, RiskCoverage],
+        points: Mapping[str, tuple[float, float]] | None = None,
+        over: tuple[float, float] | None = None,
+    ) -> None:
+        self.curves, self.points = dict(curves), dict(points or {})
+        low = max(float(curve.coverages[0]) for curve in self.curves.values())
+        high = min(float(curve.coverages[-1]) for curve in self.curves.values())
+        self.over = (low, high) if over is None else over
+        self.areas = {name: curve.area(*self.over) for name, curve in self.curves.items()}
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        proba: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> RiskCoverageDisplay:
+        """Draw the curves that a report shows of ``solution`` on rows ``proba`` (n, K) of classes ``y`` (n,) into ``ax``.
+
+        These are Chow's rule and the best rules at a grid of coverages, which are tuned on the probabilities of these
+        rows and read on their labels, with the rule itself as a point. ``sample_weight`` (n,) weighs the rows.
+
+        Raises
+        ------
+        ValueError
+            For bad input, and if the rule does not abstain.
+        """
+        rule, table, _ = rows_for(solution, proba, y, sample_weight)
+        study = None
+        if table.has_labels:
+            study = coverage_study(evidence_of(table.dense("a plot"), solution.metric, rule, solution))
+        if study is None:
+            raise ValueError(
+                "a risk-coverage curve needs labels y, and a rule that leaves rows undecided and decides some of these;"
+                " tune it with abstain=True, or draw curves of confmax.risk_coverage"
+            )
+        curves = {CHOW: study.chow_curve} | ({} if study.path is None else {BEST: study.path})
+        return cls(curves=curves, points={"tuned rule": study.point}).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> RiskCoverageDisplay:
+        """Draw the curves, with their areas in the legend, and the points into axes ``ax``, new ones by default."""
+        self.figure_, self.ax_, colours = axes_of(ax)
+        shown = [colours["quiet"], colours["second"], *CLASSES]
+        for k, (name, curve) in enumerate(self.curves.items()):
+            label = f"{name}, area {self.areas[name]:.3g}"
+            self.ax_.plot(curve.coverages, curve.losses, color=shown[k % len(shown)], label=label)
+        for name, point in self.points.items():
+            self.ax_.plot(*point, "D", color=colours["accent"], label=name)
+        metrics = dict.fromkeys(curve.metric for curve in self.curves.values())
+        self.ax_.set(xlabel="coverage", ylabel=f"1 - {', '.join(metrics)} of what is decided")
         self.ax_.legend()
         return self
 

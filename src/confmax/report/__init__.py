@@ -21,7 +21,7 @@ from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
 from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write_page
 from confmax.solution import Solution, maximize
-from confmax.solution.limit_study import limit_study
+from confmax.solution.coverage_study import studies
 from confmax.tables.draws import RandomState, as_seed, is_whole
 
 __all__ = ["write", "write_cross_fitted"]
@@ -94,7 +94,7 @@ def write(
     """
     write_page(
         path, rule, proba, y, sample_weight, metric=metric, second=second, n_replicates=n_replicates, level=level,
-        random_state=random_state, source=source, again=again, order_known=order_known, study=limit_study,
+        random_state=random_state, source=source, again=again, order_known=order_known, studies=studies,
     )  # fmt: skip
 
 
@@ -204,5 +204,5 @@ def write_cross_fitted(
     pairs = [("metric", repr(whole_table.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
     call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
     how = Settings(n_replicates, level, seed, source, again, order_known)
-    finish(path, evidence, other, how, pairs, call, limit_study)
+    finish(path, evidence, other, how, pairs, call, studies)
     return whole_table

@@ -1,11 +1,12 @@
 """`maximize`: the rule that is best for a metric, and what is proved about it."""
 
 from confmax.metrics.alignment import aligned, fit_metric
+from confmax.solution.coverage_rules import coverage_path
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.result import Solution
 from confmax.solution.tuning import check_settings, maximize, tune, value_on_labels, warn_of_trivial
 
 __all__ = [
-    "Infeasible", "Solution", "aligned", "check_settings", "fit_metric", "maximize", "tune", "value_on_labels",
-    "warn_of_trivial",
+    "Infeasible", "Solution", "aligned", "check_settings", "coverage_path", "fit_metric", "maximize", "tune",
+    "value_on_labels", "warn_of_trivial",
 ]  # fmt: skip

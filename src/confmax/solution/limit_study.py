@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax import optimize
 from confmax.confusion import Confusion
-from confmax.constraints import Limits
+from confmax.constraints import Limits, least_coverage
 from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
 from confmax.constraints.words import metric_text
@@ -23,11 +23,13 @@ from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import MISSED, LimitCurve, LimitFigures, LimitRow
 from confmax.evaluate.scores import Score
-from confmax.evaluate.uncertainty import Decided
+from confmax.evaluate.uncertainty import Decided, counts_of
 from confmax.metrics import Metric
 from confmax.metrics.catalogue import range_of
+from confmax.metrics.decided import Coverage, OfDecided, of_decided
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle, make_oracle
+from confmax.solution.abstaining import first_rules
 from confmax.tables import Table, make_table
 
 LEVELS = 9  # of the limit, along the curve
@@ -37,18 +39,60 @@ UNMET = 1e-6  # a limit that is missed by more is not met
 FREE = "without limits"  # the name of that rule in a score
 
 
+class Search:
+    """The best rules on the rows of some evidence, as their calibrated probabilities expect."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, table = evidence, evidence.table
+        self.table: Table = make_table(evidence.proba, None, table.weight, table.classes)
+        self.n_decisions = evidence.decided.n_decisions
+
+    @cached_property
+    def _oracle(self) -> Any:
+        return make_oracle(self.table, "model")
+
+    def metric_within(self, metric: Metric, limits: Limits | None) -> Metric:
+        """Return a metric as the rule is tuned for it: of what is decided, if the rule abstains."""
+        K = self.table.n_classes
+        if self.evidence.decided.abstains:
+            metric = of_decided(metric, K, *least_coverage(limits, K))
+        return metric.finite(self.table.n_rows)
+
+    def best(self, metric: Metric, limits: Limits | None, *starts: optimize.Mixture, matrix: bool) -> optimize.Outcome:
+        """Return the best rules within limits; confusions have the whole ``matrix`` if something reads it."""
+        oracle, M, K = CountingOracle(self._oracle), self.n_decisions, self.table.n_classes
+        method = optimize.choose("auto", metric, K, M, exact=True, limited=limits is not None)
+        mean = self.table.mean_probability()
+        plain = optimize.baselines(oracle, [mean], M, matrix=matrix, more=first_rules(metric, mean))
+        problem = optimize.Problem(
+            metric, oracle, M, (*plain, *starts), PASSES, TOLERANCE, None, limits, certify=limits is not None
+        )
+        return optimize.run(method, problem)
+
+    def decided(self, metric: Metric, rule: optimize.Mixture) -> Decided:
+        """Return what a rule decides for the rows."""
+        gains, weights = rule.gathered()
+        lines = self.table.in_memory().decisions(metric.with_ties_broken(gains), None)
+        return Decided(lines, weights, self.n_decisions, self.evidence.decided.abstains)
+
+
+def met(outcome: optimize.Outcome, limits: Limits | None) -> bool:
+    """Return whether the best rules found keep the limits."""
+    return limits is None or bool(limits.slacks(outcome.mixture.confusion).min() >= -UNMET)
+
+
 class LimitStudy:
     """Limits on the rows of some evidence, before anything is counted on labels."""
 
     def __init__(self, evidence: Evidence, limits: Limits | None, absent: tuple[str, ...]) -> None:
         self.evidence, self.limits, self.absent = evidence, limits, absent
-        table = evidence.table
-        self.table: Table = make_table(evidence.proba, None, table.weight, table.classes)
-        self.metric = evidence.metric.finite(table.n_rows)
-        self.n_decisions = evidence.decided.n_decisions
+        self.search = Search(evidence)
+        self.metric = self.search.metric_within(evidence.metric, limits)
         can_solve = limits is not None and refused_within_limits(self.metric) is None
-        self.free = self._solved(None) if can_solve else None
-        self.within = None if self.free is None else self._solved(limits)
+        # without limits, what is decided is best if next to nothing is decided
+        alone = can_solve and not isinstance(self.metric.formula, (Coverage, OfDecided))
+        self.free = self._solved(None) if alone else None
+        self.within = self._solved(limits) if can_solve else None
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -60,57 +104,34 @@ class LimitStudy:
         """What the best single rule without limits decides, by its name."""
         if self.free is None:
             return {}
-        gains, _ = self.free.single.gathered()
-        lines = self.table.in_memory().decisions(self.metric.with_ties_broken(gains), None)
-        return {FREE: Decided(lines, np.ones(1), self.n_decisions)}
+        return {FREE: self.search.decided(self.metric, self.free.single)}
 
     def figures(self, score: Score) -> LimitFigures:
         """Return the figures, given the ``score`` of `metrics` and `rules`."""
         rows, free, evidence = self._rows(score), self.rules.get(FREE), self.evidence
+        kept = None if self.within is None else met(self.within, self.limits)
         if free is None:
-            return LimitFigures(rows, self.absent)
-        assert self.within is not None
-        met = self._met(self.within, self.limits)
+            return LimitFigures(rows, self.absent, kept)
         name = repr(evidence.metric)
         moved = evidence.decided.shares @ (evidence.decided.decisions != free.decisions)
         return LimitFigures(
-            rows, self.absent, met, self._curve(rows) if met else None, score.estimate(FREE, name),
+            rows, self.absent, kept, self._curve(rows) if kept else None, score.estimate(FREE, name),
             score.difference("rule", FREE, name), float(np.average(moved, weights=evidence.weight)),
             ConfusionChange(evidence.counts(free), evidence.counts(evidence.decided)),
         )  # fmt: skip
 
-    # --- the searches ---
-
-    @cached_property
-    def _oracle(self) -> Any:
-        return make_oracle(self.table, "model")
-
     def _solved(self, limits: Limits | None, *starts: optimize.Mixture) -> optimize.Outcome:
         """Return the best rules within limits, as the probabilities expect."""
-        oracle, M, K = CountingOracle(self._oracle), self.n_decisions, self.table.n_classes
-        method = optimize.choose("auto", self.metric, K, M, exact=True, limited=limits is not None)
         matrix = "matrix" in (self.metric.statistics, self.limits and self.limits.statistics)
-        plain = optimize.baselines(oracle, [self.table.mean_probability()], M, matrix=matrix)
-        problem = optimize.Problem(
-            self.metric, oracle, M, (*plain, *starts), PASSES, TOLERANCE, None, limits, certify=limits is not None
-        )
-        return optimize.run(method, problem)
-
-    @staticmethod
-    def _met(outcome: optimize.Outcome, limits: Limits | None) -> bool:
-        return limits is None or bool(limits.slacks(outcome.mixture.confusion).min() >= -UNMET)
+        return self.search.best(self.metric, limits, *starts, matrix=matrix)
 
     # --- what they say ---
 
     @cached_property
     def _expected(self) -> Confusion:
         """What the probabilities expect of the decisions of the tuned rule."""
-        decided, P, weight = self.evidence.decided, self.evidence.proba, self.evidence.weight
-        C = np.zeros((self.table.n_classes, decided.n_decisions))
-        for line, share in zip(decided.decisions, decided.shares, strict=True):
-            for k, row in enumerate(C):
-                row += share * np.bincount(line, weights=weight * P[:, k], minlength=decided.n_decisions)
-        return Confusion.from_matrix(C / weight.sum())
+        C = counts_of(self.evidence.decided, self.evidence.table, self.evidence.proba)
+        return Confusion.from_matrix(C / C.sum())
 
     def _rows(self, score: Score) -> tuple[LimitRow, ...]:
         if self.limits is None:
@@ -118,7 +139,7 @@ class LimitStudy:
         solution, S = self.evidence.solution, self._expected
         told = {} if solution is None else {one.text: one for one in solution.constraints}
         prices: Sequence[float | None] = [None] * len(self.limits)
-        if self.within is not None and self._met(self.within, self.limits):
+        if self.within is not None and met(self.within, self.limits):
             at, found = self.within.mixture.confusion, self.within.prices
             prices = [one.price for one in outcomes(self.limits, at, None, found, at, rounding=MISSED)]
         labelled = self.evidence.counts(self.evidence.decided)
@@ -155,7 +176,7 @@ class LimitStudy:
             others[k] = replace(one, limit=level)
             limits = Limits(tuple(others))
             last = self._solved(limits, self.within.mixture, last.mixture)
-            if not self._met(last, limits):
+            if not met(last, limits):
                 break
             kept.append(level)
             values.append(float(self.metric.values(last.mixture.confusion)))
@@ -172,4 +193,4 @@ def limit_study(evidence: Evidence) -> LimitStudy | None:
     texts: tuple[str, ...] = getattr(evidence.rule, "constraints", ())
     if not texts:
         return None
-    return LimitStudy(evidence, *judged(texts, evidence.table))
+    return LimitStudy(evidence, *judged(texts, evidence.table, abstains=evidence.decided.abstains))

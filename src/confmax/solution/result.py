@@ -233,9 +233,9 @@ class Solution(Tuned):
         """
         # which load much that tuning does not need
         from confmax.page.writing import write_page
-        from confmax.solution.limit_study import limit_study
+        from confmax.solution.coverage_study import studies
 
-        write_page(path, self, proba, y, sample_weight, study=limit_study, **settings)
+        write_page(path, self, proba, y, sample_weight, studies=studies, **settings)
 
     def _repr_html_(self) -> str:
         return solution_table(self)

@@ -1,0 +1,87 @@
+"""The best rules at a grid of coverages, which `confmax.risk_coverage` reads on labelled rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax.constraints import coverage, resolve
+from confmax.evaluate.coverage_curves import checked_coverages
+from confmax.evaluate.uncertainty import AnyMetric
+from confmax.solution.infeasible import Infeasible
+from confmax.solution.result import Solution
+from confmax.solution.tuning import maximize
+
+GRID = tuple(np.linspace(0.5, 1.0, 11).round(2).tolist())
+
+
+def coverage_path(
+    metric: AnyMetric,
+    proba: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    coverages: ArrayLike = GRID,
+    constraints: Any = (),
+    abstain: bool | str | int = True,
+    calibration: Any = "auto",
+    **settings: Any,
+) -> tuple[Solution, ...]:
+    """Return the best rules that decide at least given shares of the rows, for `risk_coverage`.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        A metric of the rows that are decided, as for `maximize`.
+    proba : array-like (n, K)
+        Raw class probabilities of the tuning rows.
+    y : array-like (n,) or None
+        True classes.
+    coverages : array-like (S,)
+        The floors on the coverage, in (0, 1]; by default .5, .55, ..., 1.
+    constraints : str, Constraint or a sequence of these
+        Further limits, as for `maximize`, that every rule keeps.
+    abstain : True, str or int
+        The name of abstaining, as for `maximize`.
+    calibration : str, Calibration, Calibrator or None
+        As for `maximize`. What is fitted for the first rule serves all of them.
+    **settings
+        Further keywords of `maximize`.
+
+    Returns
+    -------
+    tuple of Solution
+        From the highest coverage to the lowest. Where no rule keeps the limits and decides so many rows, there is none.
+
+    Raises
+    ------
+    ValueError
+        For bad input.
+    confmax.Infeasible
+        If no rule keeps the limits at the lowest coverage.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> path = confmax.coverage_path("accuracy", P, y, coverages=[0.75, 1.0], confusion="model")
+    >>> [round(one.value, 3) for one in path]
+    [0.75, 0.8]
+    """
+    if abstain is False or abstain is None:
+        raise ValueError("a path of coverages has rules that abstain; pass abstain=True or a name")
+    levels, found = checked_coverages(coverages)[::-1].tolist(), []
+    for level in levels:
+        limits = [*resolve(constraints), coverage() >= level]
+        try:
+            found.append(
+                maximize(metric, proba, y, constraints=limits, abstain=abstain, calibration=calibration, **settings)
+            )
+        except Infeasible:
+            if level == levels[-1]:
+                raise
+            continue
+        # a calibration that was chosen on these rows is chosen once
+        calibration = found[-1].calibration
+    return tuple(found)
