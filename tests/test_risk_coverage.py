@@ -69,7 +69,7 @@ def test_weights_count_rows():
 
 
 def test_rules_are_points_where_they_are_counted():
-    P, y = sample(600)
+    P, _ = sample(600)
     settings = {"classes": CLASSES, "confusion": "model", "calibration": None}
     rules = [
         confmax.maximize("macro_f1", P, abstain=True, constraints=f"coverage >= {least}", randomized=False, **settings)

@@ -15,7 +15,7 @@ from confmax.cli.columns import FileRows
 from confmax.cli.matching import name_beside, not_applicable
 from confmax.cli.show import Document
 from confmax.constraints import Limits, bind
-from confmax.evaluate.uncertainty import Decided
+from confmax.evaluate.uncertainty import Decided, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
 from confmax.optimize.column_generation import refused_within_limits
@@ -56,13 +56,13 @@ def with_one_more(rules: Mapping[str, DecisionRule | Decided], table: MemoryTabl
     """Return what ``rules`` decide on a table, each between its K classes and abstaining."""
     M, found = table.n_classes + 1, {}
     for name, rule in rules.items():
-        one = rule if isinstance(rule, Decided) else Decided(*rule.decided(table))
+        one = rule if isinstance(rule, Decided) else decided_by(rule, table)
         if one.n_decisions > M or (isinstance(rule, DecisionRule) and one.n_decisions == M and rule.abstain is None):
             raise ValueError(
                 f"the rule {name} has decisions beyond the classes that are not called abstaining, and other rules "
                 f"here abstain; leave it out, or compare it with rules that decide every row"
             )
-        found[name] = one._replace(n_decisions=M)
+        found[name] = one._replace(n_decisions=M, abstains=True)
     return found
 
 

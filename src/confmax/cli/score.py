@@ -32,7 +32,7 @@ from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.limits import judged
 from confmax.evaluate import Score, uncertainty
 from confmax.evaluate.evidence import pooled
-from confmax.evaluate.uncertainty import Decided, check_bootstrap, doubts, plain_rules
+from confmax.evaluate.uncertainty import Decided, check_bootstrap, decided_by, doubts, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
@@ -307,7 +307,7 @@ def comparison(
     scores = _scores(table, {**evaluated, **limited}, {**cross_fitted, **given}, abstains=abstains, **settings)
     decides: dict[str, Decided] = {}
     if limits is not None:
-        files = {path: Decided(*rule.decided(table)) for path, rule in given.items()}
+        files = {path: decided_by(rule, table) for path, rule in given.items()}
         decides = {**plain_rules(table), **cross_fitted, **files}
         decides = with_one_more(decides, table) if abstains else decides
     return {

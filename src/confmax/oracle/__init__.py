@@ -23,7 +23,6 @@ BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "sparse": lambda table, model_share: storage_named("sparse").oracle(table, model_share),
     "torch": lambda table, model_share: storage_named("torch").oracle(table, model_share),
     "parts": lambda table, model_share: in_parts(table).oracle(model_share),
-    "groups": lambda table, model_share: table.oracle(model_share),
     # what "array" was called before its scans were compiled in advance
     "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
 }
