@@ -446,3 +446,58 @@ def test_what_no_rule_keeps_is_proved():
     limits = ["min(recall[1] | group) >= 0.5", "min(recall[0] | group) >= 0.5"]
     with pytest.raises(confmax.Infeasible, match=r"rate\[2\] reaches at most 0\.\d+ under the other limits"):
         confmax.maximize("accuracy", P, constraints=[*limits, "rate[2] >= 0.9"], group=group)
+
+
+# --- scores by group --------------------------------------------------------------------------------------------------
+
+
+def test_scores_by_group_are_those_of_the_rows_of_each():
+    P, y, group = labelled(400, 3)
+    rule = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.6", group=group).rule
+    names, settings = ["accuracy", "macro_f1", "recall[1]"], {"n_replicates": 50}
+    result = confmax.score(names, P, y, rule, group=group, **settings)
+    assert list(result.by_group) == ["a", "b"]
+    for name, part in result.by_group.items():
+        mine = group == name
+        alone = confmax.score(names, P[mine], y[mine], rule.of_group(name), **settings)
+        for metric in names:
+            estimate = part.estimate("rule", metric)
+            assert estimate.value == alone.estimate("rule", metric).value
+            assert part.estimate("argmax", metric).value == alone.estimate("argmax", metric).value
+            assert estimate.low <= estimate.value <= estimate.high
+        # divided by the class sizes of all rows, not by those of the group
+        prior = np.bincount(y) / len(y)
+        assert part.estimate("p/prior", "accuracy").value == pytest.approx(
+            ((P[mine] / prior).argmax(axis=1) == y[mine]).mean()
+        )
+    decided = rule.predict(P, group=group)
+    assert result.estimate("rule", "accuracy").value == pytest.approx((decided == y).mean())
+    assert set(result.to_dict()["groups"]) == {"a", "b"} and "Group a:" in repr(result)
+    frame = result.to_frame()
+    assert frame["group"].isna().sum() == 9 and (frame["group"] == "b").sum() == 9
+
+
+def test_scores_of_rules_of_groups_need_the_groups():
+    P, y, group = labelled(400, 3)
+    rule = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.6", group=group).rule
+    with pytest.raises(ValueError, match="pass group=, the group of every row"):
+        confmax.score("accuracy", P, y, rule, n_replicates=0)
+    with pytest.raises(ValueError, match="one name per row"):
+        confmax.score("accuracy", P, y, rule, group=group[:3], n_replicates=0)
+    # any rule is scored by group
+    plain = confmax.score("accuracy", P, y, group=group, n_replicates=0)
+    assert plain.by_group["a"].n_rows == (group == "a").sum()
+    with pytest.raises(ValueError, match="does not know"):
+        confmax.score("accuracy", P, y, rule, group=np.where(group == "a", "c", group), n_replicates=0)
+
+
+def test_scores_of_rules_that_do_not_know_the_groups_are_refused_by_name():
+    P, y, _ = labelled(300, 2)
+    Q = np.full((300, 2), 0.5)
+    rule = confmax.maximize("accuracy", P, constraints="min(recall[1] | group) >= 0.5", group_proba=Q).rule
+    with pytest.raises(ValueError, match="group_proba"):
+        confmax.score("accuracy", P, y, rule, n_replicates=0)
+    # what it decides can be scored
+    decided = rule.predict(P, group_proba=Q)
+    value = confmax.score("accuracy", P, y, decided, n_replicates=0).estimate("rule").value
+    assert value == pytest.approx((decided == y).mean())

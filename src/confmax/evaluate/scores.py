@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -74,6 +74,8 @@ class Score:
         Rows whose weight is not zero.
     absent : dict
         Classes of which some replicates have no row, and the share of these replicates.
+    by_group : dict
+        By the name of each group, the score of its rows, where groups were given.
 
     Notes
     -----
@@ -89,6 +91,7 @@ class Score:
     stratified: bool
     n_rows: int
     absent: dict[Any, float]
+    by_group: dict[Any, Score] = field(default_factory=dict)
 
     @property
     def n_replicates(self) -> int:
@@ -135,6 +138,7 @@ class Score:
         for metric, rule in product(self.metrics, self.rules):
             minus = {base: _plain(self.difference(rule, base, metric)) for base in self._references() if base != rule}
             by_metric[metric][rule] = {**_plain(self.estimate(rule, metric)), "minus": minus}
+        groups = {str(name): part.to_dict() for name, part in self.by_group.items()}
         return {
             "method": self.method if self.n_replicates else None,
             "level": self.level,
@@ -143,6 +147,7 @@ class Score:
             "n_rows": self.n_rows,
             "absent": {str(name): share for name, share in self.absent.items()},
             "metrics": by_metric,
+            **({"groups": groups} if groups else {}),
         }
 
     def to_frame(self) -> Any:
@@ -157,15 +162,18 @@ class Score:
             import pandas as pd
         except ImportError:
             raise ImportError("to_frame needs pandas; install it, or use to_dict()") from None
+        parts = [({}, self), *(({"group": name}, part) for name, part in self.by_group.items())]
         lines = []
-        for metric, rules in self.to_dict()["metrics"].items():
+        for head, metric, rules in (
+            (head, metric, rules) for head, part in parts for metric, rules in part.to_dict()["metrics"].items()
+        ):
             for rule, record in rules.items():
                 minus = {
                     f"minus {base}" + ("" if key == "value" else f", {key}"): number
                     for base, difference in record.pop("minus").items()
                     for key, number in difference.items()
                 }
-                lines.append({"metric": metric, "rule": rule, **record, **minus})
+                lines.append({**head, "metric": metric, "rule": rule, **record, **minus})
         return pd.DataFrame(lines)
 
     def __repr__(self) -> str:
@@ -182,6 +190,8 @@ class Score:
             for cells in table:
                 line = "".join(text.ljust(width) for text, width in zip(cells, widths, strict=True))
                 lines.append("  " + line.rstrip())
+        for name, part in self.by_group.items():
+            lines += [f"Group {name}: {part.n_rows} rows", *repr(part).split("\n")[1:]]
         return "\n".join(lines)
 
     def _references(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
+from confmax.tables.groups import Groups
 from confmax.tables.labels import encode_labels, plain, vector
 
 MOST_REPLICATES = 1_000_000
@@ -67,6 +68,7 @@ def score(
     *,
     rules: Mapping[str, Decides | Tuned | ArrayLike] | None = None,
     sample_weight: ArrayLike | None = None,
+    group: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
     n_replicates: int = 1000,
@@ -91,6 +93,9 @@ def score(
         Further rules, solutions or decisions (n,), by name. One called "argmax" or "p/prior" replaces that rule.
     sample_weight : array-like (n,) or None
         Non-negative weights. Only their ratios matter.
+    group : array-like (n,) or None
+        The group of each row. The result then has all values for the rows of every group too (`Score.by_group`). Rules
+        that decide by groups need it.
     classes : sequence or None
         Class names in column order. Default: the order of the rules' names, else as for `confmax.maximize`.
     pos_label : label or None
@@ -171,8 +176,13 @@ def score(
     explicit = explicit or any(one is not None and one.depends_on_order(table.n_classes) for one in tuned_for)
     for name, one in chosen.items():
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
-    result = compare(table, chosen, {**plain_rules(table), **judged}, n_replicates=int(n_replicates),
-                     level=float(level), stratified=bool(stratified), seed=seed)  # fmt: skip
+    groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
+    settings: dict[str, Any] = {"n_replicates": int(n_replicates), "level": float(level),
+                                "stratified": bool(stratified), "seed": seed}  # fmt: skip
+    decided = {name: _decided(name, one, table, groups) for name, one in {**plain_rules(table), **judged}.items()}
+    result = compare(table, chosen, decided, **settings)
+    if groups is not None:
+        result = replace(result, by_group=in_groups(table, groups, chosen, decided, **settings))
     # of probabilities that are overconfident nothing is said here
     for sentence in (doubt_of_order(table, calibrated=0.0), *doubts(result, chosen)):
         warn(sentence)
@@ -220,6 +230,22 @@ def compare(
     present = np.bincount(labels, minlength=table.n_classes) > 0
     lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
     return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, len(labels), lost)
+
+
+def in_groups(
+    table: MemoryTable, groups: Groups, metrics: Mapping[str, Metric], decided: Mapping[str, Decided], **settings: Any
+) -> dict[Any, Score]:
+    """Return the score of what rules ``decided`` on a ``table`` for the rows of each of its ``groups``.
+
+    ``metrics`` and ``settings`` are those of `compare`. Groups without a row are left out.
+    """
+    found = {}
+    for g, name in enumerate(groups.names):
+        rows = np.flatnonzero(groups.codes == g)
+        if len(rows):
+            mine = {rule: one._replace(decisions=one.decisions[:, rows]) for rule, one in decided.items()}
+            found[name] = compare(table.take(rows), metrics, mine, **settings)
+    return found
 
 
 def plain_rules(table: MemoryTable) -> dict[str, Decided]:
@@ -283,12 +309,14 @@ def values_at(metric: Metric, S: Confusion) -> Array:
 # --- rules and checks ------------------------------------------------------------------------------------------------
 
 
-def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable) -> Decided:
-    """Return what a rule decides on raw probabilities."""
+def _decided(
+    name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable, groups: Groups | None = None
+) -> Decided:
+    """Return what a rule decides on raw probabilities, of rows in ``groups``."""
     if isinstance(rule, Decided):
         return rule
     if isinstance(rule, Decides):
-        return decided_by(aligned_rule(name, rule, table.classes), table)
+        return decided_by(aligned_rule(name, rule, table.classes), table, groups)
     try:
         codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
     except ValueError as error:
@@ -296,9 +324,13 @@ def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable)
     return Decided(codes[None], np.ones(1), table.n_classes)
 
 
-def decided_by(rule: Decides, table: MemoryTable) -> Decided:
-    """Return what a rule decides on the raw probabilities of a ``table``."""
-    return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None)
+def decided_by(rule: Decides, table: MemoryTable, groups: Groups | None = None) -> Decided:
+    """Return what a rule decides on the raw probabilities of a ``table``, whose rows are in ``groups``."""
+    # only rules that decide by groups are asked with them: rules from elsewhere know none
+    of_groups: Any = getattr(rule, "groups", ())
+    decided: Any = rule.decided
+    found: tuple[Any, Any, Any] = decided(table, groups) if of_groups else decided(table)
+    return Decided(*found, getattr(rule, "abstain", None) is not None)
 
 
 def counts_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Array:

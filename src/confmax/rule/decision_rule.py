@@ -400,8 +400,14 @@ class DecisionRule:
         """
         if not self.groups:
             return table.decisions(self.gains, self.calibrator), self.weights, self.n_decisions
+        if not self.groups_known:
+            raise ValueError("this rule decides by the probabilities of groups, which a table does not hold; pass what "
+                             "predict(proba, group_proba=...) returns in its place")  # fmt: skip
         if groups is None:
             raise ValueError("this rule decides by groups; pass group=, the group of every row")
+        unknown = [name for name in groups.names if name not in self.groups]
+        if unknown:
+            raise ValueError(f"the rule does not know the group {unknown[0]!r}; its groups are {_listed(self.groups)}")
         out = np.empty((len(self.weights), table.n_rows), dtype=np.int64)
         for k, name in enumerate(groups.names):
             rows = np.flatnonzero(groups.codes == k)
