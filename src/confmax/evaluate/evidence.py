@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, with_gain
+from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, refuse_groups, with_gain
 from confmax.evaluate.uncertainty import Decided, counts_of, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
@@ -93,7 +93,8 @@ class Evidence:
 
 
 def evidence_of(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
-    """Return the evidence of a finished rule on the rows of a table."""
+    """Return the evidence of a finished rule on the rows of a table; ValueError for a rule that decides by groups."""
+    refuse_groups(rule, "a report")
     decided = decided_by(rule, table)
     single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
     seen = solution is not None and tuned_on(solution, table)
@@ -131,8 +132,9 @@ def cross_fitted(
     Raises
     ------
     ValueError
-        If nothing can be tuned without one of the folds.
+        If nothing can be tuned without one of the folds, or the rule decides by groups.
     """
+    refuse_groups(solution.rule, "a report")
     fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
     solutions: list[Tuned] = []
     try:

@@ -93,8 +93,18 @@ class Tuned:
         return None if self.upper_bound is None else self.upper_bound - self.value
 
 
+def refuse_groups(rule: Any, what: str) -> None:
+    """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for ``what`` reads one gain."""
+    if getattr(rule, "groups", ()):
+        raise ValueError(
+            f"{what} shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "
+            f"rows of this group, or score every group by confmax.score(metric, proba, y, rule, group=group)"
+        )
+
+
 def frequent_gain(rule: Rule) -> Gains:
     """Return the gain that a rule draws most often."""
+    refuse_groups(rule, "this figure")
     return rule.gains[int(np.argmax(rule.weights))]
 
 

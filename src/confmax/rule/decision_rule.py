@@ -370,7 +370,7 @@ class DecisionRule:
         Raises
         ------
         ValueError
-            If ``oracle`` is something else, such as an array or an opened table.
+            If ``oracle`` is something else, such as an array or an opened table; or if its table has other groups.
         """
         if getattr(oracle, "table", None) is None:
             raise ValueError(
@@ -378,6 +378,9 @@ class DecisionRule:
                 f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
             )
         table, calibrator = oracle.table, self.calibrator
+        if self.layout != getattr(table, "layout", None):
+            raise ValueError("a rule with groups is evaluated on a table with the same groups side by side, "
+                             "Groups.of(group, n).beside(table), and other rules on one without")  # fmt: skip
         if not _same(calibrator, table.calibrator):
             # the truth of a raw table is calibrated with the rule; a calibrated table keeps the truth that it has
             again = table.calibrated(calibrator)
