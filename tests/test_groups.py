@@ -267,6 +267,8 @@ def test_draws_in_groups_are_those_of_their_rules():
          "group 'a' has no row of class 1"),
         ({"group": ["a", "b"] * 20, "constraints": "difference(recall[1] | group) <= 0.1", "abstain": True},
          "depends on the rule"),
+        ({"group": ["a"] * 10 + ["b"] * 30, "constraints": "ratio(rate[1] | group) >= 0.8", "abstain": True},
+         "largest if next to nothing is decided"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(settings, sentence):

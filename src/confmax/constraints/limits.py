@@ -448,7 +448,8 @@ def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[
     """
     whole, of_classes, decided = 0.0, np.zeros(n_classes), np.zeros(n_classes)
     for one in () if limits is None else limits.constraints:
-        if not one.is_floor:
+        if not one.is_floor or one.over == "ratio":
+            # groups may be alike with next to nothing decided
             continue
         if isinstance(one.metric.formula, Coverage):
             place = one.metric.formula.place
