@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import confmax
-from benchmarks import class_shares, limit_rivals, results, single_rules
+from benchmarks import abstaining, class_shares, limit_rivals, results, single_rules
 from benchmarks.harness import Data
 from confmax import constraints as c
 
@@ -142,3 +142,43 @@ def test_the_relaxation_is_the_best_mixture(metric):
     assert best.losses[np.arange(24), decisions].sum() <= lost + 1e-6
     beside = single_rules.beside(metric, P, [c.recall(2) >= 0.6])
     assert beside.least <= beside.ours + 1e-6 and beside.proved
+
+
+# --- abstaining -------------------------------------------------------------------------------------------------------
+
+
+def test_a_sample_of_tiny_populations_with_abstaining():
+    """The bound, the value and every proof agree with programs over the rows."""
+    ends = {abstaining.verdict(seed)[0] for seed in range(24)}
+    assert {"right", "infeasible, proved", "contradictory"} <= ends
+    assert ends <= {"right", "right, on the edge", "on the edge", "infeasible, proved", "contradictory"}
+
+
+def test_a_program_over_decisions_and_abstaining_is_chows_rule():
+    """Of as many rows those with the largest probability are decided; and what is impossible is told."""
+    P = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 20)
+    case = abstaining.Case(P, "accuracy", np.zeros((3, 4)), [("coverage", 1, 0.6)])
+    assert abstaining.Program(case).best() == pytest.approx(np.sort(P.max(axis=1))[8:].mean())
+    assert abstaining.Program(case._replace(limits=[("coverage", 1, 1.5)])).room() == pytest.approx(-0.5)
+    sure = case._replace(objective="coverage", limits=[("accuracy", 1, 0.5)])
+    assert 0.0 < abstaining.Program(sure).best() <= 1.0
+
+
+def test_a_sample_of_areas_and_floors(tmp_path, section, monkeypatch):
+    P, y = drawn(400, 3)
+    parts = {"P_tune": P[:200], "y_tune": y[:200], "P_test": P[200:], "y_test": y[200:]}
+    np.savez(tmp_path / "one.npz", **parts)
+    np.savez(tmp_path / "two.npz", **{key: value[::-1] for key, value in parts.items()})
+    monkeypatch.setattr(abstaining, "METRICS", ("accuracy",))
+    monkeypatch.setattr(abstaining, "LEVELS", np.array([0.5, 0.8, 1.0]))
+    abstaining.main(tmp_path, 3)
+    text = section.read_text()
+    assert "one | accuracy |" in text and "median, most | " in text
+    data = Data("one", *parts.values())
+    chow, best = abstaining.on_the_model("accuracy", data)
+    assert best == pytest.approx(chow, abs=1e-6)
+    # half of one class is left, and all of another is decided
+    decided = np.eye(4)[np.where(np.arange(200) % 2, 3, data.z)]
+    decided[data.z == 0] = np.eye(4)[0]
+    whole, accuracy, each = abstaining.coverages(data, decided)
+    assert accuracy == 1.0 and each[0] == 1.0 and whole == pytest.approx(decided[:, :3].sum() / 200)

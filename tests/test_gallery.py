@@ -24,6 +24,7 @@ NEEDS = {
     "plot_7_text.py": (),
     "plot_8_export.py": ("duckdb",),
     "plot_9_uncertainty.py": (),
+    "plot_abstaining.py": (),
     "plot_limits_capacity.py": (),
     "plot_limits_recall.py": (),
     "plot_theory.py": (),
@@ -39,12 +40,17 @@ SAID = {
     "plot_7_text.py": [("macro_f1", "rule", ">"), ("accuracy", "rule", "=")],
     "plot_8_export.py": [("min_recall", "rule", "=")],
     "plot_9_uncertainty.py": [("f_beta(beta=2.0)", "rule", "="), ("accuracy", "rule", "<")],
+    "plot_abstaining.py": [("accuracy", "rule", ">"), ("coverage", "rule", "<")],
     "plot_limits_capacity.py": [("recall[L]", "rule", "="), ("accuracy", "rule", "=")],
     "plot_limits_recall.py": [("recall[malignant]", "rule", "="), ("accuracy", "rule", "<")],
     "plot_theory.py": [],
 }
 # what examples print beside scores, and their words repeat
 PRINTED = {
+    "plot_abstaining.py": (
+        r"one threshold: accuracy 0\.92\d, .* 0\.5\d", r"floors: accuracy 0\.9[23]\d, .* 0\.6\d",
+        r"Chow's rule: mean loss .* 0\.069", r"tuned rules: mean loss .* 0\.07",
+    ),
     "plot_limits_capacity.py": (r"argmax flags 0\.05[1-9] of the jobs, the rule 0\.04",),
     "plot_limits_recall.py": (
         r"kept on the tuning rows: missed in [45]\d% of", r"floor tested: missed in \d% of", r"assured in [78]\d% of",

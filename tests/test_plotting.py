@@ -309,3 +309,30 @@ def test_no_colour_is_named_outside_the_palette():
     screen = (root / "page" / "page.css").read_text().split("@media print")[0]
     used = set(re.findall(r"var\(--([\w-]+)\)", screen))
     assert not re.search(r"#[0-9a-f]{3,6}\b", screen.replace("#vg-tooltip-element", "")) and used <= set(_palette.LIGHT)
+
+
+def test_risk_coverage_curves_are_those_of_the_library(table):
+    P, y = table
+    classes = ["low", "middle", "high"]
+    solution = confmax.maximize(
+        "accuracy", P[:700], y[:700], classes=classes, abstain=True, constraints="coverage >= 0.8", calibration=None
+    )
+    display = plotting.RiskCoverageDisplay.from_solution(solution, P[700:], y[700:])
+    chow = confmax.risk_coverage("accuracy", P[700:], y[700:], classes=classes)
+    drawn = {line.get_label().split(",")[0]: line.get_xydata() for line in display.ax_.get_lines()}
+    at = drawn["Chow's rule"]
+    assert at[:, 1] == pytest.approx([chow.loss_at(coverage) for coverage in at[:, 0]], abs=2e-3)
+    assert display.areas["Chow's rule"] == pytest.approx(chow.area(0.5, 1.0), abs=1e-3)
+    decided = solution.predict(P[700:])
+    kept = decided != "abstain"
+    np.testing.assert_allclose(drawn["tuned rule"][0], [kept.mean(), (decided != y[700:])[kept].mean()])
+    assert display.ax_.get_ylabel() == "1 - accuracy of what is decided"
+    given = plotting.RiskCoverageDisplay(curves={"one": chow}, over=(0.6, 0.9))
+    assert given.areas == {"one": chow.area(0.6, 0.9)} and len(given.plot().ax_.get_lines()) == 1
+
+
+def test_a_rule_that_decides_all_rows_has_no_risk_coverage_curve(table, solved):
+    P, y = table
+    for labels in (y, None):
+        with pytest.raises(ValueError, match="a risk-coverage curve needs labels y, and a rule that leaves rows"):
+            plotting.RiskCoverageDisplay.from_solution(solved, P, labels)

@@ -21,7 +21,7 @@ NAMES = {
         "baselines best_cut choose passes_allowed run warm_start"
     ),
     "confmax.plotting": (
-        "ConfusionChangeDisplay ConvergenceDisplay DecisionRegionsDisplay ThresholdDisplay "
+        "ConfusionChangeDisplay ConvergenceDisplay DecisionRegionsDisplay RiskCoverageDisplay ThresholdDisplay "
         "TradeOffDisplay WeightsDisplay"
     ),
     "confmax.populations": (

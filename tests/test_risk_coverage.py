@@ -52,7 +52,6 @@ def test_without_labels_the_loss_is_expected():
     curve = confmax.risk_coverage("accuracy", P, coverages=[0.5, 0.9])
     np.testing.assert_allclose(curve.losses, [1 - sure[:150].mean(), 1 - sure[:270].mean()])
     # labels drawn from the probabilities tell the same on average
-    drawn = [sample(300, seed=0)[1] for _ in range(1)]
     rng = np.random.default_rng(3)
     drawn = [(P.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1) for _ in range(300)]
     losses = [confmax.risk_coverage("accuracy", P, y, coverages=[0.5], classes=CLASSES).losses[0] for y in drawn]
@@ -110,7 +109,8 @@ def test_a_path_holds_the_best_rules_at_its_coverages():
     P, _ = sample(500)
     settings = {"confusion": "model", "randomized": True, "classes": CLASSES}
     path = confmax.coverage_path("macro_f1", P, coverages=[0.6, 0.8, 1.0], **settings)
-    assert [one.constraints[0].text for one in path] == ["coverage >= 1", "coverage >= 0.8", "coverage >= 0.6"]
+    assert [one.rule.constraints for one in path] == [(), ("coverage >= 0.8",), ("coverage >= 0.6",)]
+    assert path[0].rule.abstain is None
     assert np.diff([one.value for one in path]).min() >= -1e-6
     alone = confmax.maximize("macro_f1", P, abstain=True, constraints="coverage >= 0.8", **settings)
     assert path[1].value == pytest.approx(alone.value, abs=1e-9)
@@ -128,7 +128,7 @@ def test_a_path_leaves_out_coverages_at_which_no_rule_keeps_the_limits():
     strict = confmax.coverage_path(
         "accuracy", P, y, coverages=[0.1, 1.0], constraints=["accuracy >= 0.8", "rate[1] >= 0.01"], **settings
     )
-    assert len(path) == 2 and len(strict) == 1 and path[0].rule.abstain == "ask"
+    assert len(path) == 2 and len(strict) == 1 and path[1].rule.abstain == "ask"
     # one calibration serves all rules
     assert path[1].calibration is not None and path[0].rule.calibrator == path[1].rule.calibrator
     with pytest.raises(confmax.Infeasible):
@@ -145,10 +145,11 @@ def test_a_path_leaves_out_coverages_at_which_no_rule_keeps_the_limits():
         (lambda P, y: confmax.risk_coverage("accuracy", P, y, coverages=[0.0, 1.0]), "above 0 and at most 1"),
         (lambda P, y: confmax.risk_coverage("accuracy", P, y, coverages=[0.5, np.nan]), "above 0 and at most 1"),
         (lambda P, y: confmax.risk_coverage("accuracy", P, y, coverages=[]), "above 0 and at most 1"),
-        (lambda P, y: confmax.risk_coverage("accuracy", P, y).area(0.01), "lies beyond"),
+        (lambda P, y: confmax.risk_coverage("accuracy", P, y).area(0.5, 1.1), "lies beyond"),
         (lambda P, y: confmax.risk_coverage("accuracy", P, y).area(0.5, 0.5), "the lower one first"),
         (lambda P, y: confmax.coverage_path("accuracy", P, y, abstain=False), "pass abstain=True or a name"),
         (lambda P, y: confmax.coverage_path("accuracy", P, y, coverages=[1.1]), "at most 1"),
+        (lambda P, y: confmax.coverage_path("coverage", P, y), "speaks of all rows"),
     ],
 )
 def test_what_is_no_curve_is_refused(call, sentence):

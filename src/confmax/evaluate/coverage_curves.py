@@ -56,27 +56,29 @@ class RiskCoverage:
     metric: str
 
     def loss_at(self, coverage: float) -> float:
-        """Return the loss at a ``coverage``, on the line between two points.
+        """Return the loss if at least the ``coverage`` is decided, on the line between two points.
+
+        Below the first point it is the loss of that rule, which decides more rows than that.
 
         Raises
         ------
         ValueError
-            If the curve does not reach so far.
+            If no rule of the curve decides so many rows.
         """
-        low, high = float(self.coverages[0]), float(self.coverages[-1])
-        if not low - NEAR <= coverage <= high + NEAR:
-            raise ValueError(f"the curve goes from the coverage {low:.6g} to {high:.6g}, and {coverage!r} lies beyond")
+        high = float(self.coverages[-1])
+        if not 0.0 <= coverage <= high + NEAR:
+            raise ValueError(f"the curve reaches a coverage of {high:.6g}, and {coverage!r} lies beyond")
         return float(np.interp(coverage, self.coverages, self.losses))
 
     def area(self, low: float | None = None, high: float | None = None) -> float:
         """Return the mean loss over the coverages from ``low`` to ``high``: the area by the trapezoid, over its length.
 
-        None is the end of the curve. Compare two curves over the same coverages.
+        None is the end of the curve. Compare two curves over the same coverages, as `loss_at` reads them.
 
         Raises
         ------
         ValueError
-            If the curve does not reach so far, or ``low`` is not below ``high``.
+            If no rule of the curve decides so many rows, or ``low`` is not below ``high``.
 
         Examples
         --------

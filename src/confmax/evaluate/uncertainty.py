@@ -291,9 +291,12 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     of = metric.formula.place if isinstance(metric.formula, Coverage) else None
     used = np.array(written.divided_by(K) if of is None else (of,), dtype=np.intp)
     present = S.rows[:, used] > 0
+    if isinstance(metric.formula, Coverage):
+        # a sum of shares: rounding would tell rules apart that decide all rows
+        return np.where(present.all(axis=1), metric.values(S).round(12), np.nan)
     if present.all():
         return metric.values(S)
-    if written.one_class or of is not None:
+    if written.one_class:
         return np.where(present[:, 0], metric.values(S), np.nan)
     values = np.full(len(S), np.nan)
     patterns, which = np.unique(present, axis=0, return_inverse=True)
@@ -401,7 +404,7 @@ def _by_repr(metric: Any) -> dict[str, Metric]:
     if not isinstance(metric, Sequence) or not len(metric):
         raise ValueError(f"metric is a name, a Metric, a function, or a list of these; got {metric!r}")
     chosen: dict[str, Metric] = {}
-    # what is limited may be read too
+    # what is only limited can be read, too
     for one in [quantity(given) if isinstance(given, str) else catalogue.resolve(given) for given in metric]:
         if repr(one) in chosen:
             raise ValueError(f"two metrics are called {one!r}; drop one, or name it with from_function(name=)")

@@ -287,7 +287,7 @@ class RiskCoverageDisplay(OfRows):
         sample_weight: ArrayLike | None = None,
         ax: Any = None,
     ) -> RiskCoverageDisplay:
-        """Draw the curves that a report shows of ``solution`` on rows ``proba`` (n, K), ``y`` (n,) into ``ax``.
+        """Draw the curves that a report shows of ``solution`` on ``proba`` (n, K) with labels ``y`` (n,) into ``ax``.
 
         These are Chow's rule and the best rules at a grid of coverages, which are tuned on the probabilities of these
         rows and read on their labels, with the rule itself as a point. ``sample_weight`` (n,) weighs the rows.

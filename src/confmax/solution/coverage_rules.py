@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from confmax.constraints import coverage, resolve
 from confmax.evaluate.coverage_curves import checked_coverages
 from confmax.evaluate.uncertainty import AnyMetric
+from confmax.metrics import resolve as resolve_metric
+from confmax.metrics.decided import Coverage
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.result import Solution
 from confmax.solution.tuning import maximize
@@ -53,6 +55,7 @@ def coverage_path(
     -------
     tuple of Solution
         From the highest coverage to the lowest. Where no rule keeps the limits and decides so many rows, there is none.
+        The rule at a coverage of 1 cannot abstain: it decides new rows, too, whatever they are.
 
     Raises
     ------
@@ -71,13 +74,18 @@ def coverage_path(
     """
     if abstain is False or abstain is None:
         raise ValueError("a path of coverages has rules that abstain; pass abstain=True or a name")
+    chosen, given = resolve_metric(metric), resolve(constraints)
+    if chosen.gain is not None or isinstance(chosen.formula, Coverage):
+        raise ValueError(f"{chosen!r} speaks of all rows; take a metric of what is decided, such as accuracy")
     levels, found = checked_coverages(coverages)[::-1].tolist(), []
     for level in levels:
-        limits = [*resolve(constraints), coverage() >= level]
+        limits, kept = [*given, coverage() >= level], {"abstain": abstain, "calibration": calibration, **settings}
+        of_coverage = [one for one in given if isinstance(one.metric.formula, Coverage)]
+        if level == 1.0 and all(one.is_floor for one in of_coverage):
+            # a rule that cannot abstain keeps every floor on a coverage
+            limits, kept["abstain"] = [one for one in given if one not in of_coverage], False
         try:
-            found.append(
-                maximize(metric, proba, y, constraints=limits, abstain=abstain, calibration=calibration, **settings)
-            )
+            found.append(maximize(chosen, proba, y, constraints=limits, **kept))
         except Infeasible:
             if level == levels[-1]:
                 raise

@@ -65,7 +65,7 @@ class CoverageStudy:
         return CoverageFigures(
             label, self._shares(score, names), score.estimate("argmax", name), score.estimate(CHOW, name),
             score.estimate("rule", name), score.difference("rule", CHOW, name), curve, path,
-            (float((path or curve).coverages[0]), float((path or curve).coverages[-1])), self._missed(score),
+            (self._levels[0], float((path or curve).coverages[-1])), self._missed(score),
         )  # fmt: skip
 
     def _missed(self, score: Score) -> tuple[str, ...]:
@@ -126,7 +126,8 @@ class CoverageStudy:
         for level in np.linspace(*self._levels, LEVELS)[::-1].tolist():
             limits = Limits((*kept, Constraint(COVERAGE, ">=", level)))
             metric = search.metric_within(self.metric, limits)
-            found = search.best(metric, limits, *starts, matrix="matrix" in (metric.statistics, limits.statistics))
+            matrix = "matrix" in (metric.statistics, limits.statistics)
+            found = search.best(metric, limits, *starts, matrix=matrix, certify=False)
             if met(found, limits):
                 # rules at one coverage are near those at the next
                 starts = [found.mixture]

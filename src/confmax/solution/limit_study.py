@@ -44,7 +44,9 @@ class Search:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, table = evidence, evidence.table
-        self.table: Table = make_table(evidence.proba, None, table.weight, table.classes)
+        # shares of float32 rows do not sum to the coverage 1
+        proba = evidence.proba.astype(np.float64) if evidence.decided.abstains else evidence.proba
+        self.table: Table = make_table(proba, None, table.weight, table.classes)
         self.n_decisions = evidence.decided.n_decisions
 
     @cached_property
@@ -58,14 +60,19 @@ class Search:
             metric = of_decided(metric, K, *least_coverage(limits, K))
         return metric.finite(self.table.n_rows)
 
-    def best(self, metric: Metric, limits: Limits | None, *starts: optimize.Mixture, matrix: bool) -> optimize.Outcome:
-        """Return the best rules within limits; confusions have the whole ``matrix`` if something reads it."""
+    def best(
+        self, metric: Metric, limits: Limits | None, *starts: optimize.Mixture, matrix: bool, certify: bool
+    ) -> optimize.Outcome:
+        """Return the best rules within limits; confusions have the whole ``matrix`` if something reads it.
+
+        With ``certify`` passes are spent on a bound, by which infeasible limits are proved.
+        """
         oracle, M, K = CountingOracle(self._oracle), self.n_decisions, self.table.n_classes
         method = optimize.choose("auto", metric, K, M, exact=True, limited=limits is not None)
         mean = self.table.mean_probability()
         plain = optimize.baselines(oracle, [mean], M, matrix=matrix, more=first_rules(metric, mean))
         problem = optimize.Problem(
-            metric, oracle, M, (*plain, *starts), PASSES, TOLERANCE, None, limits, certify=limits is not None
+            metric, oracle, M, (*plain, *starts), PASSES, TOLERANCE, None, limits, certify=certify
         )
         return optimize.run(method, problem)
 
@@ -123,7 +130,7 @@ class LimitStudy:
     def _solved(self, limits: Limits | None, *starts: optimize.Mixture) -> optimize.Outcome:
         """Return the best rules within limits, as the probabilities expect."""
         matrix = "matrix" in (self.metric.statistics, self.limits and self.limits.statistics)
-        return self.search.best(self.metric, limits, *starts, matrix=matrix)
+        return self.search.best(self.metric, limits, *starts, matrix=matrix, certify=limits is not None)
 
     # --- what they say ---
 
