@@ -41,15 +41,21 @@ def tiny(seed):
     """Return probabilities (n, K), an objective and limits."""
     rng = np.random.default_rng(seed)
     K, n = int(rng.integers(2, 5)), int(rng.integers(5, 41))
+    P = random_rows(rng, seed, n, K)
+    P[0, P.sum(axis=0) == 0] = 0.1
+    P /= P.sum(axis=1, keepdims=True)
+    return P, str(rng.choice(OBJECTIVES)), [random_limit(rng, P.mean(axis=0)) for _ in range(int(rng.integers(1, 4)))]
+
+
+def random_rows(rng, seed, n, K):
+    """Return rows (n, K) that are not negative; with some seeds they hold zeros, or one of them twice."""
     P = rng.dirichlet(np.full(K, rng.choice([0.3, 1.0, 3.0])), n)
     if seed % 3 == 0:
         P = np.round(P * 4)
         P[P.sum(axis=1) == 0] = 1.0
     if seed % 4 == 0:
         P[1] = P[0]
-    P[0, P.sum(axis=0) == 0] = 0.1
-    P /= P.sum(axis=1, keepdims=True)
-    return P, str(rng.choice(OBJECTIVES)), [random_limit(rng, P.mean(axis=0)) for _ in range(int(rng.integers(1, 4)))]
+    return P
 
 
 def random_limit(rng, shares):
@@ -122,7 +128,6 @@ def verdict(seed):
     except ValueError:
         return "contradictory", 0, 0.0
     rows = Rows(P, limits)
-    room = rows.room()
     solution = confmax.maximize(
         name,
         P,
@@ -133,19 +138,30 @@ def verdict(seed):
         tol=TOL,
         on_infeasible="closest",
     )
+    room = rows.room()
+    best = rows.best(fit_metric(confmax.metrics.get(name), table, explicit=True)) if room >= -TOL else None
+    return ended(solution, room, best)
+
+
+def ended(solution, room, best):
+    """Return "right", what is wrong with a solution, or a kind of its own; and passes, and the lack of value.
+
+    ``room`` is the largest slack that all limits can have, and ``best`` the largest value, None where there is none.
+    """
     proved = solution.infeasibility is not None and "(proved)" in solution.infeasibility
     if room < -TOL:
         return ("infeasible, proved" if proved else "infeasible, not proved"), solution.n_passes, 0.0
-    best = rows.best(fit_metric(confmax.metrics.get(name), table, explicit=True))
     if abs(room) <= TOL and (best is None or solution.infeasibility is not None):
         return "on the edge", solution.n_passes, 0.0
     if solution.infeasibility is not None:
         return "wrongly infeasible", solution.n_passes, 0.0
     lack = best - solution.value
-    if solution.upper_bound < best - EXACT:
+    if solution.upper_bound is not None and solution.upper_bound < best - EXACT:
         return "bound too low", solution.n_passes, lack
     if lack > TOL + EXACT:
         return "value too low", solution.n_passes, lack
+    if solution.upper_bound is None:
+        return "right, no bound", solution.n_passes, lack
     return ("right" if room > TOL else "right, on the edge"), solution.n_passes, lack
 
 
@@ -187,22 +203,32 @@ def mean_cases(P):
         yield f"{objective}, {mean}", objective, [c.at_least(mean, sum(values) / 2)]
 
 
+def every_case(P):
+    """Yield the cases of all limits."""
+    yield from cases(P)
+    yield from mean_cases(P)
+
+
 def closing(history, tol):
     """Return the passes after which bound and value lie within ``tol``."""
     near = [step.n_passes for step in history if step.upper_bound is not None and step.upper_bound - step.value <= tol]
     return near[0] if near else BUDGET
 
 
-def on_tables(folder):
-    """Yield the kind of problem, the table, its rows, passes to 1e-4 and 1e-6, and the loss of the single rule."""
+def on_tables(folder, problems, groups):
+    """Yield the kind of problem, the table, its rows, passes to 1e-4 and 1e-6, and the loss of the single rule.
+
+    ``problems`` yields the problems of a table of probabilities, and ``groups``, if there are some, returns its groups.
+    """
     for data in load(folder):
         name, P = data.stem, data.P.astype(np.float64)
         P /= P.sum(axis=1, keepdims=True)
-        for kind, metric, given in (*cases(P), *mean_cases(P)):
-            settings = {"confusion": "model", "calibration": None, "classes": list(range(P.shape[1]))}
+        settings = {"confusion": "model", "calibration": None, "classes": list(range(P.shape[1]))}
+        settings["group"] = None if groups is None else groups(P)
+        for kind, metric, given in problems(P):
             mixed = confmax.maximize(metric, P, constraints=given, randomized=True, max_passes=BUDGET, **settings)
             single = confmax.maximize(metric, P, constraints=given, randomized="auto", **settings)
-            drawn = len(single.rule.weights) > 1
+            drawn = single.rule.is_randomized
             kept = min(one.slack for one in single.constraints) >= 0.0 and mixed.feasible
             loss = np.inf if drawn else mixed.value - single.value
             yield kind, name, len(P), closing(mixed.history, 1e-4), closing(mixed.history, 1e-6), loss, kept
@@ -265,8 +291,8 @@ def of_macro_f1(folder):
 # --- the sections -----------------------------------------------------------------------------------------------------
 
 
-def of_tiny(count):
-    """Return the lines of a table: how many populations ended how."""
+def of_tiny(count, verdict=verdict):
+    """Return a table: how many populations ended how."""
     ends, passes, worst = Counter(), [], 0.0
     for seed in range(count):
         end, made, lack = verdict(seed)
@@ -274,14 +300,15 @@ def of_tiny(count):
         passes.append(made)
         worst = max(worst, lack)
     lines = [[end, f"{number}"] for end, number in sorted(ends.items())]
-    return [*lines, ["largest lack of value", f"{worst:.1e}"], ["passes, median and most",
-            f"{np.median(passes):.0f}, {max(passes)}"]]  # fmt: skip
+    lines += [["largest lack of value", f"{worst:.1e}"]]
+    lines += [["passes, median and most", f"{np.median(passes):.0f}, {max(passes)}"]]
+    return markdown(["tiny populations", "number"], lines)
 
 
-def of_tables(folder):
-    """Return the lines of two tables: passes and losses by kind, and passes of every table."""
+def of_tables(folder, problems=every_case, groups=None):
+    """Return their number and two tables: passes and losses by kind, and passes of every one; see `on_tables`."""
     found, each = defaultdict(list), defaultdict(list)
-    for kind, name, n, near, closed, loss, kept in on_tables(folder):
+    for kind, name, n, near, closed, loss, kept in on_tables(folder, problems, groups):
         found[kind].append((n, near, closed, loss, kept))
         each[name].append(f"{closed}")
     lines = []
@@ -290,10 +317,12 @@ def of_tables(folder):
         texts = [f"{np.median(near):.1f} / {near.max()}", f"{np.median(closed):.1f} / {closed.max()}"]
         for part in (n >= 1000, n < 1000):
             single = np.isfinite(loss[part])
-            most = f"{np.median(loss[part]):.0e} / {loss[part][single].max():.0e}"
+            most = f"{np.median(loss[part]):.0e} / {loss[part][single].max():.0e}" if single.any() else "inf"
             texts += [f"{single.sum()} of {part.sum()}", most]
         lines.append([kind, *texts, "yes" if kept.all() else "no"])
-    return lines, [[name, *closed] for name, closed in each.items()], list(found)
+    single = ["n >= 1000: single", "loss", "n < 1000: single", "loss"]
+    kinds = markdown(["problem", "passes to 1e-4", "to 1e-6", *single, "kept"], lines)
+    return len(each), kinds, markdown(["table", *found], [[name, *closed] for name, closed in each.items()])
 
 
 def speed():
@@ -304,7 +333,7 @@ def speed():
         settings["classes"] = list(range(K))
         a, b = np.linspace(0.5, 2.0, K, dtype=np.float32), np.linspace(0.0, 0.1, K, dtype=np.float32)
         one, _ = shortest(lambda P=P, a=a, b=b, K=K: np.bincount((P * a + b).argmax(axis=1), minlength=K))
-        for kind, metric, given in (*cases(P), *mean_cases(P)):
+        for kind, metric, given in every_case(P):
             free, _ = shortest(lambda P=P, m=metric, s=settings: confmax.maximize(m, P, **s))
             within, found = shortest(
                 lambda P=P, m=metric, g=given, s=settings: confmax.maximize(m, P, constraints=g, **s)
@@ -321,20 +350,17 @@ def speed():
 
 
 def main(folder, count=5000):
-    lines, each, kinds = of_tables(folder)
+    number, kinds, each = of_tables(folder)
     report(
         "constraints",
         f"`python -m benchmarks.constraints FOLDER`: {count} tiny populations against linear programs over all rows, "
-        f"and {len(each)} tables: passes until bound and value of the best mixture lie within 1e-4 and 1e-6, median "
+        f"and {number} tables: passes until bound and value of the best mixture lie within 1e-4 and 1e-6, median "
         f"and most; on how many tables a single rule was returned, and how much less it is worth: median over all "
         f"tables (inf: most of them have a mixture) and most of those returned.",
-        markdown(["tiny populations", "number"], of_tiny(int(count))),
-        markdown(
-            ["problem", "passes to 1e-4", "to 1e-6", "n >= 1000: single", "loss", "n < 1000: single", "loss", "kept"],
-            lines,
-        ),
+        of_tiny(int(count)),
+        kinds,
         "Passes to 1e-6 on every table.",
-        markdown(["table", *kinds], each),
+        each,
     )
     report(
         "constraints: macro F1",

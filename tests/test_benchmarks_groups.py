@@ -1,0 +1,199 @@
+"""Benchmarks of groups: known answers of their parts, and a sample of each."""
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import confmax
+from benchmarks import equal_opportunity, group_rivals, groups, results
+from benchmarks.constraints import ended
+from confmax.metrics import catalogue
+from confmax.metrics.decided import of_decided
+
+
+@pytest.fixture
+def section(tmp_path, monkeypatch):
+    """The file that sections are written to."""
+    monkeypatch.setattr(results, "PATH", tmp_path / "RESULTS.md")
+    return results.PATH
+
+
+def drawn(n, K=2, seed=0):
+    """Return probabilities (n, K), labels drawn from them, and groups of 0 and 1."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(K), n)
+    y = (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return group_rivals.Rows(P, y, (groups.drawn_groups(P) == "b").astype(int))
+
+
+def test_groups_are_drawn_from_the_score():
+    P = np.random.default_rng(0).dirichlet([3.0, 1.0], 3000)
+    group = groups.drawn_groups(P)
+    order = P[:, 0].argsort()
+    shares = [(group[part] == "b").mean() for part in np.array_split(order, 3)]
+    np.testing.assert_allclose(shares, [0.3, 0.5, 0.7], atol=0.04)
+    np.testing.assert_array_equal(group, groups.drawn_groups(P))
+
+
+# --- programs over rows -----------------------------------------------------------------------------------------------
+
+
+OF_DECIDED = ("recall[1]", "fpr[1]", "rate[1]", "precision[1]", "f1[1]", "accuracy", "coverage")
+
+
+@pytest.mark.parametrize(
+    ("name", "abstain"),
+    [*product((*OF_DECIDED, "cohen_kappa", "balanced_accuracy"), [False]), *product(OF_DECIDED, [True])],
+)
+def test_quantities_of_rows_are_the_metrics_of_their_confusion(name, abstain):
+    rng = np.random.default_rng(len(name))
+    K, n = 3, 20
+    P, group = rng.dirichlet(np.ones(K), n), rng.integers(0, 2, n)
+    program = groups.Program(groups.Tiny(P, group, "accuracy", [groups.Wish("rate[0]", "max", "<=", 1.0)], abstain))
+    D = rng.dirichlet(np.ones(K + abstain), n)
+    metric = of_decided(catalogue.quantity(name).numbered(K), K) if abstain else catalogue.quantity(name).numbered(K)
+    for rows in (group >= 0, group == 0, group == 1):
+        top, bottom = program.quantity(name, rows)
+        C = P[rows].T @ D[rows] / rows.sum()
+        assert (top * D).sum() / (bottom * D).sum() == pytest.approx(metric.value(C))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "cohen_kappa", "min_recall", "f1[0]"])
+def test_a_program_is_never_below_rules_that_do_not_draw(metric):
+    """It is their best where one limit of groups leaves them one."""
+    rng = np.random.default_rng(1)
+    P, group = rng.dirichlet(np.ones(2), 8), np.array([0, 1] * 4)
+    wish = groups.Wish("rate[1]", "difference", "<=", 0.2)
+    program = groups.Program(groups.Tiny(P, group, metric, [wish], False))
+    best, value = -1.0, confmax.metrics.get("f1") if metric == "f1[0]" else confmax.metrics.get(metric)
+    for decided in product([0, 1], repeat=8):
+        chosen = np.array(decided)
+        if abs(chosen[group == 0].mean() - chosen[group == 1].mean()) <= 0.2:
+            C = P.T @ np.eye(2)[chosen] / 8
+            best = max(best, value.value(C[::-1, ::-1] if metric == "f1[0]" else C))
+    found = program.best(metric)
+    assert best <= found + 1e-9 <= best + 0.15
+    assert program.room() == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_sample_of_tiny_populations(seed):
+    end, _, lack = groups.verdict(seed)
+    assert end in ("right", "right, on the edge", "infeasible, proved", "infeasible, refused") and lack < 1e-6
+
+
+def test_what_is_wrong_with_an_answer_is_named():
+    def answer(value, bound, infeasibility=None):
+        return SimpleNamespace(value=value, upper_bound=bound, infeasibility=infeasibility, n_passes=3)
+
+    for solution, room, best, end in [
+        (answer(0.5, 0.5), 0.1, 0.5, "right"),
+        (answer(0.5, 0.5), 0.0, 0.5, "right, on the edge"),
+        (answer(0.5, None), 0.1, 0.5, "right, no bound"),
+        (answer(0.4, 0.6), 0.1, 0.5, "value too low"),
+        (answer(0.5, 0.4), 0.1, 0.5, "bound too low"),
+        (answer(0.5, None, "none (proved)"), 0.1, 0.5, "wrongly infeasible"),
+        (answer(0.5, None, "none (proved)"), -0.1, None, "infeasible, proved"),
+        (answer(0.5, None, "none was met"), -0.1, None, "infeasible, not proved"),
+        (answer(0.5, None, "none was met"), 0.0, 0.5, "on the edge"),
+    ]:
+        assert ended(solution, room, best)[0] == end
+
+
+def test_limits_of_the_tables_bind():
+    P = np.random.default_rng(0).dirichlet([3.0, 2.0, 1.0], 300)
+    group = groups.drawn_groups(P)
+    free = confmax.maximize("accuracy", P, confusion="model", randomized=True).value
+    settings = {"group": group, "confusion": "model", "randomized": True}
+    some = [case for case in groups.cases(P) if case[0] in ("equal opportunity", "K floors per group")]
+    assert len(some) == 2
+    for _, metric, limits in some:
+        solution = confmax.maximize(metric, P, constraints=limits, **settings)
+        assert solution.value < free - 1e-3 and any(one.price > 0 for one in solution.constraints)
+        assert min(one.slack for one in solution.constraints) >= 0
+
+
+def test_a_sample_of_the_section(tmp_path, section):
+    for name, n in (("few", 40), ("many", 1000)):
+        P, y, _ = drawn(n)
+        np.savez(tmp_path / f"{name}.npz", P_tune=P, y_tune=y, P_test=P[:2], y_test=y[:2])
+    groups.main(tmp_path, 2)
+    text = section.read_text()
+    assert "2 tiny populations" in text and "few | " in text and "many | " in text and "equalised odds | " in text
+
+
+# --- rivals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", group_rivals.KINDS)
+def test_pairs_of_thresholds_are_the_best_of_all(kind):
+    """Every pair of thresholds is tried by hand, with rows of one probability; confmax on labels is not above."""
+    rows = drawn(60)
+    rows = rows._replace(P=np.round(rows.P, 1))
+    words = group_rivals.KINDS[kind][0]
+    decide = group_rivals.thresholds(rows, kind, 0.1)
+    accuracy, difference = group_rivals.measured(rows, decide(rows.P, rows.group), words)
+    assert difference <= 0.1 + 1e-12
+    best = 0.0
+    for cuts in product(np.append(np.unique(rows.P[:, 1]), 2.0), repeat=2):
+        chance = (rows.P[:, 1] >= np.array(cuts)[rows.group]).astype(float)
+        right, off = group_rivals.measured(rows, chance, words)
+        best = max(best, right) if off <= 0.1 + 1e-12 else best
+    assert accuracy == pytest.approx(best)
+    found = group_rivals.judged(group_rivals.OURS["confmax, labels, single"], rows, rows, kind, 0.1)
+    assert found[0] <= best + 1e-12 and found[1] <= 0.1 + 1e-9
+
+
+def test_accuracy_and_difference_are_those_of_counts():
+    rows = group_rivals.Rows(np.zeros((6, 2)), np.array([1, 1, 0, 1, 0, 0]), np.array([0, 0, 0, 1, 1, 1]))
+    chance = np.array([1.0, 0.5, 0.0, 0.0, 1.0, 0.5])
+    accuracy, off = group_rivals.measured(rows, chance, ("recall",))
+    assert accuracy == pytest.approx((1 + 0.5 + 1 + 0 + 0 + 0.5) / 6) and off == pytest.approx(0.75)
+    assert group_rivals.measured(rows, chance, ("recall", "fpr"))[1] == pytest.approx(0.75)
+    assert group_rivals.measured(rows, chance, ("fpr",))[1] == pytest.approx(0.75)
+    assert group_rivals.measured(rows, chance, ("rate",))[1] == pytest.approx(0.0)
+
+
+def test_a_sample_of_rivals(section, monkeypatch):
+    halves = [drawn(80, seed=seed) for seed in (0, 1)]
+    monkeypatch.setattr(group_rivals, "problems", lambda *_: [("small", *halves)])
+    absent = {name: (package if package == "numpy" else "no_such_package", *rest)
+              for name, (package, *rest) in group_rivals.RIVALS.items()}  # fmt: skip
+    monkeypatch.setattr(group_rivals, "RIVALS", absent)
+    group_rivals.main("", "")
+    text = section.read_text()
+    assert text.count("small | ") == 3 * 5 and "OxonFair |" not in text
+
+
+# --- equal opportunity ------------------------------------------------------------------------------------------------
+
+
+def test_a_sample_of_equal_opportunity(tmp_path, section, monkeypatch):
+    """Limits hold on the model, figures are those of counts by hand, and groups are those of the split rows."""
+    rng = np.random.default_rng(0)
+    y, group = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    X = np.c_[group, y + group + rng.normal(size=300)]
+    np.savez(tmp_path / "compas.npz", X=X, y=y)
+    monkeypatch.setattr(equal_opportunity, "PUBLISHED", {"nobody": (0.0, 1.0), "nothing": (2.0, 0.0)})
+    settings = equal_opportunity.RUNS["model"]
+    monkeypatch.setattr(equal_opportunity, "RUNS", {"model": settings, "labels": settings})
+    equal_opportunity.main(tmp_path, splits=2, limits=[0.05])
+    text = section.read_text()
+    assert text.count("nobody | ") == 2 and "| no |" in text and "| yes |" in text
+    data = equal_opportunity.split(tmp_path / "compas.npz", 0)
+    here, there = equal_opportunity.groups(tmp_path / "compas.npz", 0)
+    assert len(here) == len(data.y) == 210 and len(there) == 90
+    # probabilities rise with the second feature, which is larger in group 1
+    assert data.P[here == 1, 1].mean() > data.P[here == 0, 1].mean() + 0.1
+    value, off, *_, gap = equal_opportunity.tuned(data, here, there, 0.05, settings)
+    assert gap <= equal_opportunity.CLOSED
+    rule = confmax.maximize("g_mean", data.P, data.y, classes=range(2), group=here, randomized=True,
+                            constraints="difference(recall[1] | group) <= 0.05", **settings)  # fmt: skip
+    assert rule.constraints[0].value <= 0.05 + 1e-9
+    D = rule.rule.decision_probabilities(data.Q, group=there)
+    hit = [D[data.z == k, k].mean() for k in (0, 1)]
+    assert value == pytest.approx(np.sqrt(hit[0] * hit[1]))
+    recalls = [D[(data.z == 1) & (there == g), 1].mean() for g in (0, 1)]
+    assert off == pytest.approx(abs(recalls[0] - recalls[1]))
