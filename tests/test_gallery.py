@@ -25,6 +25,7 @@ NEEDS = {
     "plot_8_export.py": ("duckdb",),
     "plot_9_uncertainty.py": (),
     "plot_abstaining.py": (),
+    "plot_groups.py": (),
     "plot_limits_capacity.py": (),
     "plot_limits_recall.py": (),
     "plot_theory.py": (),
@@ -41,6 +42,7 @@ SAID = {
     "plot_8_export.py": [("min_recall", "rule", "=")],
     "plot_9_uncertainty.py": [("f_beta(beta=2.0)", "rule", "="), ("accuracy", "rule", "<")],
     "plot_abstaining.py": [("accuracy", "rule", ">"), ("coverage", "rule", "<")],
+    "plot_groups.py": [],
     "plot_limits_capacity.py": [("recall[L]", "rule", "="), ("accuracy", "rule", "=")],
     "plot_limits_recall.py": [("recall[malignant]", "rule", "="), ("accuracy", "rule", "<")],
     "plot_theory.py": [],
@@ -50,6 +52,11 @@ PRINTED = {
     "plot_abstaining.py": (
         r"one threshold: accuracy 0\.92\d, .* 0\.5\d", r"floors: accuracy 0\.9[23]\d, .* 0\.6\d",
         r"Chow's rule: mean loss .* 0\.069", r"tuned rules: mean loss .* 0\.07",
+    ),
+    "plot_groups.py": (
+        r"argmax: accuracy 0\.73\d, recall of heavier 0\.9\d+, of slim 0\.5",
+        r"floor for every group: accuracy 0\.7[34]\d, recall of heavier 0\.9\d+, of slim 0\.7",
+        r"equal recalls: accuracy 0\.7[012]\d, recall of heavier 0\.[67]\d+, of slim 0\.7",
     ),
     "plot_limits_capacity.py": (r"argmax flags 0\.05[1-9] of the jobs, the rule 0\.04",),
     "plot_limits_recall.py": (
