@@ -7,6 +7,7 @@ gains, weights, calibrator and names, so that packages below the rule can use th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,13 +32,17 @@ def headline(rule: Any) -> list[str]:
     """Return what a rule is, in one line, the constraints it was tuned within, and how it decides, in one or two."""
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
     tuned = f" for {printable(rule.metric)}" if rule.metric else ""
-    lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
+    groups = _groups_of(rule)
+    of = f", {len(groups)} groups" if groups else ""
+    lines = [f"DecisionRule{tuned}: {rule.n_classes} classes{of}, {kind}"]
     if rule.constraints:
         more = f" and {len(rule.constraints) - SHOWN} more" if len(rule.constraints) > SHOWN else ""
         lines.append(f"  tuned within {', '.join(map(printable, rule.constraints[:SHOWN]))}{more}")
     if rule.calibrator is not None:
         known = isinstance(rule.calibrator, Scaling)
         lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")
+    if groups:
+        return [*lines, f"  {how(rule)}"]
     if rule.gains.full is not None:
         scores, last = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})", "the last"
     else:
@@ -58,6 +63,11 @@ def score_of_class(rule: Any, p: str = "p") -> str:
 
 def how(rule: Any) -> str:
     """Return how a rule decides, as a sentence that may leave out its numbers."""
+    if _groups_of(rule):
+        by = "each group by a rule of its own" if rule.groups_known else (
+            "by the sum of the groups' scores, each times the probability of the group"
+        )  # fmt: skip
+        return f"decides {by}"
     if rule.gains.full is not None:
         each = "each decision" if rule.abstain is None else "each decision, abstaining too,"
         rest = f"decides the largest expected gain; {each} has a gain for each true class"
@@ -73,6 +83,8 @@ def how(rule: Any) -> str:
 def weights_alone(rule: Any) -> Array | None:
     """Return the weights (K,) of a deterministic rule that has one per class and nothing else, None for others."""
     if rule.is_randomized or rule.gains.full is not None or rule.gains.power or rule.gains.has_further:
+        return None
+    if _groups_of(rule):
         return None
     a, b = coefficients(rule.gains)
     return None if b.any() else a[0]
@@ -189,7 +201,7 @@ def _decision(rule: Any, k: int) -> str:
 
 def one_class(rule: Any) -> tuple[int, float] | None:
     """Return the class that a rule decides by its probability alone, and its cut after calibration, None for others."""
-    return None if rule.is_randomized else class_cut(rule.gains)
+    return None if rule.is_randomized or bool(_groups_of(rule)) else class_cut(rule.gains)
 
 
 def _of_several(rule: Any) -> str | None:
@@ -293,7 +305,7 @@ class Numbers(NamedTuple):
 
 def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None:
     """Return the numbers of the first classes and rules, and None where `headline` says all about a rule."""
-    if rule.gains.full is not None or in_words(rule) is not None:
+    if rule.gains.full is not None or bool(_groups_of(rule)) or in_words(rule) is not None:
         return None
     a, b = coefficients(rule.gains)
     shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
@@ -319,8 +331,30 @@ def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None
     )
 
 
+def _groups_of(rule: Any) -> tuple[Any, ...]:
+    """Return the names of the groups that a rule decides by; none for other rules."""
+    return tuple(getattr(rule, "groups", ()))
+
+
+def of_groups(rule: Any) -> list[tuple[str, Any]]:
+    """Return the first groups of a rule, by names to be shown, each with its rule; nothing for a rule without groups.
+
+    A rule that decides by the probabilities of groups adds the scores of all, by these.
+    """
+    names = _groups_of(rule)[:SHOWN]
+    known = replace(rule, groups_known=True) if names else rule
+    return [(printable(str(name)), replace(known.of_group(name), constraints=(), calibrator=None)) for name in names]
+
+
 def describe(rule: Any, most_classes: int = 12) -> str:
     """Return a rule in words, or a table of its weights and offsets, that a person can read."""
+    parts = of_groups(rule)
+    if parts:
+        lines = headline(rule)
+        for name, part in parts:
+            lines += [f"  group {name}:", *("  " + line for line in describe(part, most_classes).split("\n")[1:])]
+        more = len(rule.groups) - len(parts)
+        return "\n".join([*lines, *([f"  ... {more} more groups"] if more else [])])
     lines, table = headline(rule), numbers(rule, most_classes)
     if table is None:
         return "\n".join(lines)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax._version import __version__
-from confmax.export.plan import Exportable, Plan, plan_of
+from confmax.export.plan import Exportable, Plan, plan_of, rules_of_groups
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 OLDEST = 13  # operator set: sums take their axes as an input since then
@@ -47,7 +47,9 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
     -------
     onnx.ModelProto
         Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, or -1 in rows that `predict`
-        refuses. Its metadata hold the class names as a JSON list under ``classes``. With labels, ``decision`` is a
+        refuses. Its metadata hold the class names as a JSON list under ``classes``. Of a rule with groups, a second
+        input ``group`` (n,) of int64 is the position of the row's group in the JSON list ``groups`` of the metadata;
+        a row of no such group gets -1. With labels, ``decision`` is a
         tensor of int64, double, bool or strings (also for names of several types), and a second output ``index``
         (n,) holds the index; where the index is -1, the label is -1, NaN, false or "". Beside integers this is also
         the label of abstaining: there the index tells rows that are refused.
@@ -75,7 +77,8 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
     if dtype is None or name not in ("float32", "float64"):
         raise ValueError(f"dtype is 'float32' or 'float64', that of the probabilities; got {dtype!r}")
     # a rule that cannot be written is refused first, whether onnx is installed or not
-    plan = plan_of(rule, "to_onnx", name, labels=labels)
+    groups = rules_of_groups(rule, "to_onnx")
+    plans = [plan_of(one, "to_onnx", name, labels=labels) for _, one in groups or [(None, rule)]]
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -83,20 +86,28 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
     newest = onnx.defs.onnx_opset_version()
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= newest:
         raise ValueError(f"opset is a whole number from {OLDEST} to {newest}, what this onnx knows; got {opset!r}")
-    return _model(onnx, plan, np.dtype(name), opset)
+    return _model(onnx, plans, [group for group, _ in groups], np.dtype(name), opset)
 
 
-def _model(onnx: Any, plan: Plan, dtype: np.dtype[Any], opset: int) -> Any:
+def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dtype[Any], opset: int) -> Any:
     """Return the model, checked: input ``proba`` (n, K) of the dtype, output ``decision`` (n,) of int64.
 
-    With labels, ``decision`` holds these and a second output ``index`` the int64.
+    With labels, ``decision`` holds these and a second output ``index`` the int64. With ``groups`` (G,) a second input
+    says by which of the ``plans`` (G) a row is decided.
     """
     helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    graph = _Graph(helper, onnx.numpy_helper, dtype)
-    valid, scores = _scores(graph, plan)
-    index = graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
+    graph, plan = _Graph(helper, onnx.numpy_helper, dtype), plans[0]
     outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
-    index = graph("Where", valid, index, graph.constant(np.int64(-1)), output=next(iter(outputs)))
+    index = graph.constant(np.int64(-1))
+    for k, part in enumerate(plans):
+        graph.dtype = dtype
+        valid, scores = _scores(graph, part)
+        decided = graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
+        if groups:
+            valid = graph("And", valid, graph("Equal", "group", graph.constant(np.int64(k))))
+        # the last of these has the name of the output
+        last = {"output": next(iter(outputs))} if k == len(plans) - 1 else {}
+        index = graph("Where", valid, decided, index, **last)
     if plan.labels is not None:
         dtype_of_label, refused = _LABELS[type(plan.labels[0])]
         # a refused row has the index -1, which takes the last label
@@ -108,7 +119,10 @@ def _model(onnx: Any, plan: Plan, dtype: np.dtype[Any], opset: int) -> Any:
         helper.make_graph(
             graph.nodes,
             "confmax_rule",
-            [helper.make_tensor_value_info("proba", kind, ["n", plan.n_classes])],
+            [
+                helper.make_tensor_value_info("proba", kind, ["n", plan.n_classes]),
+                *([helper.make_tensor_value_info("group", onnx.TensorProto.INT64, ["n"])] if groups else []),
+            ],
             [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()],
             initializer=graph.constants,
         ),
@@ -116,7 +130,8 @@ def _model(onnx: Any, plan: Plan, dtype: np.dtype[Any], opset: int) -> Any:
         producer_name="confmax",
         producer_version=__version__,
     )
-    helper.set_model_props(model, {"classes": json.dumps(list(plan.names), default=str), "metric": plan.metric})
+    held = {"classes": json.dumps(list(plan.names), default=str), "metric": plan.metric}
+    helper.set_model_props(model, {**held, **({"groups": json.dumps(list(groups))} if groups else {})})
     onnx.checker.check_model(model, full_check=True)
     return model
 

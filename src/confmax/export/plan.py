@@ -95,6 +95,7 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
     gains, calibrator = rule.gains, rule.calibrator
+    refuse_unknown_groups(rule, what)
     if len(gains) > 1:
         raise ValueError(
             f"{what} writes deterministic rules, and this randomised rule draws between {len(gains)}; tune with "
@@ -121,14 +122,30 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
     return Plan(first[0], offsets, gains.power, scaling, tuple(rule.class_names), rule.metric, written)
 
 
-def _plain(name: Any) -> Any:
+def refuse_unknown_groups(rule: Any, what: str) -> None:
+    """Refuse a rule that decides by the probabilities of groups, which no export reads."""
+    if not getattr(rule, "groups_known", True):
+        raise ValueError(
+            f"{what} reads one table of probabilities, and this rule decides by those of groups too; tune with group=, "
+            f"or without groups"
+        )
+
+
+def rules_of_groups(rule: Any, what: str) -> list[tuple[Any, Any]]:
+    """Return the groups of a rule, as plain values, each with its rule; nothing for a rule without groups."""
+    refuse_unknown_groups(rule, what)
+    return [(_plain(name, "a group"), rule.of_group(name)) for name in getattr(rule, "groups", ())]
+
+
+def _plain(name: Any, what: str = "a class") -> Any:
     """Return a class name as exactly a str, bool, int or float, whose repr is a literal."""
     for kind in (bool, int, float):
         if isinstance(name, kind) and (kind is not float or math.isfinite(name)):
             return kind(name)
     if isinstance(name, str):
         return str.__str__(name)
-    raise ValueError(f"labels=True writes strings and finite numbers, and a class is {name!r}; export the index")
+    way_out = "; export the index" if what == "a class" else ""
+    raise ValueError(f"an export writes strings and finite numbers, and {what} is {name!r}{way_out}")
 
 
 def _of_one_type(labels: list[Any]) -> list[Any]:

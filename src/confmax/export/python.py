@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.export.plan import Exportable, Plan, plan_of
+from confmax.export.plan import Exportable, Plan, plan_of, rules_of_groups
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 # in a loop: `sum` of Python compensates for rounding since 3.12, and `predict` does not
@@ -26,7 +26,8 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         The rule to write. `DecisionRule.to_python` passes itself.
     name : str
         Name of the function. It takes a sequence of K probabilities in class order and returns the decided index.
-        Like `predict`, it raises `ValueError` if they are not probabilities.
+        Like `predict`, it raises `ValueError` if they are not probabilities. Of a rule with groups it takes the group
+        as a second argument, and raises `ValueError` if it does not know it.
     labels : bool
         Whether the function returns the class's name instead of its index.
 
@@ -47,6 +48,9 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
     >>> decide([0.7, 0.3]), decide([0.8, 0.2])
     ('yes', 'no')
     """
+    groups = rules_of_groups(rule, "to_python")
+    if groups:
+        return _of_groups(groups, name, labels=labels)
     plan = plan_of(rule, "to_python", labels=labels)
     plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
     if not plain or hasattr(builtins, name) or name == "math":
@@ -78,6 +82,25 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         "    return best" if plan.labels is None else f"    return {plan.labels!a}[best]",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _of_groups(groups: list[tuple[Any, Exportable]], name: str, *, labels: bool) -> str:
+    """Return the functions of all groups, and the one that calls that of a row's group."""
+    parts = [to_python(rule, f"{name}_{k}", labels=labels) for k, (_, rule) in enumerate(groups)]
+    # `import` lines stand once, at the top
+    imports = [part.startswith("import math") for part in parts]
+    bodies = [part.removeprefix("import math\n\n\n") for part in parts]
+    known = ", ".join(f"{group!a}: {name}_{k}" for k, (group, _) in enumerate(groups))
+    last = [
+        f"def {name}(proba, group):",
+        '    """Return what is decided from a sequence of probabilities and the group of the row."""',
+        f"    rules = {{{known}}}",
+        "    if group not in rules:",
+        '        raise ValueError(f"the rule does not know the group {group!r}; its groups are {list(rules)}")',
+        "    return rules[group](proba)",
+    ]
+    head = "import math\n\n\n" if any(imports) else ""
+    return head + "\n\n".join([*bodies, "\n".join(last) + "\n"])
 
 
 def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str]:

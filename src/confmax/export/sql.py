@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.export.plan import Exportable, Plan, plan_of
+from confmax.export.plan import Exportable, Plan, plan_of, rules_of_groups
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 MOST = 1 << 16  # characters that an expression without selects may have
@@ -47,8 +47,9 @@ _NATIVE = {
 
 
 def to_sql(
-    rule: Exportable, dialect: str = "standard", columns: Sequence[str] | None = None, *, labels: bool = False
-) -> str:
+    rule: Exportable, dialect: str = "standard", columns: Sequence[str] | None = None, *, labels: bool = False,
+    group: str = "group",
+) -> str:  # fmt: skip
     """Return the rule as one scalar SQL expression, the decided index or its label.
 
     The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
@@ -71,6 +72,9 @@ def to_sql(
     labels : bool
         Whether the expression gives the class's name instead of its index. Names of one type keep it (strings,
         numbers or truth values); names of several types become strings.
+    group : str
+        Of a rule with groups the name of the column that holds the group of a row. The expression is NULL for rows
+        without a group, or of a group that the rule does not know.
 
     Returns
     -------
@@ -98,7 +102,23 @@ def to_sql(
     >>> sqlite3.connect(":memory:").execute(f"SELECT {expression} FROM {table}").fetchall()
     [('yes',), ('no',)]
     """
-    return _expression(plan_of(rule, "to_sql", labels=labels), dialect, columns)
+    groups = rules_of_groups(rule, "to_sql")
+    if not groups:
+        return _expression(plan_of(rule, "to_sql", labels=labels), dialect, columns)
+    if not isinstance(group, str) or not group:
+        raise ValueError(f"group is the name of the column of groups; got {group!r}")
+    plans = [(name, plan_of(one, "to_sql", labels=labels)) for name, one in groups]
+    native = dialect if dialect in _NATIVE else "duckdb"
+    if native != dialect:
+        _refuse_odd(
+            [group], '"`[]\\', "group is {!r}, with a quote, bracket, backslash or control character", "columns"
+        )
+        texts = [name for name, _ in plans if isinstance(name, str)]
+        _refuse_odd(texts, "\\", "the group {!r} has a backslash or a control character", "groups")
+    column = '"' + group.replace('"', '""') + '"'
+    cases = " ".join(f"WHEN {_literal(name)} THEN ({_expression(plan, native, columns)})" for name, plan in plans)
+    whole = f"CASE {column} {cases} END"
+    return whole if native == dialect else _translated(whole, dialect)
 
 
 def _expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:

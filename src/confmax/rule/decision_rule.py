@@ -214,7 +214,7 @@ class DecisionRule:
         DecisionRule: 2 classes, deterministic
           decides yes if p(yes) >= 0.25, else no
         """
-        return None if self.is_randomized else cuts(self.gains, self.calibrator)[0]
+        return None if self.is_randomized or self.groups else cuts(self.gains, self.calibrator)[0]
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
@@ -358,6 +358,8 @@ class DecisionRule:
         >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
         [1.0, 0.25, 0.5]
         """
+        if self.groups:
+            raise ValueError("Spark ML has one threshold for all groups, and this rule decides by groups; use of_group")
         return spark.thresholds(self.gains, calibrated=self.calibrator is not None, cut=self.threshold)
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
@@ -378,7 +380,7 @@ class DecisionRule:
                 f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
             )
         table, calibrator = oracle.table, self.calibrator
-        if self.layout != getattr(table, "layout", None):
+        if self.layout != table.layout:
             raise ValueError("a rule with groups is evaluated on a table with the same groups side by side, "
                              "Groups.of(group, n).beside(table), and other rules on one without")  # fmt: skip
         if not _same(calibrator, table.calibrator):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.groups import Groups, GroupShares, decide_mixed
-from confmax.tables.kinds import calibrated_rows, given_hashes, host_array, known
+from confmax.tables.kinds import calibrated_rows, given_hashes, host_array, known, n_rows, rows_of
 
 
 def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[Any, Any, Any], Any]) -> Any:
@@ -40,25 +40,16 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[An
     kind, rows = known(proba)
     if not kind.in_memory:
         raise ValueError("rules of groups decide rows in memory; pass an array or a frame of them, part by part")
-    groups = Groups.of(group, len(rows) if not hasattr(rows, "shape") else int(rows.shape[0]), rule.groups, proba=proba)
+    groups = Groups.of(group, n_rows(rows), rule.groups, proba=proba)
     parts = []
     for g, name in enumerate(rule.groups):
         index = np.flatnonzero(groups.codes == g)
         if len(index):
-            mine = None if keys is None else _rows_of(keys, index)
-            parts.append((index, answer(rule.of_group(name), _rows_of(proba, index), mine)))
+            mine = None if keys is None else rows_of(keys, index)
+            parts.append((index, answer(rule.of_group(name), rows_of(proba, index), mine)))
     if not parts:
         return answer(rule.of_group(rule.groups[0]), proba, keys)
     return _joined(parts, len(groups.codes))
-
-
-def _rows_of(values: Any, index: NDArray[np.intp]) -> Any:
-    """Return some rows of values of any kind in memory."""
-    if hasattr(values, "iloc"):
-        return values.iloc[index]
-    if hasattr(values, "take") and hasattr(values, "column_names"):
-        return values.take(index)
-    return (values if hasattr(values, "shape") else np.asarray(values))[index]
 
 
 def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:

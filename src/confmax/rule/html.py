@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.calibration.words import MISSES, headline, numbers
+from confmax.calibration.words import MISSES, headline, numbers, of_groups
 
 MOST_CLASSES = 20
 
 
 def rule_table(rule: Any) -> str:
     """Return a rule in words, or its weights and offsets, as HTML: at most 20 classes and four rules of a mixture."""
+    parts = of_groups(rule)
+    if parts:
+        more = len(rule.groups) - len(parts)
+        shown = "".join(f"<p>group {escape(name)}:</p>" + rule_table(part) for name, part in parts)
+        return _paragraphs(headline(rule)) + shown + _paragraphs([f"{more} more groups"] if more else [])
     words, table = _paragraphs(headline(rule)), numbers(rule, MOST_CLASSES)
     if table is None:
         return words

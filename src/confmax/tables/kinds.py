@@ -364,6 +364,21 @@ def here(work: Callable[..., T], *values: Any) -> T | None:
     return work(*values) if all(kind_for(each).in_memory for each in values) else None
 
 
+def n_rows(rows: Any) -> int:
+    """Return the number of rows of probabilities (n, K) in memory, as they are given."""
+    shape = getattr(rows, "shape", None)
+    return len(rows) if shape is None else int(shape[0])
+
+
+def rows_of(values: Any, index: NDArray[np.intp]) -> Any:
+    """Return some rows of probabilities, or of keys, in memory, as they are given."""
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    if hasattr(values, "column_names"):
+        return values.take(index)
+    return (values if hasattr(values, "shape") else np.asarray(values))[index]
+
+
 def refuse_elsewhere(proba: Any, sentence: str) -> None:
     """Refuse ``proba`` (n, K) whose rows are not in memory.
 
