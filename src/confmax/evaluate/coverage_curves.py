@@ -214,7 +214,8 @@ def chow(proba: NDArray[Any], weight: Array, coverage: float) -> Decided:
     # the last level that is reached is decided in part
     last = min(int(np.searchsorted(so_far, wanted * (1.0 - SAME))), len(levels) - 1)
     before = so_far[last - 1] if last else 0.0
-    share = min(1.0, (wanted - before) / (so_far[last] - before))
+    there = so_far[last] - before
+    share = min(1.0, (wanted - before) / there) if there else 0.0
     lines = np.stack([np.where(place <= last, top, K), np.where(place < last, top, K)]).astype(np.int64)
     return Decided(lines, np.array([share, 1.0 - share]), K + 1, True)
 
