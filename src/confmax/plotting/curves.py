@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.coverage_curves import RiskCoverage
+from confmax.evaluate.coverage_curves import NEAR, RiskCoverage
 from confmax.evaluate.evidence import evidence_of, tuned_on
 from confmax.evaluate.palette import CLASSES
 from confmax.evaluate.protocols import convergence
@@ -310,12 +310,15 @@ class RiskCoverageDisplay(OfRows):
         return cls(curves=curves, points={"tuned rule": study.point}).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> RiskCoverageDisplay:
-        """Draw the curves, with their areas in the legend, and the points into axes ``ax``, new ones by default."""
+        """Draw the curves where areas are taken, with the areas in the legend, and the points into axes ``ax``."""
         self.figure_, self.ax_, colours = axes_of(ax)
         shown = [colours["quiet"], colours["second"], *CLASSES]
         for k, (name, curve) in enumerate(self.curves.items()):
             label = f"{name}, area {self.areas[name]:.3g}"
-            self.ax_.plot(curve.coverages, curve.losses, color=shown[k % len(shown)], label=label)
+            # few rows decide little, and the loss of so few would flatten the rest of the line
+            inside = (curve.coverages >= self.over[0] - NEAR) & (curve.coverages <= self.over[1] + NEAR)
+            line = curve.coverages[inside], curve.losses[inside]
+            self.ax_.plot(*line, color=shown[k % len(shown)], label=label)
         for name, point in self.points.items():
             self.ax_.plot(*point, "D", color=colours["accent"], label=name)
         metrics = dict.fromkeys(curve.metric for curve in self.curves.values())
