@@ -34,7 +34,7 @@ def test_the_python_of_a_page_prints_what_the_page_says(name):
         assert [line.rstrip() for line in printed.getvalue().splitlines()] == expected.splitlines(), code
 
 
-@pytest.mark.parametrize("name", ["choosing-a-mode.md", "comparison.md", "solvers.md"])
+@pytest.mark.parametrize("name", ["choosing-a-mode.md", "comparison.md", "groups.md", "solvers.md"])
 def test_figures_that_are_cited_stand_in_the_results(name):
     """Those of four decimals or more: shorter ones are rounded. Measuring again must not leave old figures behind."""
     results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text()
