@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
-from confmax.cli.matching import rows_for
+from confmax.cli.matching import rows_for, typed
 from confmax.cli.outputs import check_output, load_rule, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
 from confmax.cli.tables import write_decisions
@@ -21,9 +22,23 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     """Run `confmax apply`."""
     format_of(out)
     check_output(out, as_json, file, rule)
-    loaded = load_rule(rule)
+    loaded = load_rule(rule, of_groups=True)
+    _check_group(loaded, str(rule), more["group"])
     rows = rows_for(loaded, file, TableOptions(**more))
     print_document(decide_rows(rows, loaded, out), as_json, _show, out)
+
+
+def _check_group(rule: DecisionRule, path: str, group: str | None) -> None:
+    """Refuse a column of groups for a rule that does not decide by groups, and none for one that does."""
+    if not rule.groups_known:
+        raise ValueError(
+            f"{path} decides by the probabilities of groups, which no file holds; use predict of the library"
+        )
+    if rule.groups and group is None:
+        known = joined([str(name) for name in rule.groups])
+        raise click.UsageError(f"{path} decides by the groups {known}; give --group, the column of these")
+    if group is not None and not rule.groups:
+        raise click.UsageError(f"{path} decides all groups alike; leave --group out")
 
 
 def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
@@ -35,7 +50,8 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
     keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
     # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    decisions = rule.predict_index(rows.proba, keys=keys)
+    group = rows.group if rows.group is None else typed(rows.group, rule.groups)
+    decisions = rule.predict_index(rows.proba, keys=keys, group=group)
     with writing(out):
         left_out = write_decisions(out, frame, names[decisions], block=rows.block, block_names=rows.classes)
     if left_out:

@@ -39,10 +39,11 @@ class TableOptions:
     key: str | None = None
     score: str | None = None
     sep: str | None = None
+    group: str | None = None
 
 
 # options of what a file's columns mean that tuning takes
-TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.name != "key")
+TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.name not in ("key", "group"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,8 @@ class FileRows:
         True classes, as names.
     weight : ndarray (n,) or None
         Sample weights.
+    group : ndarray (n,) or None
+        Names of the rows' groups.
     frame : Frame or None
         All columns of the file; None if it is read in parts.
     """
@@ -91,6 +94,7 @@ class FileRows:
     proba: Any = None
     labels: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
+    group: NDArray[Any] | None = None
     frame: Frame | None = None
 
     def in_order(self, classes: tuple[Any, ...]) -> FileRows:
@@ -120,7 +124,7 @@ def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any])
     ValueError
         As `read_rows`.
     """
-    for name, option in ((options.label, "--label"), (options.weight, "--weight")):
+    for name, option in ((options.label, "--label"), (options.weight, "--weight"), (options.group, "--group")):
         if name is not None:
             existing(name, head, option)
     wanted = class_order(options, (), distinct)
@@ -173,13 +177,15 @@ def read_rows(
     proba = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns)
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
     weight = None if options.weight is None else frame.numbers(existing(options.weight, frame, "--weight"))
-    for name, part in ((options.label, coded), (options.weight, weight)):
+    group = None if options.group is None else frame.names_in(existing(options.group, frame, "--group"), "group column")
+    for name, part in ((options.label, coded), (options.weight, weight), (options.group, group)):
         if part is not None and len(part) != len(proba):
             raise ValueError(
                 f"{name} of {frame.path} has {len(part)} rows and the probabilities have {len(proba)}; name the table "
                 f"with --columns"
             )
-    return replace(rows, options=options, n_rows=len(proba), proba=proba, labels=coded, weight=weight, frame=frame)
+    return replace(rows, options=options, n_rows=len(proba), proba=proba, labels=coded, weight=weight, group=group,
+                   frame=frame)  # fmt: skip
 
 
 def _aligned(
@@ -214,7 +220,7 @@ def _score_column(frame: Frame, options: TableOptions, classes: Sequence[Any]) -
         return existing(options.score, frame, "--score")
     if options.columns or options.positive is None or frame.blocks or len(classes) != 2:
         return None
-    taken = (options.label, options.weight, options.key)
+    taken = (options.label, options.weight, options.key, options.group)
     numeric = [name for name in frame.columns if name not in taken and frame.is_numeric(name)]
     named = [column for column in numeric if any(is_named_like(column, name) for name in classes)]
     return named[0] if len(named) == 1 and is_named_like(named[0], options.positive) else None
@@ -262,7 +268,7 @@ def _choose(
         return _named(frame, options.columns)
     # an NPZ file may hold the arrays of two samples: those of the labels' length belong to them
     n = None if labels is None else len(labels)
-    taken = (options.label, options.weight, options.key)
+    taken = (options.label, options.weight, options.key, options.group)
     free = [name for name in frame.columns if name not in taken and n in (None, len(frame.columns[name]))]
     texts = set(map(str, classes))
     # a column that is called like a class holds its probabilities; a cell that is no number is refused with its row

@@ -100,6 +100,9 @@ ABSTAIN = click.option("--abstain", metavar="NAME",
                        help="Let the rule leave rows undecided: it decides NAME for them, such as abstain. Metrics and "
                             "limits are then those of the rows that are decided; 'coverage' is their share, and needs "
                             "a floor, such as --subject-to 'coverage >= 0.8'.")  # fmt: skip
+GROUP = click.option("--group", metavar="COL", shell_complete=column_names,
+                     help="Column of groups, for rules that decide by groups: limits speak of them, such as "
+                          "'min(recall[VF] | group) >= 0.7'.")  # fmt: skip
 SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
                       help="Second metric of the page's trade-off.")  # fmt: skip
 SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
@@ -179,6 +182,7 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @click.option("--key", metavar="COL", shell_complete=column_names,
               help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its "
                    "decision.")  # fmt: skip
+@GROUP
 @AS_JSON
 def apply() -> None:
     """Decide every row of FILE by RULE.
@@ -211,6 +215,8 @@ def apply() -> None:
 )
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
 @click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
+@click.option("--group", metavar="COL", help="For SQL: the column of groups, of a rule that decides by groups.  "
+                                             "[default: group]")  # fmt: skip
 @click.option("-o", "--out", type=OUT,
               help="Where it goes, - for standard output. Without -o, SQL and Python are printed.")  # fmt: skip
 @AS_JSON
@@ -312,6 +318,7 @@ def compare() -> None:
                    "Further columns are further decisions, such as abstaining.")  # fmt: skip
 @SUBJECT_TO
 @ABSTAIN
+@GROUP
 @click.option("--on-infeasible", type=click.Choice(["raise", "closest"]), default="raise", show_default=True,
               help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them "
                    "least.")  # fmt: skip
@@ -373,6 +380,7 @@ def tune() -> None:
 @click.argument("rule", type=PATH, shell_complete=rule_files)
 @click.option("--proba", callback=_numbers, metavar="P,P,...",
               help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
+@click.option("--group", metavar="NAME", help="The group to explain, of a rule that decides by groups.")
 @AS_JSON
 def explain() -> None:
     """Show how RULE decides, and why it decides a row as it does.

@@ -13,10 +13,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Scaling, words
+from confmax.cli.matching import typed
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
@@ -35,9 +37,14 @@ WIDEST = 12  # a table of gains
 KEYS = {"a": "powers", "W": "matrix", "b": "offsets"}  # of the numbers of calibrations
 
 
-def explain(rule: Path, proba: list[float] | None, as_json: bool) -> None:
+def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: bool) -> None:
     """Run `confmax explain`."""
-    loaded = load_rule(rule)
+    loaded = load_rule(rule, of_groups=True)
+    if loaded.groups and group is None:
+        known = joined([str(name) for name in loaded.groups])
+        raise click.UsageError(f"{rule} decides by the groups {known}; give --group NAME, the one to explain")
+    if group is not None:
+        loaded = loaded.of_group(typed([group], loaded.groups)[0])
     print_document(explanation(loaded, proba, str(rule)), as_json, partial(_show, decides=_decides(loaded)))
 
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, read_rows
 from confmax.cli.csvs import as_names
@@ -105,3 +107,9 @@ def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
     places = tuple(list(classes).index(own[k]) for k in metric.classes)
     in_order = metric.label is None and places == tuple(range(len(own)))
     return replace(metric, classes=None if in_order else places)
+
+
+def typed(group: Sequence[Any] | NDArray[Any], known: Sequence[Any]) -> list[Any]:
+    """Return names of groups as a rule has them: a file may hold numbers as text."""
+    as_known = {str(name): name for name in known}
+    return [as_known.get(str(name), name) for name in group]

@@ -15,7 +15,7 @@ EXTENSIONS = (*TEXT, ".parquet", ".npz")
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 # what a rule is exported to, with the settings of each
 EXPORTS = {
-    "sql": ("dialect", "columns", "labels"),
+    "sql": ("dialect", "columns", "labels", "group"),
     "onnx": ("dtype", "opset", "labels"),
     "python": ("name", "labels"),
 }

@@ -54,7 +54,9 @@ def tune(
     check_rule_output(out, force, *read)
     one_result(as_json, out, report)
     wanted = resolve_constraints(more["constraints"])
-    options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS})
+    options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))
+    if options.group is not None and report is not None:
+        raise click.UsageError("--report shows one rule for all rows, and --group tunes one for each; leave one out")
     _check(more, options.label, wanted, costs)
     check_tune(report, out, options.label, second, read)
     # what is left are the settings of `maximize`, by its names
@@ -65,6 +67,8 @@ def tune(
     with Bar("tuning", "passes") as bar:
         # one pass over the file can take minutes, so its rows are shown as they are read
         parted = is_read_in_parts(file, in_parts)
+        if parted and options.group is not None:
+            raise click.UsageError(f"{file} is read in parts, and groups need all rows at once; give --in-parts no")
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
         if abstain is not None:
             settings["abstain"] = name_beside(abstain, rows.classes)
@@ -121,7 +125,8 @@ def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: An
     check_applies(metric, rows)
     # only now: after an error nobody needs notes on the columns that were chosen
     app.warn(*rows.notes)
-    return maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, **settings)
+    return maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, group=rows.group,
+                    **settings)  # fmt: skip
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
@@ -183,7 +188,7 @@ def _within(solution: Solution) -> Document:
 
 def _constraint(one: ConstraintOutcome) -> Document:
     """Return what became of a constraint."""
-    document = {
+    document: Document = {
         "text": one.text,
         "value": finite(one.value),
         "slack": finite(one.slack),
@@ -192,6 +197,11 @@ def _constraint(one: ConstraintOutcome) -> Document:
         "kept": one.kept,
         "vacuous": one.vacuous,
     }
+    if one.by_group:
+        document["by_group"] = {
+            str(part.group): {"value": finite(part.value), "on_labels": finite(part.label_value)}
+            for part in one.by_group
+        }
     if one.assured is None:
         return document
     return {**document, "rows_tested": one.label_rows, "assured": one.assured, "rows_needed": one.rows_needed}
