@@ -31,7 +31,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
-from confmax.evaluate.uncertainty import Decided, compare
+from confmax.evaluate.uncertainty import compare, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule
@@ -238,7 +238,7 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, ref
     doubtful = before - after > (LOST_LARGE if large else LOST_SMALL)
     if doubtful and not large:
         # on few rows chance alone loses as much: the same rows decide twice, so their difference is resampled
-        rules = {"before": Decided(*rule.decided(out_of_fold)), "after": Decided(*rule.decided(refitted))}
+        rules = {"before": decided_by(rule, out_of_fold), "after": decided_by(rule, refitted)}
         found = compare(out_of_fold, {"metric": metric}, rules, n_replicates=REPLICATES, stratified=True)
         low = found.difference("before", "after").low
         doubtful = low is not None and low > 0.0

@@ -303,7 +303,26 @@ def best_mixture(master: Master, space: Space, z: Array, start: Array, room: flo
     shift, n_cuts = np.full(m, -WITHIN), m - space.n_given
     if n_cuts:
         shift[-n_cuts:] = -max(CUT_WITHIN, min(room, 0.5 * float((start @ z[:, -n_cuts:]).min())))
-    return _shifted(master, space, z, start, shift)
+    return _kept(master, space, z, _shifted(master, space, z, start, shift))
+
+
+def _kept(master: Program, space: Space, z: Array, found: Optimum) -> Optimum:
+    """Return a mixture that keeps the limits, where the master's misses one by rounding.
+
+    A little of the mixture with the largest slack joins it.
+    """
+    m = space.n_limits
+    missed = -float((found.weights @ z[:, -m:]).min())
+    if missed <= 0.0:
+        return found
+    first = _phase_one(master, space, z)
+    room = -first.shortfall
+    if room <= missed:
+        return found
+    share = (missed + WITHIN) / (missed + room)
+    weights = (1.0 - share) * found.weights + share * first.weights
+    point = weights @ z
+    return replace(found, weights=weights, point=point, value=found.value - share * abs(found.value))
 
 
 def mixed_with_cuts(
@@ -356,6 +375,11 @@ def _phase_one(master: Master, space: Space, z: Array) -> Optimum:
     else:
         least, weights, prices, _ = largest_minimum(slack)
         gain = np.concatenate([np.zeros(d), prices])
+    smallest = slack.min(axis=1)
+    k = int(smallest.argmax())
+    if smallest[k] > least:
+        # an interior point may end short of a corner where the limits leave no room
+        least, weights = float(smallest[k]), np.eye(1, len(z), k)[0]
     return Optimum(weights, weights @ z, -np.inf, gain, -least, path, gaps)
 
 
