@@ -97,12 +97,15 @@ class OfShares:
     def value(self, z: Array) -> Array:
         """Return the values (...), 0 where nothing is decided."""
         S, total = self._seen(z)
-        return np.nan_to_num(np.where(total[..., 0] > LEAST, self.metric.values(S), 0.0), nan=0.0)
+        # differences leave the confusions that there are: roots of what is negative there have no value
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(np.where(total[..., 0] > LEAST, self.metric.values(S), 0.0), nan=0.0)
 
     def slope(self, z: Array) -> Array:
         """Return the gradients (..., 3 K)."""
         S, total = self._seen(z)
-        first = self.metric.at(S)
+        with np.errstate(invalid="ignore"):
+            first = self.metric.at(S)
         parts = (first.diagonal, first.columns, first.rows)
         # the share of what is decided is the sum of the columns
         along = sum((part * at).sum(-1) for part, at in zip(parts, (S.diagonal, S.columns, S.rows), strict=True))
