@@ -38,7 +38,14 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
     rule_: DecisionRule
     _order: tuple[Any, ...] | None = None
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        **params: Any,
+    ) -> Any:
         """Fit the wrapped estimator and set the rule.
 
         Parameters
@@ -49,6 +56,9 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
             True classes: strings, integers or booleans.
         sample_weight : array-like (n,) or None
             Non-negative weights. The notes of the class say how they are used.
+        group : array-like (n,) or None
+            The group of each row, if the rule is tuned within constraints that speak of groups. A splitter's groups are
+            another thing: they are called ``groups`` and are among the ``params``.
         **params : dict
             Further metadata for the estimator's ``fit`` and the splitter's ``split``, with metadata routing enabled.
 
@@ -81,17 +91,18 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         if self._is_prefit and here(lambda *_: True, X, y) is None:
             # rows and labels stay where they are, and are checked there
             labels = here(checked_labels, y)
-            self._fit(X, y if labels is None else labels, sample_weight, params)
+            self._fit(X, y if labels is None else labels, sample_weight, group, params)
             return self
         if sample_weight is not None:
             refuse_masked(sample_weight, "sample_weight")
         # lists and the like become what splits can index; lengths are compared before anything is fitted
         X, labels = indexable(X, checked_labels(y))
-        self._fit(X, labels, None if sample_weight is None else _check_sample_weight(sample_weight, X), params)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        self._fit(X, labels, weight, group, params)
         return self
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
         """Set ``estimator_``, ``rule_`` and what else is learned."""
 
     @property
@@ -104,12 +115,12 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
 
-    def _routed(self, weight: Array | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _routed(self, weight: Array | None, group: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
         # without routing only weights are passed on, and no splitter takes them
         given = dict(params) if weight is None else {"sample_weight": weight, **params}
         if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", **given)
+            return process_routing(self, "fit", **given, **({} if group is None else {"group": group}))
         return {"estimator": {"fit": given}, "splitter": {"split": {}}}
 
     @property
@@ -134,26 +145,29 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         """Feature names (d,), if the wrapped estimator keeps them."""
         return self.estimator_.feature_names_in_
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, group: ArrayLike | None = None) -> NDArray[Any]:
         """Return the class (n,) that the rule decides for every row of X (n, d); lazy for Dask probabilities.
 
         A randomised rule computes its draw from the row's probabilities, so equal rows get equal classes in any batch.
-        For rows that a rule leaves undecided, this is the name of abstaining, ``rule_.abstain``.
+        For rows that a rule leaves undecided, this is the name of abstaining, ``rule_.abstain``. A rule of groups needs
+        the ``group`` (n,) of every row. Raise a ValueError if a row has none, or one that ``rule_`` does not know, and
+        for groups that the rule does not use.
         """
         check_is_fitted(self, "estimator_")
-        decisions = self.rule_.predict_index(self.estimator_.predict_proba(X))
+        decisions = self.rule_.predict_index(self.estimator_.predict_proba(X), group=group)
         # class names need not be numbers, which is all that a tensor holds
         found = here(host_array, decisions)
         return named(self._decisions, decisions if found is None else found)
 
-    def decision_probabilities(self, X: Any) -> NDArray[Any]:
+    def decision_probabilities(self, X: Any, group: ArrayLike | None = None) -> NDArray[Any]:
         """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.
 
         The columns have the order of ``rule_.classes``: M is K, or K + 1 for a rule that abstains. All entries are 0
-        or 1 if the rule is deterministic. The result is lazy for Dask probabilities.
+        or 1 if the rule is deterministic. The result is lazy for Dask probabilities. The ``group`` (n,) of the rows and
+        its errors are those of `predict`.
         """
         check_is_fitted(self, "estimator_")
-        return self.rule_.decision_probabilities(self.estimator_.predict_proba(X))
+        return self.rule_.decision_probabilities(self.estimator_.predict_proba(X), group=group)
 
     @_if_wrapped_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[Any]:

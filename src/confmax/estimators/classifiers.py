@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
@@ -34,17 +35,18 @@ from confmax.constraints import Constraint, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
-from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric, resolve
 from confmax.metrics.decided import Coverage
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
 from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.solution.confidence import UNEQUAL, assured, check_confidence
+from confmax.solution.grouping import warn_of_groups
 from confmax.solution.infeasible import check_infeasible, or_raise
 from confmax.tables import Table, here, host_array, make_table
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed, cross_fit, quietly
+from confmax.tables.groups import Groups
 
 
 class MetricClassifierCV(RuleClassifier):
@@ -73,7 +75,9 @@ class MetricClassifierCV(RuleClassifier):
     constraints, on_infeasible : str, Constraint or sequence of these; {"raise", "closest"}
         As in `confmax.maximize`. They hold under the confusion estimate of the rows that the rule is tuned on
         (``tuned_on_``), not for the final model on new rows: read ``solution_``, and score the model on other rows. A
-        rule of a fold that cannot keep them is left out of ``fold_rules_``.
+        rule of a fold that cannot keep them is left out of ``fold_rules_``. Constraints that speak of groups, such as
+        ``"min(recall[VF] | group) >= 0.7"``, need ``fit(X, y, group=...)``. The rule then decides every group by gains
+        of its own, and `predict`, `decision_probabilities` and `score` need the ``group`` of every row.
     confidence : float or None
         As in `confmax.maximize`: about half of the rows of the tuning table tune the rule, and the others test it. What
         is assured is assured for rows that the tested model decides. With ``refit=False`` or ``cv="prefit"`` this is
@@ -119,10 +123,13 @@ class MetricClassifierCV(RuleClassifier):
     thresholds_ : ndarray (K,)
         The smallest probability at which each class is decided if the other classes share the rest in proportion to
         their mean probabilities; with two classes, the threshold. 0 if the class is always decided, infinite if it
-        never is. A randomised rule counts as deciding a class that it draws with probability 1/2 or more.
+        never is. A randomised rule counts as deciding a class that it draws with probability 1/2 or more. A rule of
+        groups has a line for each of ``rule_.groups``: the shape is (G, K), that of ``fold_thresholds_`` (F, G, K) and
+        that of ``fold_spread_`` (G, K).
     fold_rules_ : list of DecisionRule
         For each split, the rule tuned on all rows of the table except its test rows. A split is skipped if fewer than
-        two classes remain without its test rows. Empty with one split, with "prefit", and with ``fold_rules=False``.
+        two classes, or not all groups, remain without its test rows. Empty with one split, with "prefit", and with
+        ``fold_rules=False``.
     fold_thresholds_ : ndarray (F, K)
         ``thresholds_`` of the F rules in ``fold_rules_``.
     fold_spread_ : ndarray (K,)
@@ -157,7 +164,9 @@ class MetricClassifierCV(RuleClassifier):
     with a `UserWarning`. With ``cv="prefit"`` nothing is fitted, so the weights are for tuning only. With metadata
     routing, the tuning still uses ``sample_weight`` and the estimator gets what it requests:
     ``set_fit_request(sample_weight=False)`` tunes only, ``set_fit_request(sample_weight="w")`` with
-    ``fit(X, y, w=...)`` fits only. ``groups`` are passed to a splitter by routing.
+    ``fit(X, y, w=...)`` fits only. ``groups`` are passed to a splitter by routing. ``group`` is this estimator's own:
+    pass it to its methods directly, or through a pipeline or a search with ``set_fit_request(group=True)``,
+    ``set_predict_request(group=True)`` and ``set_score_request(group=True)``. The estimator gets it if it requests it.
 
     For two classes, and for rules with class weights only, ``fold_spread_`` is the standard deviation of the log of a
     class's weight relative to that of its strongest rival. The rules of the folds share most of their rows. By the
@@ -182,6 +191,17 @@ class MetricClassifierCV(RuleClassifier):
     [-1, 0, 1]
     >>> unsure.score(X[1::2], y[1::2]) > plain.score(X[1::2], y[1::2])
     True
+
+    A classifier that knows the group of each row and finds four fifths of the rare class in each:
+
+    >>> X, y = make_classification(400, flip_y=0.3, random_state=0)
+    >>> group = ["old" if x > 0 else "young" for x in X[:, 0]]
+    >>> given = {"constraints": "min(recall[1] | group) >= 0.8", "metric": "accuracy", "confusion": "labels"}
+    >>> fair = MetricClassifierCV(LogisticRegression(), **given).fit(X, y, group=group)
+    >>> fair.rule_.groups, fair.predict(X[:4], group=group[:4]).shape
+    (('old', 'young'), (4,))
+    >>> [part.label_value >= 0.8 for part in fair.solution_.constraints[0].by_group]
+    [True, True]
     """
 
     def __init__(
@@ -213,18 +233,20 @@ class MetricClassifierCV(RuleClassifier):
         self.abstain, self.labels, self.pos_label, self.fold_rules = abstain, labels, pos_label, fold_rules
         self.n_jobs, self.random_state = n_jobs, random_state
 
-    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
         seed = as_seed(self.random_state)
         wanted = self._checked(weight)
         run = tune if self.confidence is None else partial(assured, tune, confidence=self.confidence)
         model = self._model()
         classes = steps.known_classes(model, y)
-        metric, name = self._metric_and_name(wanted, classes, y)
+        metric, name = self._metric_and_name(classes)
+        groups = self._groups_before_fits(metric, wanted, classes, y, name, group)
         if not wanted:
             warn_of_trivial(metric)
-        routed = self._routed(weight, params)
+        routed = self._routed(weight, group, params)
         model, out, rows, tests = self._tables(model, X, y, weight, classes, routed)
+        tested = steps.groups_of_rows(group, out, wanted) if self._is_prefit else steps.groups_tested(groups, rows)
         own, few = None, False
         if not self._is_prefit and (self.refit or self.ensemble):
             proba, n_distinct = steps.collapsed(model.predict_proba(X))
@@ -238,12 +260,15 @@ class MetricClassifierCV(RuleClassifier):
         settings = {name: getattr(self, name) for name in ("confusion", "calibration", "solver", "randomized")}
 
         def tuned(test: NDArray[np.intp] | None = None) -> Solution:
-            # parts of checked tables are not checked again, and keep the hashes that folds and samples are made of
-            raw = held_out = out if test is None else out.in_memory().take(~np.isin(rows, test))
+            raw, mine = steps.rows_without(test, out, tested, rows)
+            held_out = None
             if own is not None and few:
-                raw = own if test is None else own.take(~np.isin(np.arange(len(y)), test))
-            fitted, limits = self._placed(fit_metric(metric, raw, explicit=True), wanted, raw, name)
-            given = {**settings, "limits": limits, "abstain": name, "out_of_fold": held_out if few else None}
+                held_out = steps.side_by_side(raw, mine, metric, name)
+                raw, mine = steps.rows_without(test, own, groups, np.arange(len(y)))
+            fitted, limits = self._placed(fit_metric(metric, raw, explicit=True), wanted, raw, name, mine)
+            if test is None:
+                warn_of_groups(mine, raw, limits)
+            given = {"limits": limits, "abstain": name, "groups": mine, "out_of_fold": held_out, **settings}
             return or_raise(run(fitted, raw, random_state=seed, **given), self.on_infeasible)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
@@ -256,20 +281,23 @@ class MetricClassifierCV(RuleClassifier):
         if self.confidence is not None and own is not None:
             # the models that were tested are not the one that decides from now on
             self.solution_ = replace(self.solution_, tuned_on="folds")
-        self.rule_ = self.solution_.rule
+        self.rule_, self.refit_loss_ = self.solution_.rule, None
         # with calibrated=0 an overconfident model raises no doubt: it states the order of its columns itself
         warn(doubt_of_order(out, calibrated=0.0))
-        self.refit_loss_ = None
         if own is not None:
-            self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, out.in_memory(), own.take(rows))
+            tables = (out.in_memory(), own.take(rows))
+            self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, *tables, tested)
         # without the rows of the only split none are left
         parts = tests if self.fold_rules and len(tests) > 1 else []
         self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), parts) if rule is not None]
         self.estimator_ = model
-        # all rules are compared at the same mean, so that thresholds differ only where rules do
-        thresholds = class_thresholds([self.rule_, *self.fold_rules_], out.mean_probability())
+        self._set_thresholds(out.mean_probability())
+
+    def _set_thresholds(self, mean: Array) -> None:
+        """Set the thresholds of the rules, all at the same ``mean`` (K,), so that they differ only where rules do."""
+        thresholds = steps.thresholds_of([self.rule_, *self.fold_rules_], mean)
         self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
-        self.fold_spread_ = spread_of(self.fold_thresholds_)
+        self.fold_spread_ = steps.spread_of_folds(self.fold_thresholds_)
 
     def _checked(self, weight: Any) -> tuple[Constraint, ...]:
         """Return the constraints; refuse settings that are no such, by a ValueError."""
@@ -285,29 +313,41 @@ class MetricClassifierCV(RuleClassifier):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         return wanted
 
-    def _metric_and_name(self, wanted: Sequence[Constraint], classes: list[Any], y: Any) -> tuple[Metric, Any]:
+    def _metric_and_name(self, classes: list[Any]) -> tuple[Metric, Any]:
         """Return the metric in the order of the classes, and the name of abstaining; None if every row is decided."""
         # an ordered categorical may name classes that no row has
         order = None if self._order is None else [name for name in self._order if name in classes]
         labels = order if self.labels is None and self.pos_label is None else self.labels
         abstains = self.abstain is not False and self.abstain is not None
         metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label, abstains=abstains)
-        name = abstain_name(self.abstain, classes, metric.names and metric.names[1])
-        if (abstains or isinstance(metric.formula, Coverage)) and not self._is_prefit:
-            # what cannot be tuned is refused before anything is fitted: it depends on which classes have rows alone
-            present = np.unique(y)
-            even = np.full((len(present), len(classes)), 1.0 / len(classes))
-            self._placed(metric, wanted, make_table(even, present, None, classes), name)
-        return metric, name
+        return metric, abstain_name(self.abstain, classes, metric.names and metric.names[1])
+
+    def _groups_before_fits(
+        self, metric: Metric, wanted: Sequence[Constraint], classes: list[Any], y: Any, name: Any, group: Any
+    ) -> Groups | None:
+        """Return the groups of the rows, None if there are none; refuse what cannot be tuned before anything is fitted.
+
+        With "prefit" nothing is fitted, and the table itself is checked.
+        """
+        of_groups = group is not None or any(one.over is not None for one in wanted)
+        if self._is_prefit or not (of_groups or name is not None or isinstance(metric.formula, Coverage)):
+            return None
+        # which classes, and groups, have rows decides alone
+        labels = np.unique(y) if group is None else y
+        even = make_table(np.full((len(labels), len(classes)), 1.0 / len(classes)), labels, None, classes)
+        groups = steps.groups_of_rows(group, even, wanted)
+        self._placed(metric, wanted, even, name, groups)
+        return groups
 
     def _placed(
-        self, metric: Metric, wanted: Sequence[Constraint], table: Table, name: Any
+        self, metric: Metric, wanted: Sequence[Constraint], table: Table, name: Any, groups: Groups | None
     ) -> tuple[Metric, Limits | None]:
         """Return the metric to maximise on a table and the constraints, for rules with this name of abstaining."""
         n_decisions = metric.n_decisions(table.n_classes) if name is None else table.n_classes + 1
         limits = bind(
-            wanted, table, explicit=True, pos_label=self.pos_label, n_decisions=n_decisions, abstains=name is not None
-        )
+            wanted, table, explicit=True, pos_label=self.pos_label, n_decisions=n_decisions, abstains=name is not None,
+            groups=groups,
+        )  # fmt: skip
         return with_abstaining(metric, table, limits, name), limits
 
     def _tables(
@@ -361,12 +401,15 @@ class MetricClassifierCV(RuleClassifier):
             raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
         return self.estimator
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> float:
         """Return the tuned metric on rows ``X`` (n, d) with true classes ``y`` (n,).
 
         This is ``solution_.metric`` of the confusion matrix with these labels, weighted by ``sample_weight`` (n,). For
         a randomised rule it is the metric of the expected matrix, without any draw. With ``abstain`` it is the metric
-        of the rows that are decided, 0 if none is. Raise a ValueError for unknown classes.
+        of the rows that are decided, 0 if none is. A rule of groups needs the ``group`` (n,) of every row. Raise a
+        ValueError for unknown classes, and for groups as `predict` does.
         """
         check_is_fitted(self, "estimator_")
         classes = self.classes_.tolist()
@@ -375,7 +418,8 @@ class MetricClassifierCV(RuleClassifier):
         if known is not None:
             steps.refuse_unknown(known, classes)
         table = make_table(self.estimator_.predict_proba(X), y if known is None else known, sample_weight, classes)
-        return value_on_labels(self.rule_, self.solution_.metric, table)
+        groups = steps.groups_to_decide(self.rule_, group, table.n_rows)
+        return value_on_labels(self.rule_, self.solution_.metric, table, groups)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""
@@ -396,7 +440,7 @@ class FixedRuleClassifier(RuleClassifier):
         The rule, or the path of a file that ``rule.save`` wrote. A rule with the class labels in another order is
         reordered. A rule with the classes 0..K-1 is applied by position in ``classes_``. "argmax" decides the most
         probable class, and the last of tied ones. A rule that abstains returns its name of abstaining; other decisions
-        beyond the classes are refused.
+        beyond the classes are refused. For a rule of groups pass ``group`` to `predict` and `score`.
 
     Attributes
     ----------
@@ -425,24 +469,29 @@ class FixedRuleClassifier(RuleClassifier):
     def __init__(self, estimator: Any, rule: DecisionRule | str | os.PathLike[str]) -> None:
         self.estimator, self.rule = estimator, rule
 
-    def _fit(self, X: Any, y: Any, weight: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+        if group is not None and not get_config()["enable_metadata_routing"]:
+            raise ValueError("FixedRuleClassifier.fit tunes no rule and needs no groups; pass group to predict")
         model = clone(self.estimator)
         classes = steps.known_classes(model, y)
         rule = steps.rule_for(self.rule, classes)
-        model.fit(X, y, **self._routed(weight, params)["estimator"]["fit"])
+        model.fit(X, y, **self._routed(weight, group, params)["estimator"]["fit"])
         steps.refuse_other_classes(model, classes)
         self.estimator_, self.rule_ = model, rule
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> float:
         """Return the accuracy on rows ``X`` (n, d) with true classes ``y`` (n,), weighted by ``sample_weight`` (n,).
 
-        For a rule that abstains it is the accuracy of the rows that are decided, 0 if none is. Raise a ValueError for
-        rows that the estimator refuses, and for lengths that differ.
+        For a rule that abstains it is the accuracy of the rows that are decided, 0 if none is. A rule of groups needs
+        the ``group`` (n,) of every row. Raise a ValueError for rows that the estimator refuses, for lengths that
+        differ, and for groups as `predict` does.
         """
         check_is_fitted(self, "estimator_")
         if self.rule_.abstain is None:
-            return super().score(X, y, sample_weight)
-        decided = host_array(self.rule_.predict_index(self.estimator_.predict_proba(X)))
+            return float(accuracy_score(y, self.predict(X, group), sample_weight=sample_weight))
+        decided = host_array(self.rule_.predict_index(self.estimator_.predict_proba(X), group=group))
         kept = decided < self.rule_.n_classes
         weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
         if not kept.any() or (weight is not None and not weight.any()):

@@ -31,15 +31,20 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
+from confmax.confusion import Array
+from confmax.constraints import Constraint
+from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.evaluate.uncertainty import compare, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, grouped
 from confmax.solution import value_on_labels
 from confmax.solution.abstaining import abstain_name
-from confmax.tables import MemoryTable, given_hashes, here, host_array
+from confmax.solution.grouping import groups_of
+from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
 from confmax.tables.columns import find, warn
 from confmax.tables.draws import RandomState, as_seed
+from confmax.tables.groups import Groups, GroupShares
 from confmax.tables.labels import plain, refuse_masked
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
@@ -222,23 +227,27 @@ def refuse_dependent(rows: NDArray[np.intp], *, few: bool) -> None:
         )
 
 
-def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> float:
+def refit_loss(
+    rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable, groups: Groups | None
+) -> float:
     """Return the metric of a rule on labels with out-of-fold probabilities, minus that with the refitted model's.
 
-    The probabilities of a model on its own training rows flatter it, so that this is negative where all is well. What
-    a rule owes to differences between fold models it loses, and this is positive.
+    Both tables have the same rows, in these ``groups``. The probabilities of a model on its own training rows flatter
+    it, so that this is negative where all is well. What a rule owes to differences between fold models it loses, and
+    this is positive.
 
     Warns
     -----
     UserWarning
         If the loss is above .01 on 1000 rows or more, or above .02 on fewer rows with a 95 % interval above zero.
     """
-    before, after = (value_on_labels(rule, metric, table) for table in (out_of_fold, refitted))
+    before, after = (value_on_labels(rule, metric, table, groups) for table in (out_of_fold, refitted))
     large = refitted.n_rows >= LARGE
     doubtful = before - after > (LOST_LARGE if large else LOST_SMALL)
     if doubtful and not large:
         # on few rows chance alone loses as much: the same rows decide twice, so their difference is resampled
-        rules = {"before": decided_by(rule, out_of_fold), "after": decided_by(rule, refitted)}
+        tables = {"before": out_of_fold, "after": refitted}
+        rules = {name: decided_by(rule, table, groups) for name, table in tables.items()}
         found = compare(out_of_fold, {"metric": metric}, rules, n_replicates=REPLICATES, stratified=True)
         low = found.difference("before", "after").low
         doubtful = low is not None and low > 0.0
@@ -249,6 +258,82 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, ref
             f"refit=False, or cv='prefit' with rows that the model was not fitted on"
         )
     return before - after
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def groups_of_rows(group: Any, table: Table, wanted: Sequence[Constraint]) -> Groups | None:
+    """Return the groups of the rows of a table, for the constraints ``wanted``; None if none are given.
+
+    Raise a ValueError as `maximize`.
+    """
+    found = groups_of(group, None, None, table, wanted)
+    assert not isinstance(found, GroupShares)  # which are given by another argument
+    return found
+
+
+def groups_tested(groups: Groups | None, rows: NDArray[np.intp]) -> Groups | None:
+    """Return the groups of the test ``rows`` of all splits; refuse splits that test no row of a group."""
+    if groups is None:
+        return None
+    tested = groups.take(rows)
+    absent = np.flatnonzero(np.bincount(tested.codes, minlength=len(tested)) == 0)
+    if len(absent):
+        raise ValueError(
+            f"cv tests no row of group {groups.names[absent[0]]!r}, and the rule is tuned on the rows that are tested; "
+            f"pass a cv that tests rows of every group, or join groups"
+        )
+    return tested
+
+
+def rows_without(
+    test: NDArray[np.intp] | None, table: Table, groups: Groups | None, rows: NDArray[np.intp]
+) -> tuple[Table, Groups | None]:
+    """Return a table without the ``test`` rows of a split, None for all, and the groups of its rows.
+
+    ``rows`` (n,) are the rows of X that the table holds. A ValueError if a group has no other rows: a rule has gains
+    for every group.
+    """
+    if test is None:
+        return table, groups
+    # parts of checked tables are not checked again, and keep the hashes that folds and samples are made of
+    kept = ~np.isin(rows, test)
+    mine = None if groups is None else groups.take(kept)
+    if mine is not None and len(np.unique(mine.codes)) < len(mine):
+        raise ValueError("a group has no row outside of this split")
+    return table.in_memory().take(kept), mine
+
+
+def side_by_side(table: Table, groups: Groups | None, metric: Metric, abstain: Any) -> Table:
+    """Return a table whose ``groups`` lie side by side, for rules by a metric; as it is without groups."""
+    if groups is None:
+        return table
+    n_further = metric.n_decisions(table.n_classes) - table.n_classes if abstain is None else 1
+    return groups.beside(table.in_memory(), n_further)
+
+
+def groups_to_decide(rule: DecisionRule, group: Any, n: int) -> Groups | None:
+    """Return the groups of n rows that a rule is to decide, None for a rule without groups that gets none.
+
+    Raise a ValueError as `DecisionRule.predict`.
+    """
+    return grouped.groups_of_rows(rule, group, n) if rule.groups or group is not None else None
+
+
+def thresholds_of(rules: Sequence[DecisionRule], mean: Array) -> Array:
+    """Return `class_thresholds` (R, K) of rules; of rules with the same G groups those of each group, (R, G, K)."""
+    if not rules[0].groups:
+        return class_thresholds(rules, mean)
+    parts = [class_thresholds([rule.of_group(name) for rule in rules], mean) for name in rules[0].groups]
+    return np.stack(parts, axis=1)
+
+
+def spread_of_folds(thresholds: Array) -> Array:
+    """Return `spread_of` of thresholds (F, K), or of those of groups (F, G, K) that of each group (G, K)."""
+    if thresholds.ndim == 2:
+        return spread_of(thresholds)
+    return np.stack([spread_of(thresholds[:, g]) for g in range(thresholds.shape[1])])
 
 
 class MeanOfModels:
@@ -346,6 +431,11 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
     if not isinstance(rule, DecisionRule):
         raise ValueError(
             f"rule must be a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}"
+        )
+    if not rule.groups_known:
+        raise ValueError(
+            "the rule decides by the probabilities of groups, which an estimator does not take; pass what the model's "
+            "predict_proba returns to rule.predict(proba, group_proba=...)"
         )
     K = rule.n_classes
     names, further = list(rule.class_names[:K]), rule.class_names[K:]

@@ -7,7 +7,7 @@ gain is deterministic. Scores are those of the probabilities that the rule's cal
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -283,7 +283,7 @@ class DecisionRule:
             return predict_mixed(self, proba, self._shares(group, group_proba), keys)
         if self.groups or group is not None or group_proba is not None:
             self._refuse_shares(group_proba)
-            return self._in_groups(proba, group, keys, lambda rule, part, mine: predict_index(rule, part, mine))
+            return in_groups(self, proba, group, keys, lambda rule, part, mine: predict_index(rule, part, mine))
         return predict_index(self, proba, keys)
 
     def decision_probabilities(
@@ -298,14 +298,8 @@ class DecisionRule:
             return probabilities_mixed(self, proba, self._shares(group, group_proba))
         if self.groups or group is not None or group_proba is not None:
             self._refuse_shares(group_proba)
-            return self._in_groups(proba, group, None, lambda rule, part, _: decision_probabilities(rule, part))
+            return in_groups(self, proba, group, None, lambda rule, part, _: decision_probabilities(rule, part))
         return decision_probabilities(self, proba)
-
-    def _in_groups(self, proba: Any, group: Any, keys: Any, answer: Callable[[Any, Any, Any], Any]) -> Any:
-        """Return what the rules of the groups answer for their rows."""
-        if not self.groups:
-            raise ValueError("this rule decides all groups alike; leave group out")
-        return in_groups(self, proba, group, keys, answer)
 
     def _shares(self, group: Any, group_proba: Any) -> Any:
         """Return the probabilities of groups that a rule needs which does not know them."""

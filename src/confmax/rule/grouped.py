@@ -34,13 +34,11 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[An
     ValueError
         If there is no group for a row, or the rule does not know it, or rows are not in memory.
     """
-    if group is None:
-        shown = ", ".join(map(repr, rule.groups[:8]))
-        raise ValueError(f"this rule decides by groups ({shown}); pass group=, the group of every row")
+    groups_given(rule, group)
     kind, rows = known(proba)
     if not kind.in_memory:
         raise ValueError("rules of groups decide rows in memory; pass an array or a frame of them, part by part")
-    groups = Groups.of(group, n_rows(rows), rule.groups, proba=proba)
+    groups = groups_of_rows(rule, group, n_rows(rows), proba)
     parts = []
     for g, name in enumerate(rule.groups):
         index = np.flatnonzero(groups.codes == g)
@@ -50,6 +48,25 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[An
     if not parts:
         return answer(rule.of_group(rule.groups[0]), proba, keys)
     return _joined(parts, len(groups.codes))
+
+
+def groups_of_rows(rule: Any, group: Any, n: int, proba: Any = None) -> Groups:
+    """Return the groups of n rows that a ``rule`` is to decide, from the ``group`` (n,) of each.
+
+    ``proba`` is the table of the rows, whose index is compared. Raise a ValueError for a rule that decides all groups
+    alike, and if there is no group for a row, or the rule does not know it.
+    """
+    groups_given(rule, group)
+    return Groups.of(group, n, rule.groups, proba=proba)
+
+
+def groups_given(rule: Any, group: Any) -> None:
+    """Refuse, by a ValueError, groups for a rule that decides all alike, and none for one that decides by groups."""
+    if not rule.groups:
+        raise ValueError("this rule decides all groups alike; leave group out")
+    if group is None:
+        shown = ", ".join(map(repr, rule.groups[:8]))
+        raise ValueError(f"this rule decides by groups ({shown}); pass group=, the group of every row")
 
 
 def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:

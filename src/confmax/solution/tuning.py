@@ -30,9 +30,10 @@ from confmax.constraints import ConstraintOutcome, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.outcomes import on_labels, outcomes
 from confmax.constraints.proportions import counted_rows
+from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
-from confmax.metrics.seen import unseen
+from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
 from confmax.oracle import CountingOracle, make_oracle
@@ -255,7 +256,7 @@ def tune(
     prescribed = getattr(solver, "settings", {})
     settings |= {name: value for name, value in prescribed.items() if _is_auto(settings[name])}
     mode, calibration, randomized = settings.values()
-    labelled = raw.in_memory() if out_of_fold is None else out_of_fold
+    labelled = (raw if out_of_fold is None else out_of_fold).in_memory()
     fitted = choose_calibration(labelled, calibration, seed=random_state)
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     if mode == "auto":
@@ -434,7 +435,8 @@ def _refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> 
     S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
     if limits is not None:
         kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
-    return replace(solution, label_value=float(metric.values(S)), constraints=kept, tuned_on="refit")
+    value = float(seen(metric, out_of_fold.layout).values(S))
+    return replace(solution, label_value=value, constraints=kept, tuned_on="refit")
 
 
 def _best(
@@ -500,6 +502,11 @@ def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _
     return _Evaluated(rule, statistics if few else replace(statistics, matrix=None), value)
 
 
-def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
-    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
+def value_on_labels(rule: DecisionRule, metric: Metric, table: Table, groups: Groups | None = None) -> float:
+    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities, its rows in ``groups``."""
+    if groups is not None:
+        # not side by side: a group of the rule may have no row here
+        whole = table.in_memory()
+        C = counts_of(decided_by(rule, whole, groups), whole)
+        return float(metric.values(Confusion.from_matrix(C / C.sum())))
     return float(metric.values(rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")))
