@@ -73,6 +73,8 @@ def rules():
     library.DecisionRule(one, np.ones(1), tuple("abc"), "f1[b]").save("o.json")
     asks = Gains.reduced([1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.5])
     library.DecisionRule(asks, np.ones(1), (*"abc", "ask"), "accuracy", abstain="ask").save("a.json")
+    of_groups = library.DecisionRule(Gains.reduced(np.ones(9)), np.ones(1), tuple("abc"), groups=tuple("abc"))
+    replace(of_groups, constraints=("min(rate[a] | group) >= 0.0001",)).save("g.json")
     run = ("tune", HPC, "--label", "obs", "--metric", "g_mean", "--calibration", "vector", "-o", "v.json")
     assert document(*run)["calibration"]["kind"] == "vector"
 
@@ -107,7 +109,8 @@ def outputs():
         ],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
-                  ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json")],
+                  ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json"),
+                  ("score", *labelled, "--rule", "g.json", "--group", "y")],
         "explain": [("explain", f"{name}.json", *more) for name in "rdtvoma" for more in ((),)]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],
         "export": [("export", "r.json", "--to", "python", "-o", "r.py")],

@@ -1,15 +1,20 @@
 """Rules that decide by groups, on the command line."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import accuracy_score, precision_score, recall_score
 
 import confmax
+from confmax.confusion import Gains
 from tests.cli_helpers import document, run
 
 LIMIT = ("--subject-to", "min(recall[b] | group) >= 0.6")
+SCORE = ("score", "t.csv", "--label", "truth")
 TUNE = ("tune", "t.csv", "--label", "truth", "--metric", "accuracy", "--group", "sex")
 
 
@@ -95,7 +100,10 @@ def test_explain_and_export_name_the_group(table):
         (("explain", "rule.json", "--group", "x"), "its groups are men, women"),
         (("explain", "plain.json", "--group", "x"), "has no group 'x'"),
         (("export", "plain.json", "--to", "sql", "--group", "x"), "leave --group out"),
-        (("score", "t.csv", "--label", "truth", "--rule", "rule.json"), "decides by groups"),
+        (("score", "t.csv", "--label", "truth", "--rule", "rule.json"), "men, women; give --group, the column"),
+        ((*SCORE, "--group", "code", "--rule", "rule.json"), "which the rule does not know; its groups are 'men'"),
+        ((*SCORE, "--group", "nowhere"), "has no column 'nowhere'"),
+        ((*SCORE, "--rule", "blind.json", "--group", "sex"), "by the probabilities of groups, which no file holds"),
         (("compare", "t.csv", "--label", "truth", "--rule", "rule.json"), "decides by groups"),
     ],
 )  # fmt: skip
@@ -104,6 +112,7 @@ def test_mistakes_get_a_sentence(arguments, sentence):
     settings = {"classes": list("abc"), "group": frame["sex"], "constraints": "min(recall[b] | group) >= 0.6"}
     confmax.maximize("accuracy", frame[list("abc")], frame["truth"], **settings).rule.save("rule.json")
     confmax.DecisionRule.from_weights([1, 2, 3], classes=list("abc")).save("plain.json")
+    replace(confmax.DecisionRule.load("rule.json"), groups_known=False).save("blind.json")
     assert sentence in run(*arguments, code=2)[1]
 
 
@@ -118,3 +127,110 @@ def test_rule_files_say_the_limits_of_groups():
     document(*TUNE, *LIMIT, "-o", "rule.json")
     with open("rule.json") as file:
         assert json.load(file)["constraints"] == ["min(recall[b] | group) >= 0.6"]
+
+
+# --- score ------------------------------------------------------------------------------------------------------------
+
+
+def limited(*limits):
+    """Save a rule of groups with limits."""
+    gains = Gains.reduced([1.0, 2.0, 1.0, 1.0, 1.0, 2.0])
+    rule = confmax.DecisionRule(gains, np.ones(1), tuple("abc"), "accuracy", groups=("men", "women"))
+    rule = replace(rule, constraints=limits)
+    rule.save("rule.json")
+    return rule
+
+
+def test_score_judges_limits_by_the_values_of_groups(table):
+    rule = limited(
+        "min(recall[b] | group) >= 0.5", "difference(rate[c] | group) <= 0.05", "ratio(rate[c] | group) >= 0.2",
+        "max(precision[a] | group) <= 1.0", "accuracy >= 0.3",
+    )  # fmt: skip
+    stdout, _ = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--metric", "accuracy", "--json", code=3)
+    found = json.loads(stdout)
+    decided = rule.predict(table[list("abc")], group=table["sex"])
+    truth, sex = table["truth"].to_numpy(), table["sex"].to_numpy()
+    values = {
+        name: (
+            recall_score(truth[mine], decided[mine], labels=["b"], average=None)[0],
+            (decided[mine] == "c").mean(),
+            precision_score(truth[mine], decided[mine], labels=["a"], average=None)[0],
+        )
+        for name in ("men", "women")
+        for mine in [sex == name]
+    }
+    recalls, rates, precisions = (
+        dict(zip(values, column, strict=True)) for column in zip(*values.values(), strict=True)
+    )
+    expected = [
+        (min(recalls.values()), min(recalls.values()) >= 0.5, recalls),
+        (abs(rates["men"] - rates["women"]), abs(rates["men"] - rates["women"]) <= 0.05, rates),
+        (min(rates.values()) / max(rates.values()), min(rates.values()) / max(rates.values()) >= 0.2, rates),
+        (max(precisions.values()), True, precisions),
+    ]
+    for one, (value, kept, by_group) in zip(found["constraints"], expected, strict=False):
+        assert one["value"] == pytest.approx(value) and one["kept"] == kept
+        assert {name: part["value"] for name, part in one["by_group"].items()} == pytest.approx(by_group)
+        assert all(part["interval"][0] <= part["value"] <= part["interval"][1] for part in one["by_group"].values())
+    assert not found["constraints"][1]["kept"]
+    assert (
+        found["constraints"][-1]["interval"][0]
+        < found["constraints"][-1]["value"]
+        == pytest.approx(accuracy_score(truth, decided))
+    )
+    text = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--metric", "accuracy", code=3)[0]
+    assert re.search(rf"^  women +{recalls['women']:.4f} \[", text, re.MULTILINE)
+    assert f"Group men, {(sex == 'men').sum()} rows" in text
+
+
+@pytest.mark.parametrize("abstain", [None, "ask"])
+def test_score_shows_every_metric_by_group(table, abstain):
+    """The values are those of `confmax.score`, and of the rows of a group alone."""
+    rule = limited()
+    if abstain is not None:
+        gains = Gains.reduced([1.0, 2.0, 1.0, 1.0, 1.0, 2.0], [0, 0, 0, 0.9, 0, 0, 0, 0.8])
+        rule = replace(rule, gains=gains, class_names=(*"abc", abstain), abstain=abstain)
+        rule.save("rule.json")
+    names = ("--metric", "macro_f1", "--metric", "recall[b]")
+    found = document(*SCORE, "--rule", "rule.json", "--group", "sex", *names, "--replicates", "0")
+    expected = confmax.score(["macro_f1", "recall[b]"], table[list("abc")], table["truth"], rule, group=table["sex"],
+                             n_replicates=0)  # fmt: skip
+    assert list(found["groups"]) == ["men", "women"]
+    for name, part in found["groups"].items():
+        assert part["rows"] == (table["sex"] == name).sum()
+        rows = {row["metric"]: row for row in part["values"]}
+        for metric in ("macro_f1", "recall[b]"):
+            for one in ("argmax", "rule"):
+                assert rows[metric][one] == pytest.approx(expected.by_group[name].estimate(one, metric).value)
+    assert "groups" not in document(*SCORE, "--metric", "accuracy")
+
+
+def test_groups_of_rules_that_decide_all_alike(table):
+    confmax.DecisionRule.from_weights([1, 2, 3], classes=list("abc")).save("plain.json")
+    found = document(*SCORE, "--columns", "a,b,c", "--rule", "plain.json", "--group", "code", "--metric", "accuracy")
+    assert list(found["groups"]) == ["1", "2"]
+    mine = (table["code"] == 2).to_numpy()
+    decided = confmax.DecisionRule.load("plain.json").predict(table[list("abc")][mine])
+    assert found["groups"]["2"]["values"][0]["rule"] == pytest.approx((decided == table["truth"][mine]).mean())
+
+
+def test_limits_that_a_file_cannot_judge_are_not_missed(table):
+    limited("min(recall[b] | group) >= 0.99", "difference(rate[c] | group) <= 0.0", "min(rate[c] | group) >= 0.01")
+    lacking = table[(table["sex"] == "men") | (table["truth"] != "b")]
+    lacking.to_csv("t.csv", index=False)
+    stdout, stderr = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--json", "--metric", "accuracy", code=3)
+    kept = {one["text"]: one["kept"] for one in json.loads(stdout)["constraints"]}
+    assert kept["min(recall[b] | group) >= 0.99"] is None and not kept["difference(rate[c] | group) <= 0"]
+    assert "min(recall[b] | group) >= 0.99 cannot be judged on this file" in stderr
+    # one group alone has no difference
+    table[table["sex"] == "men"].to_csv("t.csv", index=False)
+    stdout, stderr = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--json", "--metric", "accuracy", code=3)
+    kept = {one["text"]: one["kept"] for one in json.loads(stdout)["constraints"]}
+    assert kept["difference(rate[c] | group) <= 0"] is None and kept["min(recall[b] | group) >= 0.99"] is False
+
+
+def test_tune_prints_the_value_of_every_group():
+    found = document(*TUNE, *LIMIT)["constraints"][0]
+    text = run(*TUNE, *LIMIT)[0]
+    for name, part in found["by_group"].items():
+        assert re.search(rf"^  {name} +{part['value']:.4f} +{part['on_labels']:.4f}", text, re.MULTILINE)

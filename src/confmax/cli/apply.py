@@ -10,6 +10,7 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
+from confmax.cli.grouped import check_group
 from confmax.cli.matching import rows_for, typed
 from confmax.cli.outputs import check_output, load_rule, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
@@ -23,22 +24,11 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     format_of(out)
     check_output(out, as_json, file, rule)
     loaded = load_rule(rule, of_groups=True)
-    _check_group(loaded, str(rule), more["group"])
+    check_group(loaded, str(rule), more["group"])
+    if more["group"] is not None and not loaded.groups:
+        raise click.UsageError(f"{rule} decides all groups alike; leave --group out")
     rows = rows_for(loaded, file, TableOptions(**more))
     print_document(decide_rows(rows, loaded, out), as_json, _show, out)
-
-
-def _check_group(rule: DecisionRule, path: str, group: str | None) -> None:
-    """Refuse a column of groups for a rule that does not decide by groups, and none for one that does."""
-    if not rule.groups_known:
-        raise ValueError(
-            f"{path} decides by the probabilities of groups, which no file holds; use predict of the library"
-        )
-    if rule.groups and group is None:
-        known = joined([str(name) for name in rule.groups])
-        raise click.UsageError(f"{path} decides by the groups {known}; give --group, the column of these")
-    if group is not None and not rule.groups:
-        raise click.UsageError(f"{path} decides all groups alike; leave --group out")
 
 
 def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:

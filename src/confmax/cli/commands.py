@@ -250,6 +250,9 @@ def metrics() -> None:
 @LABEL
 @click.option("--rule", type=PATH, metavar="RULE", shell_complete=rule_files,
               help="A rule file to score beside argmax and p/prior.")  # fmt: skip
+@click.option("--group", metavar="COL", shell_complete=column_names,
+              help="Column of groups: values are shown for every group too. Rules that decide by groups need it, and "
+                   "their limits are judged by the values of the groups.")  # fmt: skip
 @click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
               help="Only this metric; may be repeated.")  # fmt: skip
 @PARAM
@@ -267,6 +270,7 @@ def score() -> None:
     Example:
       confmax score held_out.csv --label truth --rule rule.json
       confmax score held_out.csv --label truth --rule rule.json --metric g_mean --replicates 10000
+      confmax score held_out.csv --label truth --rule rule.json --group sex
     """
 
 

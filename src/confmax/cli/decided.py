@@ -15,11 +15,10 @@ from confmax.cli.columns import FileRows
 from confmax.cli.matching import name_beside, not_applicable
 from confmax.cli.show import Document
 from confmax.constraints import Limits, bind
-from confmax.evaluate.uncertainty import Decided, decided_by
+from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
 from confmax.optimize.column_generation import refused_within_limits
-from confmax.rule import DecisionRule
 from confmax.solution import fit_metric
 from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.tables import MemoryTable
@@ -52,12 +51,11 @@ def of_what_is_decided(
     return used, skipped
 
 
-def with_one_more(rules: Mapping[str, DecisionRule | Decided], table: MemoryTable) -> dict[str, Decided]:
-    """Return what ``rules`` decide on a table, each between its K classes and abstaining."""
+def with_one_more(decided: Mapping[str, Decided], table: MemoryTable) -> dict[str, Decided]:
+    """Return what rules ``decided`` on a table, each between its K classes and abstaining."""
     M, found = table.n_classes + 1, {}
-    for name, rule in rules.items():
-        one = rule if isinstance(rule, Decided) else decided_by(rule, table)
-        if one.n_decisions > M or (isinstance(rule, DecisionRule) and one.n_decisions == M and rule.abstain is None):
+    for name, one in decided.items():
+        if one.n_decisions > M or (one.n_decisions == M and not one.abstains):
             raise ValueError(
                 f"the rule {name} has decisions beyond the classes that are not called abstaining, and other rules "
                 f"here abstain; leave it out, or compare it with rules that decide every row"

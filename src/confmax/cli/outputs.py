@@ -74,7 +74,7 @@ def load_rule(path: Path, *, of_groups: bool = False) -> DecisionRule:
     if rule.groups and not of_groups:
         raise ValueError(
             f"{path} decides by groups, and this command shows one rule for all rows; 'confmax apply --group' decides, "
-            f"and confmax.score(..., group=) of the library shows every metric by group"
+            f"and 'confmax score --group' shows every metric by group"
         )
     return rule
 

@@ -22,24 +22,43 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
 from confmax.cli.decided import EVERY_ROW, checked_abstain, of_what_is_decided, refused, rows_undecided, with_one_more
+from confmax.cli.grouped import (
+    check_group,
+    groups_of_file,
+    limit_by_group,
+    lines_by_group,
+    show_groups,
+    side_by_side,
+    values_by_group,
+)
 from confmax.cli.matching import check_applies, not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.outputs import load_rule
-from confmax.cli.show import Bar, Document, Page, between, key_of, number, print_document, show_source, source_document
+from confmax.cli.show import (
+    Bar,
+    Document,
+    Page,
+    between,
+    finite,
+    key_of,
+    number,
+    print_document,
+    show_source,
+    source_document,
+)
 from confmax.cli.texts import joined
-from confmax.confusion import Confusion
 from confmax.constraints import Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.limits import judged
 from confmax.evaluate import Score, uncertainty
 from confmax.evaluate.evidence import pooled
-from confmax.evaluate.uncertainty import Decided, check_bootstrap, decided_by, doubts, plain_rules
+from confmax.evaluate.uncertainty import Decided, check_bootstrap, decided_by, doubts, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
-from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution import Solution, maximize
 from confmax.tables import MemoryTable, make_table
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
+from confmax.tables.groups import Groups
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -82,7 +101,9 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     A constraint that the rows cannot judge is not missed.
     """
     chosen, settings = metrics_and_bootstrap(more)
-    loaded = None if rule is None else load_rule(rule)
+    loaded = None if rule is None else load_rule(rule, of_groups=True)
+    if loaded is not None:
+        check_group(loaded, str(rule), more["group"])
     rows = rows_for(loaded, file, TableOptions(**more))
     document = score_rows(rows, chosen, loaded, **settings)
     print_document(document, as_json, _show)
@@ -114,21 +135,18 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
     table, undecided = judged_table(rows), {}
+    groups = groups_of_file(rows, rule)
     abstains = rule is not None and rule.abstain is not None
+    decided = _decisions(table, rules, groups, abstains=abstains)
     if abstains:
         used, more = of_what_is_decided(used, table, rows)
-        decided = with_one_more(rules, table)["rule"]
-        undecided = {"abstain": rules["rule"].abstain, "rows_undecided": rows_undecided(decided)}
+        undecided = {"abstain": rules["rule"].abstain, "rows_undecided": rows_undecided(decided["rule"])}
         skipped += more
-    limits, absent = judged(() if rule is None else rule.constraints, table, abstains=abstains)
-    limited = {} if limits is None else {str(one): one.metric for one in limits.constraints}
-    scores = _scores(table, {**used, **limited}, rules, abstains=abstains, **settings)
-    kept = []
-    if limits is not None:
-        S = rules["rule"].evaluate(make_oracle(table, "labels"), matrix=limits.statistics == "matrix")
-        kept = _constraints(scores, limits, S, "rule")
+    limits, absent = judged(() if rule is None else rule.constraints, table, abstains=abstains, groups=groups)
+    scores, limited = _scores(table, used, limits, decided, groups, **settings)
+    kept = [] if limits is None else _constraints(scores, limits, decided["rule"], table, groups, "rule")
     for text in absent:
-        app.warn(f"the limit {text} cannot be judged on this file: no row has the class")
+        app.warn(f"the limit {text} cannot be judged on this file: no row has the class{' in a group' * bool(groups)}")
         kept.append({"text": text, "value": None, "kept": None, "vacuous": False})
     return {
         **source_document(rows),
@@ -136,6 +154,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         **undecided,
         **({"constraints": kept} if kept else {}),
         "values": [_scored(scores, name) for name in scores.metrics if name not in limited],
+        **({} if groups is None else {"groups": values_by_group(scores.by_group, limited)}),
         "skipped": skipped,
         "intervals": bootstrap_document(scores),
     }
@@ -149,14 +168,31 @@ def _aligned(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
     return {repr(metric): metric for metric in found}
 
 
+def _decisions(
+    table: MemoryTable, rules: Mapping[str, DecisionRule | Decided], groups: Groups | None, *, abstains: bool
+) -> dict[str, Decided]:
+    """Return what argmax, p/prior and further rules decide on a table, whose rows may be in groups."""
+    further = {name: one if isinstance(one, Decided) else decided_by(one, table, groups) for name, one in rules.items()}
+    every = {**plain_rules(table), **further}
+    return with_one_more(every, table) if abstains else every
+
+
 def _scores(
-    table: MemoryTable, used: Mapping[str, Metric], rules: Mapping[str, Any], *, abstains: bool, **settings: Any
-) -> Score:
-    """Return values of argmax, p/prior and further rules; what makes them doubtful is printed."""
-    every = {**plain_rules(table), **rules}
-    scores = uncertainty.compare(table, used, with_one_more(every, table) if abstains else every, **settings)
-    app.warn(*doubts(scores, used, undefined=False))
-    return scores
+    table: MemoryTable, used: Mapping[str, Metric], limits: Limits | None, decided: Mapping[str, Decided],
+    groups: Groups | None, **settings: Any,
+) -> tuple[Score, dict[str, Metric]]:  # fmt: skip
+    """Return values of rules by the metrics ``used`` and by those that are limited, and the latter, by name.
+
+    What makes the values doubtful is printed. What a limit of groups limits has a value in every group alone.
+    """
+    wanted = () if limits is None else limits.constraints
+    limited = {str(one): one.metric for one in wanted}
+    of_all = {**used, **{str(one): one.metric for one in wanted if one.over is None}}
+    scores = uncertainty.compare(table, of_all, decided, **settings)
+    app.warn(*doubts(scores, of_all, undefined=False))
+    if groups is not None:
+        scores = replace(scores, by_group=in_groups(table, groups, {**used, **limited}, decided, **settings))
+    return scores, limited
 
 
 def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
@@ -166,13 +202,23 @@ def is_same(metric: Metric, tuned_for: Metric, n_classes: int) -> bool:
     return same and of_last
 
 
-def _constraints(scores: Score, limits: Limits, S: Confusion, rule: str) -> list[Document]:
-    """Return what a ``rule``, whose confusion is ``S``, makes of constraints on these rows."""
+def _constraints(
+    scores: Score, limits: Limits, decided: Decided, table: MemoryTable, groups: Groups | None, rule: str
+) -> list[Document]:
+    """Return what a ``rule``, by what it ``decided``, makes of constraints on these rows."""
+    limits, S = side_by_side(limits, decided, table, groups)
     documents = []
-    for one, slack, vacuous in zip(limits.constraints, limits.slacks(S), limits.vacuous(S), strict=True):
-        entry = scores.to_dict()["metrics"][str(one)][rule]
-        document = {"text": str(one), "value": entry["value"], "kept": bool(slack >= 0.0), "vacuous": bool(vacuous)}
-        documents.append({**document, "interval": [entry["low"], entry["high"]]} if scores.n_replicates else document)
+    told = zip(limits.constraints, limits.values(S), limits.slacks(S), limits.vacuous(S), strict=True)
+    for one, value, slack, vacuous in told:
+        document: Document = {
+            "text": str(one), "value": finite(value), "kept": bool(slack >= 0.0), "vacuous": bool(vacuous)
+        }  # fmt: skip
+        if one.over is not None:
+            document["by_group"] = limit_by_group(scores.by_group, str(one), rule)
+        elif scores.n_replicates:
+            entry = scores.to_dict()["metrics"][str(one)][rule]
+            document["interval"] = [entry["low"], entry["high"]]
+        documents.append(document)
     return documents
 
 
@@ -215,6 +261,7 @@ def _show(page: Page, document: Document) -> None:
             told = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
             told = "cannot be judged" if one["kept"] is None else told
             cells.append([one["text"], between(one["value"], *one.get("interval", (None, None))), told])
+            cells += [[*line, ""] for line in lines_by_group(one.get("by_group", {}))]
         page.table(["constraint", "rule", "kept"], cells)
         page.say()
     names = ["argmax", "p/prior", *(["rule"] if document["tuned_for"] is not None else [])]
@@ -230,6 +277,7 @@ def _show(page: Page, document: Document) -> None:
             line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
         heads += [f"{names[-1]} - argmax", "better"]
     page.table(heads, body, best=3)
+    show_groups(page, document.get("groups", {}), names)
     page.say("", *([EVERY_ROW] if "abstain" in document else []), "p/prior uses the class sizes of these rows.")
     if about is not None:
         page.say(
@@ -303,13 +351,8 @@ def comparison(
     given = _of_files(rules, rows)
     cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress, constraints, name)
     tuned_for = {one: one.removeprefix("for ") for one in cross_fitted} | {path: rules[path].metric for path in given}
-    limited = {} if limits is None else {str(one): one.metric for one in limits.constraints}
-    scores = _scores(table, {**evaluated, **limited}, {**cross_fitted, **given}, abstains=abstains, **settings)
-    decides: dict[str, Decided] = {}
-    if limits is not None:
-        files = {path: decided_by(rule, table) for path, rule in given.items()}
-        decides = {**plain_rules(table), **cross_fitted, **files}
-        decides = with_one_more(decides, table) if abstains else decides
+    decides = _decisions(table, {**cross_fitted, **given}, None, abstains=abstains)
+    scores, _ = _scores(table, evaluated, limits, decides, None, **settings)
     return {
         **source_document(rows),
         "folds": N_FOLDS,
@@ -324,7 +367,7 @@ def comparison(
                 **(
                     {}
                     if limits is None
-                    else {"constraints": _constraints(scores, limits, _confusion(decides[name], table), name)}
+                    else {"constraints": _constraints(scores, limits, decides[name], table, None, name)}
                 ),
             }
             for name in scores.rules
@@ -358,14 +401,6 @@ def _of_files(rules: Mapping[str, DecisionRule], rows: FileRows) -> dict[str, De
 
 def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
     return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
-
-
-def _confusion(decided: Decided, table: MemoryTable) -> Confusion:
-    """Return the confusion of decisions on labelled rows."""
-    K, M = table.n_classes, decided.n_decisions
-    counts = [np.bincount(np.asarray(table.labels) * M + line, table.weight, K * M) for line in decided.decisions]
-    C = np.tensordot(decided.shares, np.array(counts), 1).reshape(K, M)
-    return Confusion.from_matrix(C / C.sum())
 
 
 def _chosen(wanted: Sequence[Metric], rows: FileRows, *, limited: bool, abstains: bool) -> dict[str, Metric]:

@@ -405,7 +405,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         tested = [] if confidence is None else ["rows tested", f"assured at {confidence:g}", "rows needed"]
         page.table(
             ["constraint", "value", on_labels, "price", "kept", *tested],
-            [_line(one) for one in document["constraints"]],
+            [line for one in document["constraints"] for line in _lines(one, len(tested))],
         )
         page.say()
         items = {}
@@ -422,6 +422,13 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     )
     if "report_file" in document:
         page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
+
+
+def _lines(one: Document, n_tested: int) -> list[list[str]]:
+    """Return the cells of a constraint, and below it those of every group; ``n_tested`` columns are of its test."""
+    cells = [(f"  {name}", part["value"], part["on_labels"]) for name, part in one.get("by_group", {}).items()]
+    rest = [""] * (2 + n_tested)
+    return [_line(one), *([name, number(value), number(on_labels), *rest] for name, value, on_labels in cells)]
 
 
 def _line(one: Document) -> list[str]:

@@ -245,11 +245,13 @@ def bind(
     return limits
 
 
-def judged(constraints: Any, table: Table, *, abstains: bool = False) -> tuple[Limits | None, tuple[str, ...]]:
+def judged(
+    constraints: Any, table: Table, *, abstains: bool = False, groups: Groups | None = None
+) -> tuple[Limits | None, tuple[str, ...]]:
     """Return the constraints that the labels of a ``table`` can judge, as `bind` does, and the texts of the others.
 
-    The others are those of classes without rows, whose recall and precision are not defined. ``abstains`` is that of
-    `bind`.
+    The others are those of classes without rows, in the table or in one of the ``groups`` of its rows, whose recall and
+    precision are not defined, and differences and ratios of one group. ``abstains`` is that of `bind`.
 
     Examples
     --------
@@ -264,14 +266,15 @@ def judged(constraints: Any, table: Table, *, abstains: bool = False) -> tuple[L
     kept, absent = [], []
     for one in resolve(constraints):
         try:
-            _placed(one, table, explicit=True, pos_label=None, abstains=abstains)
+            placed = _placed(one, table, explicit=True, pos_label=None, abstains=abstains)
         except ValueError:
             if one.metric.label not in lacking:
                 raise
             absent.append(one.text)
         else:
-            kept.append(one)
-    return bind(kept, table, explicit=True, abstains=abstains), tuple(absent)
+            alone = one.over not in (None, "each") and groups is not None and len(groups) < 2
+            (absent.append(one.text) if alone or _lacking([placed], table, groups) else kept.append(one))
+    return bind(kept, table, explicit=True, abstains=abstains, groups=groups), tuple(absent)
 
 
 def _in_groups(limits: Limits, table: Table, groups: Groups | GroupShares | None, n_further: int) -> Limits:
@@ -286,20 +289,31 @@ def _in_groups(limits: Limits, table: Table, groups: Groups | GroupShares | None
     if len(groups) < 2 and about.over != "each":
         raise ValueError(f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
                          f"or leave the constraint out")  # fmt: skip
+    for one, group, name in _lacking(limits.constraints, table, groups):
+        raise ValueError(
+            f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join groups, "
+            f"or limit a quantity that every group has, such as its rate"
+        )
+    layout = replace(groups.beside(table.in_memory()).layout, n_further=n_further)
+    return Limits(limits.constraints, layout, groups.names)
+
+
+def _lacking(
+    constraints: Sequence[Constraint], table: Table, groups: Groups | GroupShares | None
+) -> list[tuple[Constraint, Any, Any]]:
+    """Return the limits of groups that divide by the size of a class which a group has no row of, with both names."""
+    about = [one for one in constraints if one.over is not None]
+    if groups is None or not about:
+        return []
     beside = groups.beside(table.in_memory())
     weights = beside.label_weight() if table.has_labels else beside.mean_probability()
     sizes = weights.reshape(len(groups), -1)
-    for one in limits.constraints:
-        for k in as_written(one.metric).divided_by(table.n_classes) if one.over is not None else ():
-            lacking = np.flatnonzero(sizes[:, k] <= 0.0)
-            if len(lacking):
-                name, group = plain(table.classes[k]), groups.names[int(lacking[0])]
-                raise ValueError(
-                    f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join "
-                    f"groups, or limit a quantity that every group has, such as its rate"
-                )
-    layout = replace(beside.layout, n_further=n_further)
-    return Limits(limits.constraints, layout, groups.names)
+    return [
+        (one, groups.names[g], plain(table.classes[k]))
+        for one in about
+        for k in as_written(one.metric).divided_by(table.n_classes)
+        for g in np.flatnonzero(sizes[:, k] <= 0.0).tolist()
+    ]
 
 
 class _naming:
