@@ -76,6 +76,15 @@ def test_groups_go_with_the_rows_that_are_tested(grouped, settings):
     assert (shares[np.arange(600), tuned.rule_.predict_index(proba, group=group)] > 0).all()
 
 
+def test_rows_without_weight_are_not_tested_either(grouped):
+    X, y, group = grouped
+    model, weight = GaussianNB().fit(X[::2], y[::2]), (np.arange(600) % 10 > 0).astype(float)
+    tuned = classifier(cv="prefit", confidence=0.8, constraints="min(recall[bad] | group) >= 0.5")
+    tuned.set_params(estimator=model).fit(X, y, weight, group)
+    kept = weight > 0
+    assert tuned.rule_ == clone(tuned).set_params(estimator=model).fit(X[kept], y[kept], group=group[kept]).rule_
+
+
 @pytest.mark.parametrize("more", [{"cv": 0.5, "refit": False}, {"cv": 3, "ensemble": True}, {"cv": "prefit"}])
 def test_every_way_to_split(grouped, more):
     X, y, group = grouped

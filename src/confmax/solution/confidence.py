@@ -105,14 +105,16 @@ def assured(
             "a hold-out, or on a model that is fitted already"
         )
     table = raw.in_memory()
-    table = table if table.weight is None else table.take(table.weight > 0.0)
-    seed = settings.get("random_state", 0)
-    keys = _row_keys(table)
-    test = _is_tested(table, keys, seed)
     groups = settings.pop("groups", None)
     if isinstance(groups, GroupShares):
         raise ValueError("confidence counts rows of each group, and group_proba= does not tell them; pass group=, or "
                          "leave confidence out")  # fmt: skip
+    if table.weight is not None:
+        weighted = table.weight > 0.0
+        table, groups = table.take(weighted), None if groups is None else groups.take(weighted)
+    seed = settings.get("random_state", 0)
+    keys = _row_keys(table)
+    test = _is_tested(table, keys, seed)
     side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
     tuning = table.take(~test)
     settings["groups"] = None if groups is None else groups.take(~test)
